@@ -86,6 +86,7 @@ var allowed = map[string][]string{
 	"dpoptim/sgd":      {"internal/device"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
 	"dpoptim/banco":    nil,
 

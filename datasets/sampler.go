@@ -155,6 +155,36 @@ func (s *Subsets) Batch(step uint64, dst []int32) []int32 {
 	return dst
 }
 
+// Shuffle gives all public places, in a secret, uniform order: what takes one after the other finds
+// no record in some of them.
+type Shuffle struct {
+	places int
+	stream *stream.Stream
+}
+
+// NewShuffle shuffles so many places. The key must be used for nothing else.
+func NewShuffle(places int, key stream.Key, cipher stream.Cipher) (*Shuffle, error) {
+	if places < 1 || places > math.MaxInt32 {
+		return nil, fmt.Errorf("datasets: %d places to shuffle: must be from 1 to %d", places, math.MaxInt32)
+	}
+	s, err := stream.New(cipher, key)
+	return &Shuffle{places, s}, err
+}
+
+// Batch is not in increasing order (Fisher and Yates; Durstenfeld 1964).
+func (s *Shuffle) Batch(step uint64, dst []int32) []int32 {
+	dst = dst[:0]
+	for i := range s.places {
+		dst = append(dst, int32(i))
+	}
+	r := s.stream.Reader(step, 0)
+	for i := s.places - 1; i > 0; i-- {
+		j := below(r, uint64(i)+1)
+		dst[i], dst[j] = dst[j], dst[i]
+	}
+	return dst
+}
+
 // below is a uniform number below n, without bias (Lemire 2019).
 func below(r *stream.Reader, n uint64) uint64 {
 	high, low := bits.Mul64(r.Uint64(), n)

@@ -20,7 +20,7 @@ type Method interface {
 	// those that follow from the method alone.
 	Check(*Settings) error
 	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// SamplingRate, Steps, Accountant and FeatureNorm are taken back; what else it changes is lost.
+	// Batch, SamplingRate, Epochs, Steps, Accountant and FeatureNorm are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
@@ -220,6 +220,8 @@ type Ask struct {
 	Batch    Batch
 	Every    int // steps from one to the next, from the first on; 0 is 1
 	Size     int // candidates, of questions about losses
+	// Shuffled has a fit's solver take the public places in a secret, uniform order.
+	Shuffled bool
 	// Release gives the noise at a noise multiplier of gradients: none at 0, for which a
 	// search has no scales. Of an Adaptive budget it is that of the first step, or none at 0.
 	Release func(multiplier float64) (Release, error)

@@ -21,22 +21,20 @@ type Descent struct {
 	LearningRate    float64 // η
 }
 
-// Validate refuses a descent for which no bound on the sensitivity holds:
-// η must be at most 2/β, or 1/(β+μ) with strong convexity.
+// Validate refuses a descent for which no bound on the sensitivity holds: η must be at most 2/(β+μ),
+// where the paper's lemmas ask for 1/β, and 1/(β+μ) with strong convexity.
 func (g Descent) Validate() error {
 	err := cmp.Or(atLeastOne("records", g.Records), atLeastOne("steps", g.Steps), positive("lipschitz", g.Lipschitz),
 		positive("smoothness", g.Smoothness), positive("learning rate", g.LearningRate))
 	if err != nil {
 		return err
 	}
-	switch mu, most := g.StrongConvexity, 1/(g.Smoothness+g.StrongConvexity); {
+	switch mu, most := g.StrongConvexity, 2/(g.Smoothness+g.StrongConvexity); {
 	case !(mu >= 0) || mu > g.Smoothness:
 		return fmt.Errorf("strong convexity %v: must be between 0 and the smoothness %v", mu, g.Smoothness)
-	case mu == 0 && g.LearningRate > 2/g.Smoothness:
-		return fmt.Errorf("learning rate %v: steps above 2/smoothness = %v expand distances, and the sensitivity has no bound; lower it",
-			g.LearningRate, 2/g.Smoothness)
-	case mu > 0 && g.LearningRate > most:
-		return fmt.Errorf("learning rate %v: must be at most 1/(smoothness + strong convexity) = %v for a strongly convex loss", g.LearningRate, most)
+	case g.LearningRate > most:
+		return fmt.Errorf("learning rate %v: steps above 2/(smoothness + strong convexity) = %v expand distances, and the sensitivity has no bound; lower it",
+			g.LearningRate, most)
 	}
 	return nil
 }
@@ -62,6 +60,25 @@ func (g Descent) PaperSensitivity() float64 {
 	}
 	return 5 * g.Lipschitz * (g.StrongConvexity + g.Smoothness) / (n * g.StrongConvexity * g.Smoothness)
 }
+
+// PaperSteps is the number of steps of theorems 2 and 3 with 1 as the constant of their Θ, for a
+// minimum of norm at most radius in so many dimensions; δ = 0 is a pure ε.
+func (g Descent) PaperSteps(epsilon, delta, radius float64, dimension int) float64 {
+	n, beta, mu := float64(g.Records), g.Smoothness, g.StrongConvexity
+	ratio := math.Pow(n*epsilon*radius/g.Lipschitz, 2) / float64(dimension) // theirs, but for β², or μ²
+	if delta == 0 {
+		ratio /= float64(dimension)
+	} else {
+		ratio /= -math.Log(delta)
+	}
+	if mu == 0 {
+		return math.Max(1, math.Ceil(math.Cbrt(beta*beta*ratio)))
+	}
+	return math.Max(1, math.Ceil((mu*mu+beta*beta)/(mu*beta)*math.Log(mu*mu*ratio)))
+}
+
+// PaperNoise is the deviation of algorithm 1's Gaussian noise, √(2·ln(2/δ))/ε, over the sensitivity.
+func PaperNoise(epsilon, delta float64) float64 { return math.Sqrt(2*math.Log(2/delta)) / epsilon }
 
 // RadiusScale is Δ/ε: noise r·u with r from the Gamma distribution of shape d
 // and this scale, and u uniform on the unit sphere of ℝ^d, has a density

@@ -15,6 +15,8 @@ type Table struct {
 	*Model
 	Norm    float64 // of features, at most
 	Threads int
+	Most    int     // records that count, those in front; 0: all
+	Order   []int32 // of the public places, for a solver that takes them one after the other
 
 	rows   []float32 // Inputs values a record
 	factor []float64 // what brings a record's features down to the norm
@@ -58,12 +60,14 @@ func NewTable(m *Model, rows device.Rows, features device.Features, norm float64
 func (t *Table) row(i int) []float32 { return t.rows[i*t.Inputs:][:t.Inputs] }
 
 // counts reports whether a record is there that does not count as zero.
-func (t *Table) counts(i int) bool { return i < len(t.target) && t.target[i] == t.target[i] }
+func (t *Table) counts(i int) bool {
+	return i < len(t.target) && (t.Most == 0 || i < t.Most) && t.target[i] == t.target[i]
+}
 
 // shrink is what brings x down to a norm. The margin is for the rounding of the norm and of what is
 // computed with the factor.
 func shrink(x []float32, norm float64) float64 {
-	const margin = 1 - 0x1p-40
+	margin := 1 - float64(len(x)+64)*0x1p-53
 	sum := 0.0
 	for _, v := range x {
 		sum += float64(v) * float64(v)

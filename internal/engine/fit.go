@@ -24,6 +24,8 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
+	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
+	table.Order = order
 	private, err := s.Solve(table, nil, e.Stopped)
 	if err != nil {
 		return err
@@ -31,7 +33,6 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err := e.admit(dpoptim.Fits, m.Event()); err != nil {
 		return err
 	}
-	_, draw := e.c.Supply.Batch(dpoptim.Fits, true, nil)
 	if err := m.Release(private, draw); err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -23,7 +25,15 @@ func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
 	if p.Config.fixedSize() {
 		return datasets.NewSubsets(n, p.PublicN, int(p.ExpectedBatch), key, p.cipher())
 	}
+	if p.shuffles() {
+		return datasets.NewShuffle(p.PublicN, key, p.cipher())
+	}
 	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
+}
+
+// shuffles reports whether records are taken one after the other, in a secret order.
+func (p *Plan) shuffles() bool {
+	return slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Shuffled })
 }
 
 // Stream is what the run's mechanisms draw from.
@@ -58,13 +68,21 @@ func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, er
 	if norm == 0 {
 		norm = math.Inf(1)
 	}
-	return convex.NewTable(m, records.Rows, records.Values, norm, cmp.Or(p.Config.Threads, runtime.GOMAXPROCS(0)))
+	t, err := convex.NewTable(m, records.Rows, records.Values, norm, cmp.Or(p.Config.Threads, runtime.GOMAXPROCS(0)))
+	if err != nil {
+		return nil, err
+	}
+	t.Most = p.PublicN
+	return t, nil
 }
 
 // Sampling is how batches are drawn, for the result.
 func (p *Plan) Sampling() string {
 	if p.Config.fixedSize() {
 		return "fixed-size"
+	}
+	if p.shuffles() {
+		return "permutation"
 	}
 	return "poisson"
 }

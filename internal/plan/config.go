@@ -50,6 +50,10 @@ type Config struct {
 
 	FeatureNorm *float64 `yaml:"feature_norm,omitempty"`
 
+	Radius         *float64 `yaml:"radius,omitempty"`
+	OutpertForm    string   `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
+
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
 	Init       string `yaml:"init,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -38,6 +39,8 @@ var methods = map[string]struct {
 	}, onL2P, "noise and steps by small LSTMs that learned on public tasks"},
 	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
 	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	outpert.GD:    {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
+	outpert.RSGD:  {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
 
@@ -53,6 +56,10 @@ func CheckOptimizer(name string) error { return oneOf(Optimizers()...)("optimize
 
 func byGradients(name string, c *Config) dpoptim.Method { return sgd.New(name, c.moments()) }
 func bySearches(name string, c *Config) dpoptim.Method  { return blsgd.New(name, &c.Search) }
+
+func byOutput(name string, c *Config) dpoptim.Method {
+	return outpert.New(name, outpert.Settings{Form: c.OutpertForm, Average: c.OutpertAverage, Radius: c.Radius, Delta: c.Delta})
+}
 
 // Optimizers lists the names that a configuration may give.
 func Optimizers() []string {
@@ -104,6 +111,12 @@ func (c *Config) checkUnread() error {
 	m := c.method()
 	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
 		return usage.Errorf("optimizer %s makes no line search: leave out the settings of --search-*, or use --optimizer dp-blsgd", c.Optimizer)
+	}
+	if _, perturbs := m.(*outpert.Method); !perturbs && (c.OutpertForm != "" || c.OutpertAverage || c.Radius != nil) {
+		return usage.Errorf("radius, outpert-form, outpert-average: optimizer %s does not read them; leave them out, or use --optimizer %s", c.Optimizer, outpert.GD)
+	}
+	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.traits().Pure {
+		return usage.Errorf("delta 0: the noise of optimizer %s keeps no ε without δ; give --delta above 0, or use --optimizer %s", c.Optimizer, outpert.GD)
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
@@ -158,7 +171,8 @@ func (c *Config) settings() dpoptim.Settings {
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.Momentum, c.SamplingRate, c.Steps, c.Accountant, c.FeatureNorm = s.Model, s.LR, s.Momentum, s.SamplingRate, s.Steps, s.Accountant, s.FeatureNorm
+	c.Model, c.LR, c.Momentum, c.Accountant, c.FeatureNorm = s.Model, s.LR, s.Momentum, s.Accountant, s.FeatureNorm
+	c.Batch, c.SamplingRate, c.Epochs, c.Steps = s.Batch, s.SamplingRate, s.Epochs, s.Steps
 }
 
 // complete has the method settle what was left open, for the network.

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -46,7 +47,7 @@ var (
 var settings = []Setting{
 	{Key: "epsilon", Group: inPrivacy, Arg: "E", limit: positive, instead: "noise_multiplier",
 		Help: "privacy budget; privgrad computes the noise that it needs"},
-	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x > 0 && x < 1 }, "in (0, 1), and well below one over the number of records"),
+	{Key: "delta", Group: inPrivacy, Arg: "D", limit: must(func(x float64) bool { return x >= 0 && x < 1 }, "in [0, 1), and well below one over the number of records"),
 		Help: "δ: at most 1/(10 × records) (default 1e-05 for published data)"},
 	{Key: "noise_multiplier", Group: inPrivacy, name: "noise multiplier", instead: "epsilon",
 		limit: must(func(z float64) bool { return z == 0 || z >= leastNoise && z <= mostNoise }, "%s, or 0 for no noise", noiseRange),
@@ -124,6 +125,12 @@ var settings = []Setting{
 
 	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
+
+	{Key: "radius", Group: onConvex, Arg: "R", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
+		Help: "keep the weights in the ball of this radius around zero"},
+	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
+		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
+	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},

@@ -1,0 +1,210 @@
+// Package outpert is output perturbation: descent without noise, on all records, whose result is
+// released once. outpert-gd is gradient descent (Zhang, Zheng, Mou and Wang 2017, algorithm 1),
+// outpert-rsgd passes over a random permutation (Wu et al. 2017). Nothing but the release leaves a
+// run: the iterates are private. docs/proofs/output-perturbation.md has the proof.
+package outpert
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/convex"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+const (
+	GD   = "outpert-gd"
+	RSGD = "outpert-rsgd"
+)
+
+// Tight and Paper are the forms: the sensitivity and the noise of this project, and those of Zhang et al.
+const (
+	Tight = "tight"
+	Paper = "paper"
+)
+
+// Forms are the values of Settings.Form.
+func Forms() []string { return []string{Tight, Paper} }
+
+// Settings are the method's own.
+type Settings struct {
+	Form    string   // empty: Tight
+	Average bool     // outpert-rsgd: release the average of the iterates, not the last one
+	Radius  *float64 // iterates stay in this ball; the number of steps is planned for it (default: 10, for planning alone)
+	Delta   *float64 // of the run; 0: a pure ε
+}
+
+// Defaults where nothing was said. Wu et al. 2017 take ten passes, and batches of 50.
+const (
+	defaultRadius = 10
+	defaultNorm   = 1
+	defaultPasses = 10
+	defaultBatch  = 50
+	usualDelta    = 1e-5
+)
+
+// Method makes one release of what a descent finds.
+type Method struct {
+	name    string
+	own     Settings
+	solver  convex.Solver
+	problem problem
+}
+
+// New makes either method, by name.
+func New(name string, own Settings) *Method { return &Method{name: name, own: own} }
+
+func (m *Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{
+		Name: m.name, Private: true, Once: true, Pure: m.pure(),
+		Relation: accountant.ReplaceOne, Accountant: accountant.GDP,
+	}
+}
+
+func (m *Method) pure() bool  { return m.own.Delta != nil && *m.own.Delta == 0 }
+func (m *Method) paper() bool { return m.own.Form == Paper }
+
+// Check refuses settings that have no meaning here.
+func (m *Method) Check(c *dpoptim.Settings) error {
+	switch {
+	case c.SamplingRate != nil && *c.SamplingRate != 1 || m.name == GD && (c.Batch != nil || c.Epochs != nil):
+		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
+	case m.name == RSGD && c.Steps != nil:
+		return usage.Errorf("steps %d: optimizer %s goes over the records in passes; give --epochs and --batch", *c.Steps, m.name)
+	case m.name == RSGD && c.Epochs != nil && *c.Epochs != math.Trunc(*c.Epochs), m.name == RSGD && c.Batch != nil && *c.Batch != math.Trunc(*c.Batch):
+		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
+	case c.Momentum != 0 || c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", m.name)
+	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
+		return usage.Errorf("optimizer %s clips features and no gradients, and releases no loss: leave out --clipping and --train-loss-noise; --feature-norm is its bound", m.name)
+	case c.Noise == dpoptim.Exact:
+		return usage.Errorf("noise exact: optimizer %s releases no sum of gradients; use --noise secure, which is as exact here", m.name)
+	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || m.pure() || m.paper()):
+		return usage.Errorf("noise multiplier %v: optimizer %s releases what would else be private, with noise for --epsilon; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, m.name)
+	case m.own.Average && m.name == GD:
+		return usage.Errorf("outpert-average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
+	case m.paper() && m.name == RSGD:
+		return usage.Errorf("outpert-form %s is that of optimizer %s; leave it out", Paper, GD)
+	}
+	if c.FeatureNorm == nil {
+		c.FeatureNorm = new(float64)
+		*c.FeatureNorm = defaultNorm
+	}
+	return nil
+}
+
+// Complete plans steps and rate from public figures.
+func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+	if err := n.NeedLinear(m.name); err != nil {
+		return dpoptim.Notes{}, err
+	}
+	p := m.describe(c, n.Linear, n.Records)
+	if c.LR != nil && *c.LR > p.most() {
+		return dpoptim.Notes{}, usage.Errorf("learning rate %v: above 2/(smoothness + 2·l2) = %v a step takes two runs apart, and the sensitivity has no bound; lower --lr, or --feature-norm", *c.LR, p.most())
+	}
+	if m.name == RSGD {
+		p.completePasses(c)
+		return dpoptim.Notes{}, nil
+	}
+	if c.LR == nil {
+		c.LR = &p.rate
+	}
+	p.rate = *c.LR
+	switch {
+	case c.Steps != nil:
+	case m.paper() && c.Epsilon == nil:
+		return dpoptim.Notes{}, usage.Errorf("outpert-form %s: its noise follows from ε; give --epsilon", Paper)
+	case m.paper():
+		steps := p.descent(1).PaperSteps(*c.Epsilon, p.delta, p.radius, p.params)
+		c.Steps = new(int)
+		*c.Steps = int(min(steps, mostSteps))
+	default:
+		c.Steps = new(int)
+		*c.Steps = p.steps()
+	}
+	return dpoptim.Notes{}, nil
+}
+
+// Declare is the one release.
+func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+	p := m.describe(c, f.Linear, f.Records)
+	var whole, drift float64 // of a replaced record, in exact arithmetic; and what rounding does to a result
+	radius := 0.0
+	if m.own.Radius != nil {
+		radius = *m.own.Radius
+	}
+	if m.name == GD {
+		p.rate = *c.LR
+		d := convex.Descent{Steps: *c.Steps, Rate: p.rate, L2: c.L2, Radius: radius, Records: f.Records}
+		exact := p.descent(d.Steps)
+		if err := exact.Validate(); err != nil {
+			return dpoptim.Declaration{}, usage.Wrap(err)
+		}
+		m.solver, whole, drift = d, exact.Sensitivity(), d.Drift(f.Linear, p.norm)
+	} else {
+		d := convex.Passes{Passes: int(*c.Epochs), Batch: int(*c.Batch), L2: c.L2, Average: m.own.Average, Radius: radius, Records: f.Records}
+		if c.LR != nil {
+			d.Rate = *c.LR
+		}
+		exact := papers.Passes{
+			Records: f.Records, Passes: d.Passes, Batch: d.Batch, Lipschitz: p.lipschitz,
+			StrongConvexity: c.L2, LearningRate: d.Rate, Average: d.Average,
+		}
+		m.solver, whole, drift = d, exact.Sensitivity(), d.Drift(f.Linear, p.norm)
+	}
+	bound := whole/2*(1+formula) + 2*drift
+	if !(drift < whole) {
+		return dpoptim.Declaration{}, usage.Errorf("optimizer %s: rounding may take a result of so many steps %.3g from where it would be, where a record moves it by %.3g; lower --steps, --epochs or --lr", m.name, drift, whole/2)
+	}
+	return m.declaration(c, p, bound), nil
+}
+
+// formula is what the roundings of a sensitivity's formula come to.
+const formula = 0x1p-30
+
+// declaration prices the noise at a bound for a record that is there or not.
+func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) dpoptim.Declaration {
+	ask := dpoptim.Ask{Question: dpoptim.Fits}
+	budget := dpoptim.Committed
+	switch {
+	case m.pure():
+		epsilon := *c.Epsilon
+		switch {
+		case m.paper():
+			// Noise of scale Δ/ε, for the paper's Δ of a replaced record.
+			epsilon *= bound / p.descent(*c.Steps).PaperSensitivity()
+		case c.Neighbouring == string(accountant.ReplaceOne):
+			epsilon /= 2
+		}
+		ask.Release = fixed(accountant.Pure{Epsilon: epsilon}, bound)
+	case m.paper():
+		budget = dpoptim.Planned
+		deviation := p.descent(*c.Steps).PaperSensitivity() * papers.PaperNoise(*c.Epsilon, p.delta)
+		release := fixed(accountant.Gaussian{NoiseMultiplier: deviation / bound}, bound)
+		ask.At = func(int) (dpoptim.Release, error) { return release(0) }
+	default:
+		ask.Release = func(multiplier float64) (dpoptim.Release, error) {
+			return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: bound}, nil
+		}
+	}
+	return dpoptim.Declaration{Budget: budget, Asks: []dpoptim.Ask{ask}}
+}
+
+func fixed(noise accountant.Mechanism, bound float64) func(float64) (dpoptim.Release, error) {
+	return func(float64) (dpoptim.Release, error) { return dpoptim.Release{Noise: noise, Bound: bound}, nil }
+}
+
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e, m.solver}, nil }
+
+type steps struct {
+	engine dpoptim.Engine
+	solver convex.Solver
+}
+
+// State is none: what was stopped begins again.
+func (steps) State() []dpoptim.State { return nil }
+
+func (s steps) Step() (int, error) { return 1, s.engine.Fit(s.solver) }

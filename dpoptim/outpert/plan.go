@@ -1,0 +1,111 @@
+package outpert
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/dpoptim"
+)
+
+// problem is what is public of a run, from which steps and rate follow.
+type problem struct {
+	norm, lipschitz, smooth, l2 float64 // of a record's loss without the penalty, and the penalty
+	radius                      float64 // how far away the minimum is taken to be
+	rate                        float64
+	delta                       float64
+	records, params             int
+	variance                    float64 // E‖z‖² of noise for a bound of 1
+}
+
+func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) problem {
+	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: defaultRadius, delta: usualDelta}
+	p.lipschitz, p.smooth = l.Lipschitz(p.norm), l.Smoothness(p.norm)
+	p.rate = 1 / (p.smooth + p.l2)
+	if m.paper() {
+		p.rate = 1 / (p.smooth + 2*p.l2)
+	}
+	if m.own.Radius != nil {
+		p.radius = *m.own.Radius
+	}
+	if m.own.Delta != nil {
+		p.delta = *m.own.Delta
+	}
+	p.variance = p.noise(c)
+	return p
+}
+
+// noise is the mean square of the noise for a bound of 1, nearly enough to plan by.
+func (p problem) noise(c *dpoptim.Settings) float64 {
+	d, distance := float64(p.params), 1.0
+	if c.Neighbouring == string(accountant.ReplaceOne) {
+		distance = 2
+	}
+	switch {
+	case c.NoiseMultiplier != nil:
+		return d * *c.NoiseMultiplier * *c.NoiseMultiplier
+	case c.Epsilon == nil: // which is refused elsewhere
+		return d
+	case p.delta == 0:
+		return d * (d + 1) * math.Pow(distance / *c.Epsilon, 2)
+	}
+	sigma, err := papers.AnalyticGaussian(*c.Epsilon, p.delta)
+	if err != nil {
+		sigma = papers.PaperNoise(*c.Epsilon, p.delta)
+	}
+	return d * distance * distance * sigma * sigma
+}
+
+// most is the largest rate whose steps take no two runs apart.
+func (p problem) most() float64 { return 2 / (p.smooth + 2*p.l2) }
+
+// descent is gradient descent of so many steps, for a replaced record. Its smoothness counts the penalty.
+func (p problem) descent(steps int) papers.Descent {
+	return papers.Descent{
+		Records: p.records, Steps: steps, Lipschitz: p.lipschitz, Smoothness: p.smooth + p.l2,
+		StrongConvexity: p.l2, LearningRate: p.rate,
+	}
+}
+
+// mostSteps is where planning ends.
+const mostSteps = 100_000
+
+// excess bounds how far a result is above the minimum: what T steps leave, which is at most D²/(2ηT),
+// and (β/2)(1−ημ)^2T·D² with a penalty; and the noise's (β/2)·E‖z‖².
+func (p problem) excess(steps int) float64 {
+	beta, distance, t := p.smooth+p.l2, p.radius*p.radius, float64(steps)
+	rate := min(p.rate, 1/beta)
+	left := min(distance/(2*rate*t), beta/2*distance*math.Exp(2*t*math.Log1p(-rate*p.l2)))
+	bound := p.descent(steps).Sensitivity() / 2
+	return left + beta/2*p.variance*bound*bound
+}
+
+// steps is the number with the least bound on the excess, within two percent.
+func (p problem) steps() int {
+	best, least := 1, p.excess(1)
+	for t := 2; t <= mostSteps; t += 1 + t/50 {
+		if e := p.excess(t); e < least {
+			best, least = t, e
+		}
+	}
+	return best
+}
+
+// completePasses takes for a constant rate the length of path, steps times rate, that gradient descent would
+// take: the sensitivity is the same. With a penalty the rate falls, and nothing is to be planned.
+func (p problem) completePasses(c *dpoptim.Settings) {
+	if c.Epochs == nil {
+		c.Epochs = new(float64)
+		*c.Epochs = defaultPasses
+	}
+	if c.Batch == nil {
+		c.Batch = new(float64)
+		*c.Batch = float64(min(defaultBatch, p.records))
+	}
+	if c.LR != nil || c.L2 > 0 {
+		return
+	}
+	path := float64(p.steps()) * p.rate
+	rate := min(path / *c.Epochs / math.Ceil(float64(p.records) / *c.Batch), p.rate)
+	c.LR = &rate
+}
