@@ -162,6 +162,7 @@ func (t *table) bassily(p problem, work float64, stopped func() error, random *r
 	steps := max(int(work*float64(a.Steps)), 1)
 	records := make([]int32, bassilyBatch)
 	noise := a.NoiseMultiplier * p.lipschitz / bassilyBatch
+	first := 2 * radius / math.Hypot(p.lipschitz, math.Sqrt(float64(p.dim))*noise)
 	for step := 1; step <= steps; step++ {
 		if step%1000 == 0 {
 			if err := stopped(); err != nil {
@@ -172,7 +173,10 @@ func (t *table) bassily(p problem, work float64, stopped func() error, random *r
 			records[k] = int32(random.IntN(t.len()))
 		}
 		t.gradient(b, records, nil)
-		rate := a.Rate(step, radius, p.lipschitz+p.mu*radius, p.lipschitz, p.mu, p.dim)
+		rate := first / math.Sqrt(float64(step))
+		if p.mu > 0 {
+			rate = 1 / (p.mu * float64(step))
+		}
 		square := 0.0
 		for j, g := range b.sum {
 			g = g/bassilyBatch + p.mu*b.w[j] + noise*random.NormFloat64()
