@@ -1,5 +1,6 @@
 // Package erm has the table of Zhang et al. 2017, on private empirical risk minimization by
-// gradient descent of which only the last iterate is released.
+// gradient descent of which only the last iterate is released, and a table of our own that compares methods for
+// linear models.
 package erm
 
 import (
@@ -18,8 +19,8 @@ import (
 
 const zhang = "Zhang, Zheng, Mou and Wang 2017, Efficient private ERM for smooth objectives"
 
-// Figures lists the paper's table.
-func Figures() []reproduce.Figure { return []reproduce.Figure{table3} }
+// Figures lists the paper's table, and ours.
+func Figures() []reproduce.Figure { return []reproduce.Figure{table3, convex} }
 
 const (
 	norm   = 1.0 // Z, the public bound on the features of a record, without the intercept

@@ -12,7 +12,9 @@ import (
 )
 
 // Figures lists what can be rerun.
-func Figures() []reproduce.Figure { return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures()) }
+func Figures() []reproduce.Figure {
+	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures())
+}
 
 // Find gives a figure by its name.
 func Find(name string) (*reproduce.Figure, error) {
