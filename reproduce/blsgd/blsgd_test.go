@@ -176,12 +176,15 @@ func TestConvexFigures(t *testing.T) {
 		}
 		want := map[string]int{
 			"dp-blsgd, paper": 3, "dp-blsgd, ours": 3, "dp-blsgd-ac, paper": 3, "dp-blsgd-ac, ours": 3, "dp-blgd, paper": 3, "dp-blgd, ours": 3,
-			"dp-sgd, paper": 3, "dp-sgd, ours": 3, "majority": 3, "non-private (lbfgs)": 1,
+			"dp-agd": 3, "dp-sgd, paper": 3, "dp-sgd, ours": 3, "majority": 3, "non-private (lbfgs)": 1,
+			"outpert-rsgd": 3, "outpert-gd, paper": 3, "outpert-gd, ours": 3,
 		}
-		if slices.Contains(plan.Optimizers(), "dp-agd") {
-			want["dp-agd"] = 3
-		} else if !slices.ContainsFunc(notices, func(l string) bool { return strings.HasPrefix(l, "dp-agd is left out") }) {
-			t.Errorf("no line says that dp-agd is left out: %q", notices)
+		for _, name := range []string{"objpert", "privgene"} {
+			if slices.Contains(plan.Optimizers(), name) {
+				want[name] = 3
+			} else if !slices.ContainsFunc(notices, func(l string) bool { return strings.HasPrefix(l, name+" is left out") }) {
+				t.Errorf("no line says that %s is left out: %q", name, notices)
+			}
 		}
 		if d := cmp.Diff(want, seen); d != "" {
 			t.Error(d)
@@ -225,7 +228,7 @@ func TestStandIns(t *testing.T) {
 		e := &reproduce.Env{Options: reproduce.Options{Sources: map[string]train.Source{}}}
 		var c train.Config
 		r := reproduce.Record{Seed: 3}
-		if !b.open(e, &c, &r) || r.Label != standInLabel || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), standInLabel) {
+		if !b.open(e, &c, &r) || r.Label != b.made.label() || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), b.made.label()) {
 			t.Errorf("the record is %+v, the labels %q", r, e.Labels())
 		}
 		set, err := e.Sources[c.Data].Open("")
