@@ -29,7 +29,7 @@ const (
 )
 
 // Runs of what draws its noise anew in every step, at most; of the others a figure has all.
-var mostRuns = map[string]int{noisyGD: 10, bassily: 5}
+var mostRuns = map[string]int{noisyGD: 10, bassily: 3}
 
 // A cell is one line of the table at one ε.
 type cell struct {
