@@ -84,10 +84,13 @@ var allowed = map[string][]string{
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":      {"internal/device"},
+	"dpoptim/bassily":  {"accountant/papers"},
+	"dpoptim/pur":      {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
 	"dpoptim/banco":    nil,
 
 	"datasets":               {"internal/fault", "internal/stream"},

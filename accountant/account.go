@@ -34,6 +34,7 @@ type method struct {
 	name        string
 	solve       func(events []Event, o Options) (Result, error)
 	epsilonOnly bool // it does not solve for δ
+	pairs       bool // it composes dominating pairs, so that a surcharge goes on top
 	// risk bounds attacks; nil: its ε says all that it knows of them.
 	risk func(events []Event, o Options) (*Risk, error)
 	// slack is how far below its target a calibration may end, relative to
@@ -151,7 +152,7 @@ func Account(events []Event, o Options) (Result, error) {
 		r.Delta = 1
 	}
 	if err == nil && !noNoise {
-		r, err = solved.of(events, o, m.solve)
+		r, err = solved.of(events, o, m.account)
 	}
 	if err != nil {
 		return Result{}, err

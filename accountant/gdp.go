@@ -13,6 +13,7 @@ import (
 var gdpMethod = method{
 	name:  GDP,
 	slack: 1e-13,
+	pairs: true,
 	risk:  gdpRisk,
 	solve: func(events []Event, o Options) (Result, error) {
 		step, err := gdp(events, o.Neighbouring)

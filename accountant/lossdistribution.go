@@ -13,6 +13,7 @@ import (
 var pldMethod = method{
 	name:  PLD,
 	slack: 1e-6,
+	pairs: true,
 	risk:  pldRisk,
 	solve: func(events []Event, o Options) (Result, error) {
 		steps, err := lossSteps(events)

@@ -65,7 +65,7 @@ func RiskOf(events []Event, o Options) (*Risk, error) {
 	case m.why != "" || noNoise:
 		return nil, nil
 	case m.risk != nil:
-		return risked.of(events, o, m.risk)
+		return risked.of(events, o, m.attack)
 	}
 	r, err := Account(events, o)
 	if err != nil {

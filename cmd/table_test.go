@@ -80,6 +80,40 @@ func TestTrainTable(t *testing.T) {
 	}
 }
 
+// A bound on features holds in training, in what is planned, and in all that one does with the model: each figure of
+// a run is found again, and nothing is left of the bound where there is none.
+func TestFeatureNorm(t *testing.T) {
+	path := tableFiles(t, 40)
+	train := func(more ...string) []string {
+		return append([]string{"train", "--data", "csv:" + path, "--public-n", "200", "--batch", "40", "--steps", "20", "--lr", "5", "--device", "cpu", "--threads", "1",
+			"--noise", "seeded", "--noise-multiplier", "0.5", "--delta", "1e-4", "--json"}, more...)
+	}
+	out := filepath.Join(t.TempDir(), "run")
+	bounded := object(t, ok(t, train("--feature-norm", "0.5", "--out", out)...))
+	free := object(t, ok(t, train("--out", filepath.Join(t.TempDir(), "run"))...))
+	wide := object(t, ok(t, train("--feature-norm", "10", "--out", filepath.Join(t.TempDir(), "run"))...))
+	if bounded["test_loss"] == free["test_loss"] || wide["test_loss"] != free["test_loss"] {
+		t.Errorf("test losses are %v within norm 0.5, %v within 10, %v without a bound", bounded["test_loss"], wide["test_loss"], free["test_loss"])
+	}
+	if again := object(t, ok(t, "eval", out, "--json")); again["test_loss"] != bounded["test_loss"] {
+		t.Errorf("the model is evaluated at %v, the run ended with %v", again["test_loss"], bounded["test_loss"])
+	}
+	if v := object(t, ok(t, "verify", out, "--json")); v["ok"] != true {
+		t.Errorf("verification says %v", v)
+	}
+	if card := readFile(t, out, "model-card.md"); !strings.Contains(string(card), "scaled to norm 0.5 at most") {
+		t.Errorf("the model card says\n%s", card)
+	}
+	ok(t, "export", out, "--onnx", filepath.Join(t.TempDir(), "m.onnx"))
+	if r := privgrad(train("--feature-norm", "0.6", "--out", out, "--resume")...); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "feature_norm is 0.6, was 0.5") {
+		t.Errorf("resumed within another norm: %d, %s", r.code, r.stderr)
+	}
+	planned := object(t, ok(t, train("--feature-norm", "0.5", "--dry-run")...))
+	if planned["epsilon"] != bounded["epsilon"] || planned["parameters"] != bounded["parameters"] {
+		t.Errorf("planned is %v, the run was %v", planned, bounded)
+	}
+}
+
 // Training says nothing about what is wrong with records; verify does, for their
 // owner, in no JSON, and quotes none.
 func TestVerifyTable(t *testing.T) {

@@ -55,7 +55,7 @@ func (d Declaration) fault(t Traits) string {
 	switch {
 	case t.Private && len(d.Asks) == 0:
 		return "it asks for nothing"
-	case t.Pure && (len(d.Asks) != 1 || d.Budget != Committed):
+	case t.Pure && (len(d.Asks) != 1 || d.Budget.Filtered()):
 		return "a pure release is the only one"
 	case d.Budget.Filtered() && !t.Private:
 		return "a filter admits private releases"

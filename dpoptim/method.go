@@ -20,7 +20,7 @@ type Method interface {
 	// those that follow from the method alone.
 	Check(*Settings) error
 	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// Batch, SamplingRate, Epochs, Steps, Accountant and FeatureNorm are taken back; what else it changes is lost.
+	// Batch, SamplingRate, Epochs, Steps, Accountant, Clip and FeatureNorm are taken back; what else it changes is lost.
 	Complete(*Settings, Network) (Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
@@ -114,6 +114,30 @@ type Settings struct {
 	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
 }
 
+// FromBounds is for Notes.DefaultsFrom of methods whose defaults follow from public bounds.
+const FromBounds = "no data: the defaults follow from public bounds"
+
+// CheckPlain refuses what has no meaning for plain descent on gradients that the norm of features bounds.
+func (c *Settings) CheckPlain(name string) error {
+	switch {
+	case c.Momentum != 0:
+		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, name)
+	case c.Clipping != string(perexample.Flat):
+		return usage.Errorf("clipping %s: the gradients of optimizer %s are bounded by --feature-norm; leave it out", c.Clipping, name)
+	}
+	return nil
+}
+
+// BoundClip puts a bound on every record's gradient in the place of the clip norm, for a method
+// that has it from the norm of features.
+func (c *Settings) BoundClip(name string, bound float64) error {
+	if c.Clip != 1 && c.Clip != bound { // 1: none was given
+		return usage.Errorf("clip norm %v: optimizer %s bounds gradients by the norm of features, to %v here; leave --clip out, or set --feature-norm", c.Clip, name, bound)
+	}
+	c.Clip = bound
+	return nil
+}
+
 // CheckOnce refuses what has no meaning for a method with traits Once.
 func (c *Settings) CheckOnce(name string) error {
 	switch {
@@ -203,6 +227,8 @@ const (
 type Release struct {
 	Noise accountant.Mechanism // nil: none, and no privacy
 	Bound float64
+	// Within is how far a solver may stay from the minimum that objective perturbation releases.
+	Within float64
 }
 
 // Batch says of which records a question is asked.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -35,6 +36,13 @@ func newReplay(t *testing.T, p *plan.Plan, noted *drawn) *replay {
 		v := make([]float64, 65)
 		for j, b := range im.Features[64*i:][:64] {
 			v[j] = float64(b)/127.5 - 1
+		}
+		if z := p.Config.FeatureNorm; z != nil {
+			if norm := math.Sqrt(dot(v, v)); norm > *z {
+				for j := range v {
+					v[j] *= *z / norm
+				}
+			}
 		}
 		v[64] = 1
 		r.x, r.y = append(r.x, v), append(r.y, 2*float64(label)-1)
@@ -455,6 +463,78 @@ func adapted(r *replay) {
 	}
 }
 
+// scheduled is projected descent with noise of the published schedules: Fay et al. 2023 (proposition 3 and
+// equation 6, with other balances), constant noise, and Bassily et al. 2014 (algorithm 1) in batches.
+func scheduled(r *replay) {
+	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
+	z, k := *c.FeatureNorm, 1.0
+	if c.PURK != nil {
+		k = *c.PURK
+	}
+	l := math.Sqrt(z*z + 1)
+	m := c.L2 + l*l/4
+	eta := 1 / (m * (1 + k*k))
+	sigma := func(t int) float64 { return 0 } // on a coordinate of the mean gradient, in step t from 1
+	rate := func(t int) float64 { return eta }
+	switch c.Optimizer {
+	case "noisy-gd":
+		eta = 1 / m
+		sigma = func(int) float64 { return multiplierOf(c) * l / r.batch }
+	case "pur-a":
+		scale := k * math.Sqrt(m)
+		if c.PURK == nil {
+			scale = m
+		}
+		sigma = func(t int) float64 { return 4 * scale * math.Sqrt(math.Ln2/d) / float64(t) }
+	case "pur-b":
+		sigma = func(t int) float64 { return 4 * k * m * *c.Radius / math.Sqrt(d) / float64(t) }
+	case "pur-c":
+		sigma = func(t int) float64 {
+			return k * math.Sqrt(2*c.L2*math.Ln2/d*math.Pow(1-c.L2*eta, float64(t-1)))
+		}
+	case "pur-constant":
+		sigma = func(int) float64 { return *c.PURSigma }
+	case "bassily-sgd":
+		all, g := 0.0, l // noise on n times the mean gradient of single records
+		if c.Epsilon != nil {
+			all = l * n * math.Sqrt(32*math.Log(n / *c.Delta)*math.Log(1 / *c.Delta)) / *c.Epsilon
+		}
+		rate = func(t int) float64 { return 1 / (c.L2 * float64(t)) }
+		if c.L2 == 0 {
+			rate = func(t int) float64 {
+				return 2 * *c.Radius / math.Sqrt(float64(t)*(g*g+d*math.Pow(all/(n*r.batch), 2)))
+			}
+		}
+		sigma = func(int) float64 { return all / (n * r.batch) }
+	}
+	silent := c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0
+	for t := 1; r.more(); t++ {
+		s := sigma(t)
+		if silent {
+			s = 0
+		}
+		g, _ := r.gradient(s*r.batch/l, l)
+		for i := range g {
+			g[i] += c.L2 * r.w[i]
+		}
+		if c.Optimizer == "pur-oracle" {
+			source, size := rand.New(rand.NewPCG(c.Seed, uint64(t))), math.Sqrt(dot(g, g)/d)
+			for i := range g {
+				g[i] += k * size * source.NormFloat64()
+			}
+		}
+		for i := range r.w {
+			r.w[i] -= rate(t) * g[i]
+		}
+		if norm := math.Sqrt(dot(r.w, r.w)); c.Radius != nil && norm > *c.Radius {
+			r.took["project"]++
+			for i := range r.w {
+				r.w[i] *= *c.Radius / norm
+			}
+		}
+	}
+}
+
 func angleBetween(a, b []float64) float64 {
 	return math.Acos(dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)))
 }
@@ -477,9 +557,11 @@ func testRecursion(t *testing.T, m method, c Config) {
 	}
 	bare := c
 	bare.Steps = ptr(4)
-	bare.Clip = 100 // the longest gradient is shorter than √65
+	if bare.Clip = 100; c.FeatureNorm != nil { // the longest gradient is shorter than √65
+		bare.Clip = c.Clip // it follows from the features
+	}
 	if c.Private() {
-		bare.NoiseMultiplier, bare.Epsilon = ptr(0.0), nil
+		bare.NoiseMultiplier, bare.Epsilon, bare.Rho = ptr(0.0), nil, nil
 	}
 	if c.Search != nil {
 		s := *c.Search

@@ -77,6 +77,9 @@ func (r *run) reportPrivacy(res *Result) {
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip
 	}
+	if p.Method.Traits().Once { // no gradient is clipped
+		res.Clipping, res.Clip = nil, nil
+	}
 	switch p.Declaration.Budget {
 	case dpoptim.Planned: // a noise for every step
 		res.NoiseMultiplier = nil

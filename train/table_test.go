@@ -93,6 +93,7 @@ func TestTableTranscript(t *testing.T) {
 		"three":  {"three", func(c *Config) { c.TrainLossNoise = ptr(3.0) }},
 		"number": {"number", func(c *Config) { c.Clipping = "adaptive" }},
 		"fold":   {"two", func(c *Config) { c.Folds, c.Fold = 3, 2 }},
+		"norm":   {"number", func(c *Config) { c.FeatureNorm, c.DropFirst = ptr(0.7), true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := tableConfig()

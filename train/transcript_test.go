@@ -230,6 +230,7 @@ func TestTranscript(t *testing.T) {
 			c.Average, c.LRSchedule, c.Warmup = 0.9, "cosine", 3
 		},
 		"features":    func(c *Config) { c.Features, c.Mirror, c.Deskew = "scatter", true, true },
+		"norm":        func(c *Config) { c.Features, c.FeatureNorm = "scatter", ptr(1.0) },
 		"average":     func(c *Config) { c.Average = 0.9 },
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },

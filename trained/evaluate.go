@@ -7,7 +7,6 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -48,8 +47,7 @@ func (m *Model) Evaluate() (*Evaluation, error) {
 		return nil, err
 	}
 	defer d.Close()
-	read := tables.Reader{Front: m.front, Loss: m.network.Program.Loss, Classes: set.Classes, Threads: m.options.Threads}
-	data, err := read.Load(d, set.Test)
+	data, err := m.reader().Load(d, set.Test)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (m *Model) ExportONNX(w io.Writer) error {
 	}
 	p := m.network.Program
 	values, shapes := []onnx.Value{x}, [][]int{p.Shape}
-	if m.front == nil || !slices.Equal(p.Shape, []int{m.front.Width()}) {
+	if flat := m.front != nil || m.config.Norm() > 0; !flat || len(p.Shape) > 1 {
 		values[0] = g.Reshape(x, p.Shape...)
 	}
 	weights := make([]onnx.Value, len(p.Params))
@@ -72,10 +72,23 @@ func (m *Model) inputGraph(g *onnx.Graph) (onnx.Value, error) {
 			x = g.Op("Add", []onnx.Value{scaled(x, 1/127.5), g.Scalar(-1)})
 		}
 	}
-	if m.front == nil {
-		return x, nil
+	if m.front != nil {
+		var err error
+		if x, err = m.front.ONNX(g, x); err != nil {
+			return "", err
+		}
 	}
-	return m.front.ONNX(g, x)
+	if norm := m.config.Norm(); norm > 0 {
+		x = bounded(g, g.Reshape(x, ir.Size(m.network.Program.Shape)), float32(norm))
+	}
+	return x, nil
+}
+
+// bounded scales rows down to a norm, as package tables does.
+func bounded(g *onnx.Graph, x onnx.Value, norm float32) onnx.Value {
+	length := g.Op("ReduceL2", []onnx.Value{x}, onnx.Ints("axes", 1), onnx.Int("keepdims", 1))
+	scale := g.Op("Div", []onnx.Value{g.Scalar(norm), g.Op("Max", []onnx.Value{length, g.Scalar(norm)})})
+	return g.Op("Mul", []onnx.Value{x, scale})
 }
 
 // operations has, for each kind of operation, the one of ONNX with its inputs: values, weight and bias.

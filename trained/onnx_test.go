@@ -17,8 +17,10 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/nn"
@@ -143,6 +145,15 @@ func exported(t testing.TB, long bool) map[string]*Model {
 	f := front("patches", features.None, false, gray)
 	all["features-of-values"] = named(t, "logistic", "tanh", gray, rundir.AsIs, f)
 	all["table"] = named(t, "logistic", "tanh", [3]int{1, 1, 7}, rundir.AsIs, nil)
+	// Behind a bound: of the pictures, some are longer and some are not.
+	for name, m := range map[string]*Model{
+		"table": named(t, "logistic", "tanh", [3]int{1, 1, 7}, rundir.AsIs, nil), "values": named(t, "mlp-small", "tanh", gray, rundir.AsIs, nil),
+		"images": named(t, "cnn-mnist", "tanh", gray, rundir.Symmetric, nil), "features": named(t, "logistic", "tanh", gray, rundir.AsIs, f),
+		"own": untrained(t, own(t), [3]int{2, 9, 7}, rundir.Symmetric, nil),
+	} {
+		m.config.FeatureNorm = new(m.middle(t))
+		all["norm-"+name] = m
+	}
 	all["values"] = named(t, "mlp-small", "tanh", gray, rundir.AsIs, nil)
 	return all
 }
@@ -180,6 +191,33 @@ func (m *Model) records() features.Images {
 		return features.Images{Values: p.Values}
 	}
 	return features.Images{Bytes: p.Bytes}
+}
+
+// middle is a norm that some rows of the records have less than, and some more.
+func (m *Model) middle(t testing.TB) float64 {
+	p := m.records()
+	r := m.reader()
+	rows, values, err := r.Table(datasets.Split{
+		Shape: m.shape, Features: p.Bytes, Values: p.Values, Unit: m.reading == rundir.Fraction && m.front == nil,
+		Labels: make([]uint8, (len(p.Bytes)+len(p.Values))/(m.shape[0]*m.shape[1]*m.shape[2])),
+	})
+	check(t, err)
+	table, err := host.Load(rows, values)
+	check(t, err)
+	var norms []float64
+	for i := range table.Count {
+		sum := 0.
+		for _, x := range table.Row(int32(i)) {
+			sum += x * x
+		}
+		norms = append(norms, math.Sqrt(sum))
+	}
+	slices.Sort(norms)
+	low, high := norms[0], norms[len(norms)-1]
+	if !(low < 0.9*high) {
+		t.Fatalf("norms are from %v to %v", low, high)
+	}
+	return (low + high) / 2
 }
 
 // npy is a file of numpy's.

@@ -15,7 +15,6 @@ import (
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/rundir"
-	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -48,7 +47,7 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 		Labels: make([]uint8, given/size),
 	}
 	p := m.network.Program
-	rows, values, err := tables.Reader{Front: m.front, Loss: p.Loss, Classes: len(m.classes), Threads: m.options.Threads}.Table(split)
+	rows, values, err := m.reader().Table(split)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
+	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -114,6 +115,9 @@ func (m *Model) describe() error {
 		return nil
 	}
 	m.reading = m.facts[rundir.Input]
+	if got := cmp.Or(m.facts[rundir.FeatureNorm], "none"); got != m.config.NormText() {
+		return usage.Errorf("%s: the model's file says feature_norm %.32q, and %s says %s: restore the one that was changed", m.dir, got, rundir.Config, m.config.NormText())
+	}
 	s := &m.shape
 	_, err := fmt.Sscanf(m.facts[rundir.Shape], "%dx%dx%d", &s[0], &s[1], &s[2])
 	ok := err == nil && m.facts[rundir.Shape] == fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2])
@@ -180,6 +184,13 @@ func (m *Model) openNetwork() (err error) {
 		return usage.Errorf("%s: network %s with loss %s reads %d values and gives %d, which does not fit the %d values a record and the %d classes of the model's file: give the network that it was trained with", m.dir, p.Name, p.Loss, ir.Size(p.Shape), p.Outputs(), ir.Size(input[:]), classes)
 	}
 	return nil
+}
+
+// reader says how the network is given records: as they were when it was trained.
+func (m *Model) reader() tables.Reader {
+	return tables.Reader{
+		Front: m.front, Norm: m.config.Norm(), Loss: m.network.Program.Loss, Classes: len(m.classes), Threads: m.options.Threads,
+	}
 }
 
 // Shape is that of a record: channels, height and width of an image; 1, 1 and the number of

@@ -106,6 +106,10 @@ func TestOpen(t *testing.T) {
 		"softmax":  func(c *train.Config, _ *train.Options) { c.Model = "logistic" },
 		"features": func(c *train.Config, _ *train.Options) { c.Model, c.Features, c.Mirror = "logistic", "scatter", true },
 		"average":  func(c *train.Config, _ *train.Options) { c.Model, c.Average = "logistic", 0.9 },
+		"norm":     func(c *train.Config, _ *train.Options) { c.Model, c.FeatureNorm = "logistic", new(0.5) },
+		"features of a norm": func(c *train.Config, _ *train.Options) {
+			c.Model, c.Features, c.FeatureNorm = "logistic", "scatter", new(0.25)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := bands(4)
@@ -153,7 +157,8 @@ func TestMetadata(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"format": "pt", "model": "logistic", "activation": "tanh", "input": "x/127.5-1", "features": "none", "whiten": "none", "shape": "1x8x8",
-		"classes": `["top","high","low","bottom"]`, "guarantee": "true", "delta": "1e-05", "accountant": "pld", "neighbouring": "add-remove",
+		"feature_norm": "none",
+		"classes":      `["top","high","low","bottom"]`, "guarantee": "true", "delta": "1e-05", "accountant": "pld", "neighbouring": "add-remove",
 	} {
 		if meta[key] != want {
 			t.Errorf("%s is %q, want %q", key, meta[key], want)
@@ -171,6 +176,44 @@ func TestMetadata(t *testing.T) {
 	check(t, err)
 	if meta["guarantee"] != "false" || meta["epsilon"]+meta["delta"]+meta["accountant"]+meta["neighbouring"] != "" || !strings.Contains(meta["noise"], "NOT PRIVATE") {
 		t.Errorf("of a seeded run: %v", meta)
+	}
+}
+
+// A bound on features is in the model's file, and predictions are those of records that are scaled by hand.
+func TestFeatureNorm(t *testing.T) {
+	set := bands(4)
+	dir, _ := ran(t, set, func(c *train.Config, _ *train.Options) { c.Model, c.FeatureNorm = "logistic", new(1.5) })
+	m, err := trained.Open(dir, trained.Options{})
+	check(t, err)
+	if got := m.Metadata()["feature_norm"]; got != "1.5" {
+		t.Errorf("feature_norm is %q", got)
+	}
+	predictions, err := m.Predict(features.Images{Bytes: set.Test.Features})
+	check(t, err)
+	weight, bias := m.Parameters()[0].Data, m.Parameters()[1].Data
+	for i, p := range predictions {
+		row, sum := make([]float64, 64), 0.
+		for k, b := range set.Test.Features[64*i:][:64] {
+			row[k] = float64(b)/127.5 - 1
+			sum += row[k] * row[k]
+		}
+		scale := min(1, 1.5/math.Sqrt(sum))
+		if i == 0 && scale > 0.9 {
+			t.Fatalf("a row of norm %v is not long", math.Sqrt(sum))
+		}
+		for k := range 4 {
+			want := float64(bias[k])
+			for j, x := range row {
+				want += float64(weight[64*k+j]) * x * scale
+			}
+			if math.Abs(p.Logits[k]-want) > 1e-5*(1+math.Abs(want)) {
+				t.Errorf("image %d, class %d: %v, want %v", i, k, p.Logits[k], want)
+			}
+		}
+	}
+	rewrite(t, filepath.Join(dir, "model.safetensors"), func(head map[string]any) { head["__metadata__"].(map[string]any)["feature_norm"] = "2" })
+	if _, err := trained.Open(dir, trained.Options{}); err == nil || !strings.Contains(err.Error(), "feature_norm") {
+		t.Errorf("another norm in the file: %v", err)
 	}
 }
 

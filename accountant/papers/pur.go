@@ -104,7 +104,7 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	limit := new(big.Rat).Quo(exact(budget), first)
 	affordable := func(steps int) bool { return s.weight(steps).Cmp(limit) <= 0 }
 	if !affordable(1) {
-		return nil, Refuse("a budget of rho %v does not pay for one step, which costs %.4g: raise rho, epsilon or the number of records", budget, up(first))
+		return nil, Refuse("a budget of rho %v does not pay for one step, which costs %.4g: raise epsilon or rho, or the number of records", budget, up(first))
 	}
 	hi := 2
 	for affordable(hi) {

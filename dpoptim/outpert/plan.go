@@ -6,6 +6,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // problem is what is public of a run, from which steps and rate follow.
@@ -19,7 +20,7 @@ type problem struct {
 }
 
 func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) problem {
-	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: defaultRadius, delta: usualDelta}
+	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: defaultRadius / *c.FeatureNorm, delta: usualDelta}
 	p.lipschitz, p.smooth = l.Lipschitz(p.norm), l.Smoothness(p.norm)
 	p.rate = 1 / (p.smooth + p.l2)
 	if m.paper() {
@@ -93,7 +94,7 @@ func (p problem) steps() int {
 
 // completePasses takes for a constant rate the length of path, steps times rate, that gradient descent would
 // take: the sensitivity is the same. With a penalty the rate falls, and nothing is to be planned.
-func (p problem) completePasses(c *dpoptim.Settings) {
+func (p problem) completePasses(c *dpoptim.Settings) error {
 	if c.Epochs == nil {
 		c.Epochs = new(float64)
 		*c.Epochs = defaultPasses
@@ -102,10 +103,16 @@ func (p problem) completePasses(c *dpoptim.Settings) {
 		c.Batch = new(float64)
 		*c.Batch = float64(min(defaultBatch, p.records))
 	}
-	if c.LR != nil || c.L2 > 0 {
-		return
+	steps := *c.Epochs * math.Ceil(float64(p.records) / *c.Batch)
+	if p.records > math.MaxInt32 || *c.Batch > float64(p.records) || steps > mostUpdates {
+		return usage.Errorf("%v epochs in batches of %v of %d public records: a batch must be at most the records, these at most %d, and all steps at most %d", *c.Epochs, *c.Batch, p.records, math.MaxInt32, mostUpdates)
 	}
-	path := float64(p.steps()) * p.rate
-	rate := min(path / *c.Epochs / math.Ceil(float64(p.records) / *c.Batch), p.rate)
-	c.LR = &rate
+	if c.LR == nil && c.L2 == 0 {
+		rate := min(float64(p.steps())*p.rate/steps, p.rate)
+		c.LR = &rate
+	}
+	return nil
 }
+
+// mostUpdates is the most steps of passes.
+const mostUpdates = 1_000_000_000

@@ -62,6 +62,9 @@ func (m *Model) Lipschitz(z float64) float64 {
 	return m.norm(z) // |ℓ'| ≤ 1
 }
 
+// Monotone reports whether the slope of a record's loss never changes its sign.
+func (m *Model) Monotone() bool { return m.Loss == ir.Logistic || m.Loss == ir.HuberHinge }
+
 // Smoothness bounds how fast a record's gradient changes, for features of norm z at most.
 func (m *Model) Smoothness(z float64) float64 {
 	n := m.norm(z)

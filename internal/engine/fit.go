@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -16,7 +17,7 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	m, err := mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
+	m, err := e.fitMechanism(r)
 	if err != nil {
 		return usage.Wrap(err)
 	}
@@ -26,7 +27,14 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	}
 	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
 	table.Order = order
-	private, err := s.Solve(table, nil, e.Stopped)
+	var tilt []float64
+	if p, ok := m.(*mechanism.Perturbation); ok {
+		// What is solved with it is not released before it is paid for.
+		if tilt, err = p.Tilt(draw); err != nil {
+			return err
+		}
+	}
+	private, err := s.Solve(table, tilt, e.Stopped)
 	if err != nil {
 		return err
 	}
@@ -41,6 +49,19 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 		released[i] = float32(v)
 	}
 	return e.net.Write(e.net.Params(), released)
+}
+
+// fitMechanism releases what a solver finds.
+type fitMechanism interface {
+	Release(private []float64, draw uint64) error
+	Event() accountant.Mechanism
+}
+
+func (e *Engine) fitMechanism(r dpoptim.Release) (fitMechanism, error) {
+	if p, ok := r.Noise.(accountant.ObjectivePerturbation); ok {
+		return mechanism.NewPerturbation(p, r.Bound, r.Within, e.c.Facts.Params, e.c.Noise, tiltNoise, gradientNoise)
+	}
+	return mechanism.NewVector(r.Noise, r.Bound, e.c.Facts.Params, e.c.Noise, gradientNoise)
 }
 
 // table is of the records that the device has.

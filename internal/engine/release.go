@@ -17,6 +17,7 @@ const (
 	countNoise    = 2
 	searchNoise   = 3
 	normNoise     = 4
+	tiltNoise     = 5
 )
 
 // declared is a question that the method may ask.

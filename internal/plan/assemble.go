@@ -64,7 +64,7 @@ func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Str
 
 // table is what solvers of a linear model work on.
 func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, error) {
-	norm := p.featureNorm()
+	norm := p.Config.Norm()
 	if norm == 0 {
 		norm = math.Inf(1)
 	}

@@ -50,9 +50,7 @@ type Config struct {
 
 	FeatureNorm *float64 `yaml:"feature_norm,omitempty"`
 
-	Radius         *float64 `yaml:"radius,omitempty"`
-	OutpertForm    string   `yaml:"outpert_form,omitempty"`
-	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
+	ObjpertForm string `yaml:"objpert_form,omitempty"`
 
 	Model      string `yaml:"model"`
 	Activation string `yaml:"activation"`
@@ -67,6 +65,14 @@ type Config struct {
 	Protector string   `yaml:"protector,omitempty"`
 	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
 	NormNoise *float64 `yaml:"norm_noise,omitempty"`
+
+	Radius   *float64 `yaml:"radius,omitempty"`
+	Rho      *float64 `yaml:"rho,omitempty"`
+	PURK     *float64 `yaml:"pur_k,omitempty"`
+	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
+
+	OutpertForm    string `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool   `yaml:"outpert_average,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
@@ -281,7 +287,7 @@ func (c *Config) checkBudget() error {
 		return usage.Errorf("precision %s: exact noise is for sums of float32 gradients; use --precision float32, or --noise secure", c.Precision)
 	case c.Epsilon != nil && c.NoiseMultiplier != nil:
 		return usage.Errorf("epsilon %v and noise multiplier %v were both given: give one, the other follows", *c.Epsilon, *c.NoiseMultiplier)
-	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil:
+	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil && c.Rho == nil:
 		return usage.Errorf("no privacy budget given; try `privgrad train --epsilon 3`, or set the noise with --noise-multiplier")
 	case !c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
 		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)

@@ -19,7 +19,7 @@ func (p *Plan) ModelFacts() map[string]string {
 	facts := map[string]string{
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
 		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
-		"features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
+		rundir.FeatureNorm: c.NormText(), "features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
 		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
 		"privgrad_version": version(),
 	}
@@ -39,6 +39,14 @@ func (p *Plan) ModelFacts() map[string]string {
 		facts["delta"], facts["accountant"] = number(*c.Delta), c.Accountant
 	}
 	return facts
+}
+
+// NormText is the bound on the norm of features in words of a model's file.
+func (c *Config) NormText() string {
+	if c.FeatureNorm == nil {
+		return "none"
+	}
+	return strconv.FormatFloat(*c.FeatureNorm, 'g', -1, 64)
 }
 
 // Reading is what becomes of a value x of a split before the network, or the front end in front of it, reads it. It is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -73,13 +74,13 @@ func (p *Plan) input() [3]int {
 
 // Reader says how the network is given records.
 func (p *Plan) Reader() tables.Reader {
-	return tables.Reader{Front: p.Front, Norm: p.featureNorm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
+	return tables.Reader{Front: p.Front, Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
 }
 
-// featureNorm is the most that the norm of a record's features is; 0: they are as they are.
-func (p *Plan) featureNorm() float64 {
-	if z := p.Config.FeatureNorm; z != nil {
-		return *z
+// Norm is the most that the norm of a record's features is; 0: they are as they are.
+func (c *Config) Norm() float64 {
+	if c.FeatureNorm != nil {
+		return *c.FeatureNorm
 	}
 	return 0
 }
@@ -180,10 +181,14 @@ func (p *Plan) DefaultsFrom() string {
 	return "Fashion-MNIST test set (public benchmark data)"
 }
 
-// RowBytes are those of a row of features; 0 where there are none.
-func (p *Plan) RowBytes() int {
-	if p.Front == nil {
-		return 0
+// RowBytes are those of a row that is made of a record; 0 where a network reads what was stored.
+func (p *Plan) RowBytes() (bytes int) {
+	input := p.input()
+	if p.Front != nil {
+		bytes = 2 * p.Front.Width() // halves
 	}
-	return 2 * p.Front.Width() // halves
+	if p.Config.FeatureNorm != nil {
+		bytes += 4 * ir.Size(input[:])
+	}
+	return bytes
 }

@@ -1,16 +1,20 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/bassily"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/dpoptim/pur"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -37,10 +41,20 @@ var methods = map[string]struct {
 	l2p.Name: {func(_ string, c *Config) dpoptim.Method {
 		return l2p.New(l2p.Settings{Protector: c.Protector, Weights: &c.Weights, NormNoise: c.NormNoise})
 	}, onL2P, "noise and steps by small LSTMs that learned on public tasks"},
-	lbfgs.Name:    {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
-	nesterov.Name: {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
-	outpert.GD:    {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
-	outpert.RSGD:  {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
+	lbfgs.Name:         {func(string, *Config) dpoptim.Method { return lbfgs.New() }, Group{}, "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
+	nesterov.Name:      {func(string, *Config) dpoptim.Method { return nesterov.New() }, Group{}, "DP-SGD with Nesterov momentum"},
+	pur.NonConvex:      {byPUR, onConvex, "full-batch steps with falling noise, for smooth losses (Fay et al.)"},
+	pur.Convex:         {byPUR, onConvex, "the same for convex losses, with weights in a ball"},
+	pur.StronglyConvex: {byPUR, onConvex, "the same for strongly convex losses"},
+	pur.Constant:       {byPUR, onConvex, "the same with constant noise, to compare with"},
+	pur.Oracle:         {byPUR, onConvex, "noise by the exact gradient's norm, to compare with (NOT PRIVATE)"},
+	pur.NoisyGD:        {byPUR, onConvex, "full-batch steps with constant noise, priced exactly"},
+	bassily.Name: {func(_ string, c *Config) dpoptim.Method { return bassily.New(c.Radius) }, onConvex,
+		"SGD with the noise of Bassily et al. 2014, to compare with"},
+	outpert.GD:   {byOutput, onConvex, "gradient descent without noise on a linear model, released once"},
+	outpert.RSGD: {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
+	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
+		"the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 }
 
@@ -55,7 +69,10 @@ func Own(optimizer string) Group { return methods[optimizer].own }
 func CheckOptimizer(name string) error { return oneOf(Optimizers()...)("optimizer", name) }
 
 func byGradients(name string, c *Config) dpoptim.Method { return sgd.New(name, c.moments()) }
-func bySearches(name string, c *Config) dpoptim.Method  { return blsgd.New(name, &c.Search) }
+func byPUR(name string, c *Config) dpoptim.Method {
+	return pur.New(name, pur.Settings{K: c.PURK, Sigma: c.PURSigma, Rho: c.Rho, Radius: c.Radius, Seed: c.Seed})
+}
+func bySearches(name string, c *Config) dpoptim.Method { return blsgd.New(name, &c.Search) }
 
 func byOutput(name string, c *Config) dpoptim.Method {
 	return outpert.New(name, outpert.Settings{Form: c.OutpertForm, Average: c.OutpertAverage, Radius: c.Radius, Delta: c.Delta})
@@ -112,14 +129,14 @@ func (c *Config) checkUnread() error {
 	if _, searches := m.(*blsgd.Method); c.Search != nil && !searches {
 		return usage.Errorf("optimizer %s makes no line search: leave out the settings of --search-*, or use --optimizer dp-blsgd", c.Optimizer)
 	}
-	if _, perturbs := m.(*outpert.Method); !perturbs && (c.OutpertForm != "" || c.OutpertAverage || c.Radius != nil) {
-		return usage.Errorf("radius, outpert-form, outpert-average: optimizer %s does not read them; leave them out, or use --optimizer %s", c.Optimizer, outpert.GD)
-	}
 	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.traits().Pure {
 		return usage.Errorf("delta 0: the noise of optimizer %s keeps no ε without δ; give --delta above 0, or use --optimizer %s", c.Optimizer, outpert.GD)
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	}
+	if err := c.checkConvex(); err != nil {
+		return err
 	}
 	if _, protects := m.(*l2p.Method); protects {
 		return nil
@@ -131,6 +148,28 @@ func (c *Config) checkUnread() error {
 		return usage.Errorf("protector %s: optimizer %s has no protector; leave it out, or use --optimizer %s", c.Protector, c.Optimizer, l2p.Name)
 	case c.NormNoise != nil:
 		return usage.Errorf("norm-noise %v: optimizer %s asks for no norm; leave it out, or use --optimizer %s", *c.NormNoise, c.Optimizer, l2p.Name)
+	}
+	return nil
+}
+
+// checkConvex refuses settings of methods for convex losses that the method does not read; what
+// only some of these read, they refuse themselves.
+func (c *Config) checkConvex() error {
+	m, own := c.method(), Own(c.Optimizer)
+	_, schedules := m.(*pur.Method)
+	_, descends := m.(*outpert.Method)
+	_, perturbs := m.(*objpert.Method)
+	for _, of := range []struct {
+		key  string
+		read bool
+	}{
+		{"radius", own == onConvex}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
+		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs},
+	} {
+		s := Setting{Key: of.key}
+		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !of.read {
+			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.Flag(), v, c.Optimizer)
+		}
 	}
 	return nil
 }
@@ -171,7 +210,7 @@ func (c *Config) settings() dpoptim.Settings {
 }
 
 func (c *Config) take(s dpoptim.Settings) {
-	c.Model, c.LR, c.Momentum, c.Accountant, c.FeatureNorm = s.Model, s.LR, s.Momentum, s.Accountant, s.FeatureNorm
+	c.Model, c.LR, c.Momentum, c.Accountant, c.FeatureNorm, c.Clip = s.Model, s.LR, s.Momentum, s.Accountant, s.FeatureNorm, s.Clip
 	c.Batch, c.SamplingRate, c.Epochs, c.Steps = s.Batch, s.SamplingRate, s.Epochs, s.Steps
 }
 

@@ -277,9 +277,12 @@ const (
 	defaultDelta  = 1e-5
 )
 
-// resolveRecords settles the public number of records.
+// resolveRecords settles the public number of records, and δ.
 func (p *Plan) resolveRecords() error {
 	c := &p.Config
+	if t := c.traits(); t.Private && !t.Pure && c.Delta == nil {
+		c.Delta = new(defaultDelta)
+	}
 	p.PublicN = p.Set.PublicN
 	if c.PublicN != nil {
 		if p.PublicN = *c.PublicN; p.Set.Share > 0 {
@@ -351,7 +354,7 @@ func (p *Plan) resolveFacts() error {
 	c := &p.Config
 	p.Facts = dpoptim.Facts{
 		Records: p.PublicN, Steps: p.Steps, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, Clip: c.Clip, L2: c.L2,
-		FeatureNorm: p.featureNorm(), Linear: p.Facts.Linear,
+		FeatureNorm: p.Config.Norm(), Linear: p.Facts.Linear,
 	}
 	if p.Network != nil { // else nothing will be trained
 		g := p.Network.Program

@@ -45,10 +45,6 @@ func (p *Plan) resolvePrivacy() error {
 // resolveNoise settles δ, and the noise of a method that is not pure.
 func (p *Plan) resolveNoise() error {
 	c := &p.Config
-	if c.Delta == nil {
-		delta := defaultDelta
-		c.Delta = &delta
-	}
 	if n := 1 / float64(p.PublicN); *c.Delta >= n {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *c.Delta, n, suggestedDelta(p.PublicN)))
 	}
@@ -192,14 +188,14 @@ func (p *Plan) resolvePlanned() error {
 		if err != nil {
 			return usage.Wrap(err)
 		}
-		g, ok := r.Noise.(accountant.Gaussian)
+		multiplier, ok := multiplierOf(r.Noise)
 		switch {
 		case !ok:
 			return fmt.Errorf("optimizer %s plans %v as the noise of a step, which must be Gaussian", c.Optimizer, r.Noise)
-		case c.exact() && g.NoiseMultiplier > mechanism.MostExact:
-			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, g.NoiseMultiplier)
+		case c.exact() && multiplier > mechanism.MostExact:
+			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, multiplier)
 		case step == 0:
-			p.Sigma, p.Facts.Least = g.NoiseMultiplier, g.NoiseMultiplier
+			p.Sigma, p.Facts.Least = multiplier, multiplier
 		}
 	}
 	p.price = accountant.Schedule{
@@ -215,6 +211,17 @@ func (p *Plan) resolvePlanned() error {
 	}
 	p.Epsilon, p.spent = Finite(epsilon), map[int]float64{p.Steps: epsilon}
 	return nil
+}
+
+// multiplierOf is a noise multiplier of gradients.
+func multiplierOf(m accountant.Mechanism) (multiplier float64, ok bool) {
+	switch m := m.(type) {
+	case accountant.Gaussian:
+		return m.NoiseMultiplier, true
+	case accountant.ObjectivePerturbation:
+		return m.NoiseMultiplier, true
+	}
+	return 0, false
 }
 
 // planned are the events of so many steps of a planned budget; steps of one noise are one.

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
@@ -125,12 +126,15 @@ var settings = []Setting{
 
 	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
-
-	{Key: "radius", Group: onConvex, Arg: "R", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
-		Help: "keep the weights in the ball of this radius around zero"},
+	{Key: "radius", Group: onConvex, limit: positive, Help: "keep the weights in the ball of this radius around 0, by projection"},
+	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
+	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
+	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
 	{Key: "outpert_form", Group: onConvex, limit: unlessEmpty(oneOf(outpert.Forms()...)),
 		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
 	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+	{Key: "objpert_form", Group: onConvex, limit: unlessEmpty(oneOf(objpert.Forms()...)),
+		Help: "objpert: tight, or noise and regularizer as published (paper, NO GUARANTEE) (default tight)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},

@@ -38,9 +38,10 @@ func WriteModel(path string, p *ir.Program, params []float32, label string, meta
 // end is in that of a checkpoint, too.
 const (
 	FeaturesDigest = "features_digest"
-	Shape          = "shape"   // of an example: channels x rows x columns
-	Input          = "input"   // what becomes of a value x before the network or the front end reads it
-	Classes        = "classes" // their names, a JSON list; null of a regression
+	Shape          = "shape"        // of an example: channels x rows x columns
+	Input          = "input"        // what becomes of a value x before the network or the front end reads it
+	Classes        = "classes"      // their names, a JSON list; null of a regression
+	FeatureNorm    = "feature_norm" // of what the network reads, at most: longer rows are scaled down; "none"
 )
 
 // What Input may be.

@@ -85,8 +85,12 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 	return rows, values, nil
 }
 
-// shrunk are values whose rows are scaled to a norm at most. Rounding to float32 may leave
-// a row above it by some 2⁻²⁴ of it, which clipped gradients, and solvers, scale once more.
+// NormMargin is what a row's scale falls short of the norm by, so that rounding its values to float32,
+// which moves each by 2⁻²⁴ of itself, leaves the row's norm at most what was asked for.
+const NormMargin = 1 - 0x1p-23
+
+// shrunk are values whose rows are scaled to a norm at most. A row within it stays as it is. Of
+// a row with a value that is not finite, one stays so: the record counts as zero.
 func shrunk(rows device.Rows, values device.Features, norm float64) device.Floats {
 	all := make(device.Floats, values.Len())
 	switch f := values.(type) {
@@ -108,7 +112,7 @@ func shrunk(rows device.Rows, values device.Features, norm float64) device.Float
 		}
 		if length := math.Sqrt(sum); length > norm {
 			for j, v := range row {
-				row[j] = float32(float64(v) * (norm / length))
+				row[j] = float32(float64(v) * (norm * NormMargin / length))
 			}
 		}
 	}

@@ -249,7 +249,7 @@ var fig7 = reproduce.Figure{
 	Name: "l2p-fig7", Short: "Learned protection of linear SVMs on pairs of digits, against ε",
 	Source: hong + ", appendix C.2, figure 7", Seeds: 5, Protector: "mnist",
 	Plan: func(e *reproduce.Env) ([]reproduce.Job, error) {
-		e.Skip("IPUMS is left out: nobody published these extracts as files")
+		e.Skip("IPUMS is left out: the figure is of pairs of digits")
 		return fig7Runs.plan(e)
 	},
 	Then: fig7Runs.then,

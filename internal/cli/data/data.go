@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -35,8 +36,20 @@ func New() *cobra.Command {
 // Sources are train's data sets and the one that this binary carries.
 func Sources() map[string]train.Source {
 	s := train.Sources()
-	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Facts: mnist.Fashion.Facts, Open: func(string) (*datasets.Set, error) { return fashion.Open() }}
+	s[mnist.Fashion.Name] = train.Source{BuiltIn: true, Facts: mnist.Fashion.Facts, Open: func(string) (*datasets.Set, error) { return openFashion() }}
 	return s
+}
+
+var fashionOnce = sync.OnceValues(fashion.Open)
+
+// openFashion unpacks the set once. Its records must stay as they are; the set around them is the caller's.
+func openFashion() (*datasets.Set, error) {
+	set, err := fashionOnce()
+	if err != nil {
+		return nil, err
+	}
+	own := *set
+	return &own, nil
 }
 
 // layouts are the image sets that can be fetched and verified.
@@ -71,7 +84,7 @@ func OfShape(shape [3]int) (*datasets.Set, error) {
 	if shape != mnist.Fashion.Shape {
 		return nil, nil
 	}
-	set, err := fashion.Open()
+	set, err := openFashion()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -1,0 +1,259 @@
+// Package pur has gradient descent on all records with noise that is fixed in advance: the
+// schedules of Fay, Magnússon, Sjölund and Johansson 2023, "Adaptive Hyperparameter Selection for
+// Differentially Private Gradient Descent", which spend by the privacy-utility ratio, and what
+// they are compared with. docs/proofs/pur.md has the proofs.
+//
+//	pur-a         σ_t = 4M√F0/(√d·t), or with --pur-k 4k√(MF0)/(√d·t), for smooth losses
+//	pur-b         σ_t = 4kMR/(√d·t), for convex losses, on the ball of --radius
+//	pur-c         σ_t² = k²·2μF0·r^t/d, for strongly convex losses: with --l2
+//	pur-constant  σ_t is --pur-sigma
+//	pur-oracle    σ_t = k‖∇F‖/√d, which reads the gradient without noise: NOT PRIVATE
+//	noisy-gd      one σ, from the number of steps
+//
+// A step is w ← Π(w − η(∇F(w) + N(0, σ_t²·I))) from zero weights, where Π scales w to the norm of
+// --radius at most, if that is given. F is the mean over the public number of records N of the
+// losses, with the penalty λ/2·‖w‖². L, M and F0 follow from the bound on the features' norm.
+//
+// Defaults: η is 1/(M(1+k²)) with k = 1, and 1/M of noisy-gd. The steps of pur-a, -b, -c
+// and -constant are the most that the budget pays for, by exact GDP; those of
+// noisy-gd minimise a public bound on the excess; pur-oracle makes 100.
+package pur
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// The methods' names.
+const (
+	NonConvex      = "pur-a"
+	Convex         = "pur-b"
+	StronglyConvex = "pur-c"
+	Constant       = "pur-constant"
+	Oracle         = "pur-oracle"
+	NoisyGD        = "noisy-gd"
+)
+
+// kinds are the schedules that are planned from a budget.
+var kinds = map[string]papers.PURKind{
+	NonConvex: papers.PURNonConvex, Convex: papers.PURConvex, StronglyConvex: papers.PURStronglyConvex, Constant: papers.PURConstant,
+}
+
+const (
+	defaultSteps = 100     // where no budget tells how many
+	mostPlanned  = 1000000 // steps that a budget may pay for
+)
+
+// Settings are those of a user; nil stands for the default.
+type Settings struct {
+	K      *float64 // noise over the gradient; nil: as published
+	Sigma  *float64 // of pur-constant, on a coordinate of the mean gradient
+	Rho    *float64 // budget in zCDP, in the place of ε
+	Radius *float64 // of the ball that weights stay in; nil: they are free
+	Seed   uint64   // of the noise of pur-oracle
+}
+
+// Method is one of them, by name.
+type Method struct {
+	name     string
+	settings Settings
+	kind     papers.PURKind // empty where no schedule is planned
+	problem  papers.Problem
+	sigmas   []float64 // noise multipliers of the planned steps
+}
+
+func New(name string, s Settings) *Method {
+	return &Method{name: name, settings: s, kind: kinds[name]}
+}
+
+func (m *Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{
+		Name: m.name, Private: m.name != Oracle, FullBatch: true,
+		Relation: accountant.ReplaceOne, Accountant: accountant.GDP,
+	}
+}
+
+// Check refuses settings that the method does not read, and misses those without which it cannot do.
+func (m *Method) Check(c *dpoptim.Settings) error {
+	if err := m.checkBudget(c); err != nil {
+		return err
+	}
+	s := m.settings
+	switch {
+	case s.Sigma != nil && m.name != Constant:
+		return usage.Errorf("pur-sigma %v: optimizer %s has noise of its own; leave it out, or use --optimizer %s", *s.Sigma, m.name, Constant)
+	case s.Sigma == nil && m.name == Constant:
+		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
+	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
+		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
+	case m.name == Convex && s.Radius == nil:
+		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
+	case m.name == StronglyConvex && !(c.L2 > 0):
+		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
+	}
+	return c.CheckPlain(m.name)
+}
+
+// checkBudget finds faults of the budget and of what it is priced by.
+func (m *Method) checkBudget(c *dpoptim.Settings) error {
+	rho, planned := m.settings.Rho, m.kind != ""
+	switch {
+	case rho != nil && !planned:
+		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
+	case rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *rho)
+	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
+		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
+	case planned && rho == nil && c.Epsilon != nil && c.Accountant != accountant.GDP:
+		return usage.Errorf("accountant %s: optimizer %s plans its steps by %s, which is exact; leave --accountant out, or give the budget by --rho", c.Accountant, m.name, accountant.GDP)
+	}
+	return nil
+}
+
+// Complete fills in the bound on features, the step size and the number of steps.
+func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
+	if err := n.NeedLinear(m.name); err != nil {
+		return notes, err
+	}
+	if m.name == Oracle {
+		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
+	}
+	if c.FeatureNorm == nil {
+		c.FeatureNorm = new(1.0)
+	}
+	z := *c.FeatureNorm
+	m.problem = papers.Problem{
+		Records: n.Records, Dim: n.Params, Lipschitz: n.Linear.Lipschitz(z), Smoothness: n.Linear.Smoothness(z) + c.L2,
+		StrongConvexity: c.L2, InitialGap: n.Linear.LossAtZero(),
+		K: given(m.settings.K), Sigma: given(m.settings.Sigma), Radius: given(m.settings.Radius),
+	}
+	if err := c.BoundClip(m.name, m.problem.Lipschitz); err != nil {
+		return notes, err
+	}
+	k := m.balance()
+	rate := 1 / (m.problem.Smoothness * (1 + k*k))
+	if m.name == NoisyGD {
+		rate = 1 / m.problem.Smoothness
+	}
+	if c.LR == nil {
+		c.LR = &rate
+	}
+	budget, err := m.budget(c)
+	if err != nil {
+		return notes, err
+	}
+	switch {
+	case m.kind != "" && budget > 0:
+		return notes, m.plan(c, budget)
+	case c.Steps == nil && budget > 0:
+		c.Steps = new(m.bestSteps(z, budget, c.Neighbouring))
+	case c.Steps == nil:
+		c.Steps = new(defaultSteps)
+	}
+	return notes, nil
+}
+
+// balance is k, 1 in the schedules as published.
+func (m *Method) balance() float64 {
+	if k := given(m.settings.K); k > 0 {
+		return k
+	}
+	return 1
+}
+
+func given(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
+}
+
+// budget is what a run may spend in zCDP, 0 where its noise is given or none is added.
+func (m *Method) budget(c *dpoptim.Settings) (float64, error) {
+	switch {
+	case m.settings.Rho != nil:
+		return *m.settings.Rho, nil
+	case m.name == Oracle || c.Epsilon == nil:
+		return 0, nil
+	}
+	rho, err := papers.GaussianBudget(*c.Epsilon, *c.Delta)
+	return rho, usage.Wrap(err)
+}
+
+// plan fixes the noise of every step. Package papers has two records' difference
+// for the sensitivity: half of it under add-remove.
+func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
+	p := m.problem
+	if c.Neighbouring == string(accountant.AddRemove) {
+		p.Lipschitz /= 2
+	}
+	s, err := papers.NewPUR(m.kind, p, budget)
+	switch {
+	case err != nil:
+		if err = fmt.Errorf("optimizer %s: %w", m.name, err); errors.Is(err, papers.ErrBudget) {
+			return err
+		}
+		return usage.Wrap(err)
+	case c.Steps == nil && s.Steps > mostPlanned:
+		return usage.Errorf("optimizer %s: the budget pays for %d steps; give fewer by --steps", m.name, s.Steps)
+	case c.Steps == nil:
+		c.Steps = &s.Steps
+	case *c.Steps > s.Steps:
+		return papers.Refuse("optimizer %s: the budget pays for %d steps of its schedule, not for %d: lower --steps or leave it out, raise epsilon or rho", m.name, s.Steps, *c.Steps)
+	}
+	m.sigmas = make([]float64, *c.Steps)
+	for i := range m.sigmas {
+		// In units of the bound on a record's gradient, and rounded up.
+		m.sigmas[i] = math.Nextafter(s.Sigma(i)*float64(p.Records)/m.problem.Lipschitz, math.Inf(1))
+	}
+	return nil
+}
+
+// bestSteps minimise the public bound of docs/proofs/pur.md on the excess of noisy-gd.
+func (m *Method) bestSteps(z, budget float64, relation string) int {
+	const most, far = 10000, 10 // far: a minimiser's distance, over 1/Z
+	p := m.problem
+	move := 2 * p.Lipschitz / float64(p.Records)
+	if relation == string(accountant.AddRemove) {
+		move /= 2
+	}
+	noise := float64(p.Dim) * move * move / (2 * budget) // dσ² of one step
+	best, steps := math.Inf(1), 1
+	for t := 1; t <= most; t++ {
+		n := float64(t)
+		var bound float64
+		if mu := p.StrongConvexity; mu > 0 {
+			left := math.Exp(n * math.Log1p(-mu/p.Smoothness))
+			bound = left*p.InitialGap + n*noise/(2*mu)*(1-left)
+		} else {
+			d := p.Radius
+			if d == 0 {
+				d = far / z
+			}
+			bound = p.Smoothness*d*d/(2*n) + n*noise/p.Smoothness
+		}
+		if bound < best {
+			best, steps = bound, t
+		}
+	}
+	return steps
+}
+
+func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+	if m.kind == "" || m.sigmas == nil {
+		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.problem.Lipschitz)}}, nil
+	}
+	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{Question: dpoptim.Gradients, At: m.at}}}, nil
+}
+
+// at is the noise of a step, from 0 on.
+func (m *Method) at(step int) (dpoptim.Release, error) {
+	return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: m.sigmas[step]}, Bound: m.problem.Lipschitz}, nil
+}
