@@ -79,7 +79,7 @@ func TestParseEventsErrors(t *testing.T) {
 		{`[{}]`, `event 1: "mechanism" or "batch" is missing`},
 		{`[{"noise_multiplier":1}]`, `"mechanism" or "batch" is missing`},
 		{`[{"mechanism":"gaussian"}]`, `"noise_multiplier" is missing`},
-		{`[{"mechanism":"gauss","noise_multiplier":1}]`, `unknown mechanism "gauss" (did you mean gaussian?): choose one of gaussian,`},
+		{`[{"mechanism":"gauss","noise_multiplier":1}]`, `unknown mechanism "gauss" (did you mean gaussian?): choose one of bounded-range, gaussian,`},
 		{`[{"mechanism":7,"noise_multiplier":1}]`, "mechanism 7: must be a text"},
 		{`[{"mechanism":"gaussian","noise_multiplier":1,"sigma":2}]`, `unknown key "sigma": choose one of`},
 		{`[{"mechanism":"gaussian","Noise_Multiplier":1}]`, `unknown key "Noise_Multiplier"`},

@@ -26,7 +26,7 @@ type Mechanism interface {
 	bound(distance float64) (bound, error)
 }
 
-// A bound says by what a release is dominated: of mu, laplace and pure, the
+// A bound says by what a release is dominated: of mu, laplace, ranged and pure, the
 // first that is above 0. What several mechanisms are dominated by together is
 // the product of their bounds.
 type bound struct {
@@ -34,6 +34,8 @@ type bound struct {
 	mu float64
 	// laplace: Laplace noise of scale 1 at this distance.
 	laplace float64
+	// ranged is the length of an interval that holds the privacy loss.
+	ranged float64
 	// pure is the most that the privacy loss can be; randomised response loses
 	// that much (Kairouz, Oh and Viswanath 2015, theorem 2.1).
 	pure float64
@@ -50,6 +52,8 @@ func (b bound) renyi(order float64) (float64, error) {
 		return order * b.mu * b.mu / 2, nil
 	case b.laplace > 0:
 		return rdpLaplace(b.laplace, order), nil
+	case b.ranged > 0:
+		return rdpRanged(b.ranged, order), nil
 	}
 	return rdpPure(b.pure, order), nil
 }
@@ -60,6 +64,8 @@ func (b bound) dominating() pld.Pair {
 		return pld.Gaussian(b.mu)
 	case b.laplace > 0:
 		return pld.Laplace(b.laplace)
+	case b.ranged > 0:
+		return pld.Ranged(b.ranged)
 	}
 	return pld.Pure(b.pure)
 }

@@ -31,7 +31,7 @@ func zcdpDelta(rho, epsilon float64) float64 {
 }
 
 // zcdp is ρ of a list: μ²/2 of a Gaussian, ε²/2 of what is (ε, 0)-private
-// (Bun and Steinke 2016, propositions 1.6 and 1.4).
+// (Bun and Steinke 2016, propositions 1.6 and 1.4), ε²/8 of what has range ε (Cesar and Rogers 2021).
 func zcdp(events []Event, n Neighbouring) (float64, error) {
 	total := 0.0
 	for i, e := range events {
@@ -41,6 +41,9 @@ func zcdp(events []Event, n Neighbouring) (float64, error) {
 		}
 		for j, b := range bounds {
 			x := math.Max(b.mu, b.pure)
+			if b.ranged > 0 {
+				x = b.ranged / 2
+			}
 			if x == 0 {
 				return 0, fmt.Errorf("event %d: accountant %s has no bound for mechanism %s", i+1, ZCDP, e.Mechanisms[j].Name())
 			}

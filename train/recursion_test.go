@@ -103,7 +103,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	if r.noisy {
 		for j, v := range asked.value {
 			g[j] = float64(v) / r.batch
-			if r.c.Search != nil { // a direction, with the penalty's gradient
+			if r.c.Search != nil && r.c.Search.Normalise == nil { // a direction, with the penalty's gradient
 				g[j] -= r.c.L2 * r.w[j]
 			}
 		}
@@ -328,6 +328,9 @@ func (b *begin) chose(s *Search, eta float64) {
 		if !*s.Rise {
 			next = math.Min(next, b.eta)
 		}
+		if s.StartMost != nil {
+			next = math.Min(next, *s.StartMost)
+		}
 		*b = begin{eta: next}
 	}
 }
@@ -404,17 +407,29 @@ func adapted(r *replay) {
 		}
 		return start.eta * math.Pow(*s.Beta, float64(i))
 	}
+	ask := func(multiplier float64) ([]float64, float64) { return r.direction(multiplier, r.c.Clip*clip) }
+	aimed := func(d []float64) []float64 { return d }
+	if s.Normalise != nil && *s.Normalise { // the gradient's norm, then the penalty
+		ask = func(multiplier float64) ([]float64, float64) { return r.gradient(multiplier, r.c.Clip*clip) }
+		aimed = func(g []float64) []float64 {
+			d, norm := make([]float64, len(g)), math.Sqrt(dot(g, g))
+			for i := range d {
+				d[i] = g[i]/norm + r.c.L2*r.w[i]
+			}
+			return d
+		}
+	}
 	var before []float64
 	for r.more() {
-		d, noise := r.direction(multiplier(rho), r.c.Clip*clip)
-		eta := search(budget, d, noise)
+		d, noise := ask(multiplier(rho))
+		eta := search(budget, aimed(d), noise)
 		for shrunk := false; eta == 0; {
 			r.took["again"]++
 			extra, weight := rho, 0.5
 			if s.Budget == "refine" {
 				extra, weight = *s.Growth*rho, *s.Growth/(1+*s.Growth)
 			}
-			second, more := r.direction(multiplier(extra), r.c.Clip*clip)
+			second, more := ask(multiplier(extra))
 			angle := angleBetween(d, second)
 			for i := range d {
 				d[i] = (1-weight)*d[i] + weight*second[i]
@@ -452,8 +467,9 @@ func adapted(r *replay) {
 			if s.Batches != "shared" { // else it was fixed when the batch was drawn
 				asked = budget
 			}
-			eta = search(asked, d, noise)
+			eta = search(asked, aimed(d), noise)
 		}
+		d = aimed(d)
 		r.w = r.along(d, eta)
 		start.chose(s, eta)
 		if before != nil {

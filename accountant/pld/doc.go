@@ -35,6 +35,10 @@
 // pair increases with H of the other (for the upper end Q is filled up to 1), so
 // directions are kept (Zhu, Dong and Wang 2022, theorem 11).
 //
+// Releases of a bounded range that are made again and again, each with an interval that may
+// follow from the ones before, have one curve together (ranged.go). It stands for them in any
+// order among others: a supremum of expectations is convex, so it is largest where it is taken last.
+//
 // Composition. With t the tilt, masses p·e^{tL−K(t)} are transformed, raised to
 // their counts, multiplied, transformed back, and weighted by e^{ΣK−tL}. All of
 // this is exact for any numbers K and t; only rounding is left:

@@ -28,6 +28,8 @@ func parameters(l law) (shape string, axes []float64) {
 		return "laplace", []float64{float64(l)}
 	case pure:
 		return "pure", []float64{float64(l)}
+	case *ranged:
+		return fmt.Sprint("ranged ", l.count), []float64{l.epsilon}
 	case batch:
 		shape, axes = "batch", []float64{l.q}
 		for _, x := range l.laws {
@@ -50,6 +52,8 @@ func with(l law, axes []float64) law {
 		return laplace(axes[0])
 	case pure:
 		return pure(axes[0])
+	case *ranged:
+		return newRanged(axes[0], l.count)
 	case batch:
 		b := batch{q: axes[0]}
 		axes = axes[1:]

@@ -38,6 +38,15 @@ func Pure(epsilon float64) Pair {
 	return Pair{"a pure epsilon", epsilon, mostPure, func(e float64) law { return pure(e) }}
 }
 
+// Ranged is what dominates a release whose privacy losses lie in an interval of length ε,
+// wherever that is, as those of an exponential mechanism do.
+func Ranged(epsilon float64) Pair {
+	return Pair{"a bounded range", epsilon, mostRange, func(e float64) law { return newRanged(e, 1) }}
+}
+
+// mostRange keeps the curve of one such release within float64.
+const mostRange = 100
+
 // unsampled is the pair's law, at twice the distance under replace-one.
 func (p Pair) unsampled(replaceOne bool) (law, error) {
 	if p.law == nil {
@@ -51,8 +60,8 @@ func (p Pair) unsampled(replaceOne bool) (law, error) {
 		size *= 2
 	}
 	if size > p.most {
-		return nil, fmt.Errorf("pld: %s is %v; above %d under add-remove or %d under replace-one it is not supported",
-			p.what, p.size, mostPure, mostPure/2)
+		return nil, fmt.Errorf("pld: %s is %v; above %v under add-remove or %v under replace-one it is not supported",
+			p.what, p.size, p.most, p.most/2)
 	}
 	return p.law(size), nil
 }
@@ -243,6 +252,7 @@ func prepare(steps []Step, replaceOne bool) (*composition, error) {
 			insert(l, s.Count)
 		}
 	}
+	c.join()
 	c.mu = math.Sqrt(squares)
 	if len(c.kinds) > 0 && c.mu > 0 {
 		if c.mu > maxMu {
@@ -253,6 +263,17 @@ func prepare(steps []Step, replaceOne bool) (*composition, error) {
 	var err error
 	c.kinds, err = merge(c.kinds, maxKinds)
 	return c, err
+}
+
+// join takes releases of one bounded range together.
+func (c *composition) join() {
+	for i, k := range c.kinds {
+		if one, ok := k.high.(*ranged); ok {
+			if all := newRanged(one.epsilon, k.count); all.together() {
+				c.kinds[i] = kind{all, all, 1}
+			}
+		}
+	}
 }
 
 // check refuses a step by itself, or after so many batches.

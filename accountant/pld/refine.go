@@ -116,8 +116,11 @@ func (c *composition) spacingAt(delta float64) float64 {
 func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
-	// What merging costs does not go away with the spacing: the formula must do.
-	merged := slices.ContainsFunc(c.kinds, func(k kind) bool { return k.high.key() != k.low.key() })
+	// What merging costs does not go away with the spacing, nor what ranged releases do: the formula must do.
+	apart := slices.ContainsFunc(c.kinds, func(k kind) bool {
+		_, is := k.high.(*ranged)
+		return is || k.high.key() != k.low.key()
+	})
 	for try := 0; try < 5; try++ {
 		c.setSpacing(h)
 		var r Interval
@@ -149,7 +152,7 @@ func (c *composition) refine(delta float64) error {
 		}
 		// A window near the most that is allowed leaves nothing to refine.
 		full := c.transform.log2 >= maxLog2-1
-		if w <= 0.6*want || merged || try > 0 && (w <= want || little || full) {
+		if w <= 0.6*want || apart || try > 0 && (w <= want || little || full) {
 			break
 		}
 		h = c.spacing * max(0.125, min(1, math.Sqrt(0.55*want/w)))
@@ -173,9 +176,11 @@ func (c *composition) width(epsilon float64) float64 {
 }
 
 // setSpacing fixes the spacing, near h: one that puts both extreme losses of a
-// single kind on the grid, where they are atoms.
+// single kind on the grid, where they are atoms, and all knots of a single curve.
 func (c *composition) setSpacing(h float64) {
-	if s := c.kinds[0].high.span(); len(c.kinds) == 1 && c.kinds[0].low.key() == c.kinds[0].high.key() && s > 0 {
+	if l, ok := c.kinds[0].high.(*ranged); ok && len(c.kinds) == 1 && c.kinds[0].count == 1 {
+		h, _ = l.values()
+	} else if s := c.kinds[0].high.span(); len(c.kinds) == 1 && c.kinds[0].low.key() == c.kinds[0].high.key() && s > 0 {
 		h = s / math.Ceil(s/h*(1-1e-12))
 	}
 	if h != c.spacing {

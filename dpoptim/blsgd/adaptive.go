@@ -3,6 +3,7 @@ package blsgd
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -51,6 +52,11 @@ func (s *steps) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 
 func (s *steps) Again(rho, weight float64, b linesearch.Budgets) (linesearch.Direction, float64, error) {
 	two := s.second
+	if s.normalises() {
+		if _, err := s.shift(-s.method.l2 * s.length); err != nil { // gradients are averaged
+			return linesearch.Direction{}, 0, err
+		}
+	}
 	d, err := s.gradient(two.again, rho, b, func(x *dpoptim.Scalars) { x[dpoptim.SlotBlend] = float32(weight) })
 	if err != nil {
 		return linesearch.Direction{}, 0, err
@@ -104,6 +110,10 @@ func (s *steps) least(r *dpoptim.Release, most float64, d linesearch.Direction) 
 	trials := *s.method.s.Trials
 	penalty := linesearch.Backtrack{Batch: s.engine.Facts().ExpectedBatch} // of the slope it asks nothing
 	c := s.candidates(penalty, d, func(i int) float64 { return most * float64(i) / float64(trials-1) })
+	etas := slices.Clone(c.Etas)
+	for i := range c.Etas {
+		c.Etas[i] *= s.scale()
+	}
 	i, err := s.search.Ask(r, c)
 	if err != nil {
 		return 0, err
@@ -112,7 +122,7 @@ func (s *steps) least(r *dpoptim.Release, most float64, d linesearch.Direction) 
 	if i == 0 && r.Noise == nil {
 		i = 1 // nothing would end the tries
 	}
-	return c.Etas[i], nil
+	return etas[i], nil
 }
 
 // Move takes a step along the direction, and measures how far it turned.

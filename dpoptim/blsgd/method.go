@@ -26,12 +26,15 @@ func New(name string, s **Settings) *Method { return &Method{name: name, setting
 func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
 
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	if c.LR == nil {
-		c.LR = new(sgd.DefaultRate(m.name, false, c))
-	}
 	s := m.given()
 	if err := s.complete(m.name, n.Layers == 1); err != nil {
 		return dpoptim.Notes{}, err
+	}
+	if c.LR == nil {
+		c.LR = new(sgd.DefaultRate(m.name, false, c))
+		if s.Form == FormMinimum && *s.Normalise {
+			c.LR = new(s.mostStart())
+		}
 	}
 	*m.settings = &s
 	return dpoptim.Notes{}, m.resolve(c, &s)

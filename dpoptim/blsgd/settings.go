@@ -38,6 +38,8 @@ type Settings struct {
 	StartEvery  *int     `yaml:"start_every,omitempty"`
 	StartFactor *float64 `yaml:"start_factor,omitempty"`
 	Rise        *bool    `yaml:"rise,omitempty"`
+	StartMost   *float64 `yaml:"start_most,omitempty"`
+	Normalise   *bool    `yaml:"normalise,omitempty"`
 
 	Points *int     `yaml:"points,omitempty"`
 	Factor *float64 `yaml:"factor,omitempty"`
@@ -153,8 +155,8 @@ func (s *Settings) adapts() bool { return s.Budget != BudgetFixed }
 
 // resolve completes the settings of the run that follow from the search's.
 func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
-	if *c.LR < leastRate || *c.LR > mostRate {
-		return usage.Errorf("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, m.name, leastRate, mostRate)
+	if *c.LR < leastRate || *c.LR > s.mostStart() {
+		return usage.Errorf("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, m.name, leastRate, s.mostStart())
 	}
 	if err := s.resolveAccountant(c); err != nil {
 		return err
@@ -250,10 +252,10 @@ func (s *Settings) complete(name string, convex bool) error {
 		or(&s.Share, 0.1)
 		or(&s.Weight, pick(0.3, 1, 1))
 	}
-	or(&s.Clip, pick(map[string]float64{FormDifferences: 0.1, FormCurve: 0.3}[s.Form], 3, 1))
+	or(&s.Clip, pick(map[string]float64{FormDifferences: 0.1, FormCurve: 0.3}[s.Form], 3, map[string]float64{FormLosses: 1, FormMinimum: 3}[s.Form]))
 	s.completeForm(pick, !published, fixed)
 	if !fixed {
-		or(&s.Iterations, 50)
+		or(&s.Iterations, map[bool]int{true: 60, false: 50}[s.Form == FormMinimum])
 		or(&s.Growth, 0.3)
 		or(&s.Shrink, variants[name].shrink)
 		or(&s.Wide, 1.1)
@@ -306,11 +308,13 @@ func (s *Settings) completeForm(pick func(own, networks, convex float64) float64
 		or(&s.Points, 9)
 		or(&s.Factor, 2)
 		or(&s.Keep, 0.5)
-	case FormMinimum: // Lee and Kifer 2018, section 5
-		or(&s.Trials, 20)
+	case FormMinimum: // Lee and Kifer 2018, section 5, and their program
+		or(&s.Trials, 21)
 		or(&s.StartEvery, 10)
 		or(&s.StartFactor, 1.1)
 		or(&s.Rise, true)
+		or(&s.StartMost, agdStart)
+		or(&s.Normalise, true)
 		or(&s.Growth, 0.1)
 	default:
 		or(&s.Alpha, pick(0.3, 0.001, 0.5))
@@ -326,6 +330,9 @@ func (s *Settings) completeForm(pick func(own, networks, convex float64) float64
 		or(&s.Rise, smoothed)
 	}
 }
+
+// agdStart is the largest of the steps that DP-AGD tries, at first and later.
+const agdStart = 2.0
 
 // searchEvery is how many steps save up for a search of our own.
 const searchEvery = 5
@@ -348,6 +355,7 @@ func (s *Settings) checkUsed(fixed bool) error {
 		{"alpha", s.Alpha != nil, armijo}, {"beta", s.Beta != nil, armijo}, {"trials", s.Trials != nil, !curve},
 		{"correct", s.Correct != nil, armijo}, {"margin", s.Margin != nil, armijo},
 		{"start-every", s.StartEvery != nil, !curve}, {"start-factor", s.StartFactor != nil, !curve}, {"rise", s.Rise != nil, !curve},
+		{"start-most", s.StartMost != nil, !curve}, {"normalise", s.Normalise != nil, s.Form == FormMinimum},
 		{"points", s.Points != nil, curve}, {"factor", s.Factor != nil, curve}, {"keep", s.Keep != nil, curve},
 		{"iterations", s.Iterations != nil, !fixed}, {"growth", s.Growth != nil, !fixed}, {"shrink", s.Shrink != nil, !fixed},
 		{"wide", s.Wide != nil, !fixed}, {"narrow", s.Narrow != nil, !fixed}, {"decay", s.Decay != nil, !fixed},
@@ -371,6 +379,8 @@ func (s *Settings) validate() error {
 		return usage.Errorf("search-clip %v: must be in [%g, %g]", *s.Clip, dpoptim.LeastScale, dpoptim.MostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
 		return usage.Errorf("search-weight %v: must be in (0, 1]", *s.Weight)
+	case s.StartMost != nil && !(*s.StartMost >= leastRate && *s.StartMost <= mostRate):
+		return usage.Errorf("search-start-most %v: must be in [%g, %g]", *s.StartMost, leastRate, mostRate)
 	case s.Iterations != nil && *s.Iterations < 1:
 		return usage.Errorf("search-iterations %d: must be 1 or more", *s.Iterations)
 	}
@@ -413,8 +423,16 @@ func (s *Settings) backtrack(batch float64) linesearch.Backtrack {
 // Step sizes stay where single precision knows them.
 const leastRate, mostRate = 1e-12, 1e12
 
+// mostStart is where searches start at most.
+func (s *Settings) mostStart() float64 {
+	if s.StartMost == nil {
+		return mostRate
+	}
+	return *s.StartMost
+}
+
 func (s *Settings) startRule() linesearch.StartRule {
-	return linesearch.StartRule{Every: *s.StartEvery, Factor: *s.StartFactor, Rise: *s.Rise, Least: leastRate, Most: mostRate}
+	return linesearch.StartRule{Every: *s.StartEvery, Factor: *s.StartFactor, Rise: *s.Rise, Least: leastRate, Most: s.mostStart()}
 }
 
 func (s *Settings) rule() linesearch.Rule {

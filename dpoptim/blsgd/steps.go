@@ -11,7 +11,7 @@ import (
 )
 
 // steps releases a direction, asks for losses along it, and takes a step last. Directions
-// are kept in units of the sum, D = qN·d.
+// are kept in units of the sum, D = length·d.
 type steps struct {
 	method    *Method
 	engine    dpoptim.Engine
@@ -19,6 +19,8 @@ type steps struct {
 	state     state
 
 	direction dpoptim.Sum
+	aim       dpoptim.Work // adds a multiple of the parameters to the direction
+	length    float64      // what D is divided by: qN or, normalised, ‖D‖
 	move      dpoptim.Work
 	search    dpoptim.Search // of all forms but the curve
 	curve     func(etas []float64) ([]float64, error)
@@ -43,7 +45,7 @@ var (
 // Open records a direction, the step along it, and the search.
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	f := e.Facts()
-	s := &steps{method: m, engine: e, state: state{Eta: m.start, Start: linesearch.Start{Eta: m.start}}}
+	s := &steps{method: m, engine: e, length: f.ExpectedBatch, state: state{Eta: m.start, Start: linesearch.Start{Eta: m.start}}}
 	var err error
 	if s.optimizer, err = sgd.NewSGD(e, sgd.Config{Rate: m.start, Normaliser: f.ExpectedBatch, L2: m.l2}); err != nil {
 		return nil, err
@@ -84,6 +86,12 @@ func (s *steps) record() error {
 		s.measure(q, direction)
 		return nil
 	}})
+	if err == nil && s.normalises() {
+		s.aim, err = e.Record(func(q dpoptim.Queue) {
+			s.penalise(q, direction)
+			s.measure(q, direction)
+		})
+	}
 	if err != nil {
 		return err
 	}
@@ -178,7 +186,10 @@ func (s *steps) planned() error {
 func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, error) {
 	f, set := s.engine.Facts(), a.Set
 	a.Set = func(x *dpoptim.Scalars) {
-		x[dpoptim.SlotAlong] = float32(s.method.l2 * f.ExpectedBatch)
+		x[dpoptim.SlotAlong] = 0 // the penalty comes behind the norm
+		if !s.normalises() {
+			x[dpoptim.SlotAlong] = float32(s.method.l2 * f.ExpectedBatch)
+		}
 		if set != nil {
 			set(x)
 		}
@@ -194,11 +205,31 @@ func (s *steps) ask(sum dpoptim.Sum, a dpoptim.SumAsk) (linesearch.Direction, er
 	if sum != s.direction {
 		dots = dots[3:]
 	}
-	d := linesearch.Direction{Norm2: dots[0] / f.ExpectedBatch / f.ExpectedBatch, L2: s.method.l2}
+	if s.normalises() {
+		if s.length = math.Sqrt(dots[0]); !(s.length > 0) || math.IsInf(s.length, 0) {
+			s.length = f.ExpectedBatch
+		}
+		if dots, err = s.shift(s.method.l2 * s.length); err != nil {
+			return linesearch.Direction{}, err
+		}
+	}
+	d := linesearch.Direction{Norm2: dots[0] / s.length / s.length, L2: s.method.l2}
 	if len(dots) > 1 {
-		d.Along = dots[1] / f.ExpectedBatch
+		d.Along = dots[1] / s.length
 	}
 	return d, nil
+}
+
+// normalises reports whether the direction is divided by its norm, before the penalty's
+// gradient. The norm was released with it.
+func (s *steps) normalises() bool { return s.method.s.Normalise != nil && *s.method.s.Normalise }
+
+// shift adds a multiple of the parameters to the direction, and measures it.
+func (s *steps) shift(by float64) ([]float64, error) {
+	if err := s.aim.Run(func(x *dpoptim.Scalars) { x[dpoptim.SlotAlong] = float32(by) }); err != nil {
+		return nil, fmt.Errorf("direction: %w", err)
+	}
+	return s.aim.Dots()
 }
 
 // energy is E‖·‖² of the noise in a direction whose sum had noise of a
@@ -208,10 +239,13 @@ func (s *steps) energy(deviation float64) float64 {
 	return float64(f.Params) * math.Pow(deviation/f.ExpectedBatch, 2)
 }
 
+// scale is what a step size is multiplied by for the device, whose directions are D/qN.
+func (s *steps) scale() float64 { return s.engine.Facts().ExpectedBatch / s.length }
+
 func (s *steps) run(eta float64) error {
 	err := s.move.Run(func(x *dpoptim.Scalars) {
 		s.optimizer.Set(x, s.engine.Update())
-		x[dpoptim.SlotRate] = float32(eta)
+		x[dpoptim.SlotRate] = float32(eta * s.scale())
 		x[dpoptim.SlotL2] = 0 // it is in the direction
 	})
 	if err != nil {

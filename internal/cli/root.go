@@ -27,8 +27,11 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // spell lets Americans write their way.
 func spell(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	if name == "neighboring" {
+	switch name {
+	case "neighboring":
 		name = "neighbouring"
+	case "search-normalize":
+		name = "search-normalise"
 	}
 	return pflag.NormalizedName(name)
 }

@@ -71,6 +71,7 @@ type Engine struct {
 	last     device.Step
 	declared map[dpoptim.Question]*declared
 	paid     []accountant.Mechanism // by the batch of the last sum, and not asked yet
+	solved   *convex.Table          // of the records; nil until something is asked of it
 }
 
 // Open compiles the schedule and records the method's work.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -69,10 +68,11 @@ func (e *Engine) table() (*convex.Table, error) {
 	if e.c.Table == nil {
 		return nil, fmt.Errorf("optimizer %s works on records in the host's memory, and has none", e.c.Method.Traits().Name)
 	}
-	return e.c.Table()
-}
-
-// Choose is not there yet.
-func (e *Engine) Choose(float64) (coordinate, sign int, err error) {
-	return 0, 0, errors.New("no choice is made yet")
+	if e.solved == nil {
+		var err error
+		if e.solved, err = e.c.Table(); err != nil {
+			return nil, err
+		}
+	}
+	return e.solved, nil
 }

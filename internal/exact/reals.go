@@ -83,6 +83,19 @@ func (r *Reals) AtLeastZero(step uint64, constants []float64, terms ...Term) boo
 	}
 }
 
+// Index is a number below n that a draw's word gives, each with the same probability; −1 for a word
+// among the last 2⁶⁴ mod n, which would favor some. No Term may have the same draw.
+func (r *Reals) Index(step uint64, draw, n int) int {
+	if n < 1 || !r.holds(draw, 1) {
+		return -1
+	}
+	high, low := bits.Mul64(r.word(step, draw), uint64(n)) // Lemire 2019
+	if low < -uint64(n)%uint64(n) {
+		return -1
+	}
+	return int(high)
+}
+
 // infinite is AtLeastZero of constants of which some are not finite.
 func infinite(constants []float64) bool {
 	above := false

@@ -71,8 +71,9 @@ type Config struct {
 	PURK     *float64 `yaml:"pur_k,omitempty"`
 	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
 
-	OutpertForm    string `yaml:"outpert_form,omitempty"`
-	OutpertAverage bool   `yaml:"outpert_average,omitempty"`
+	OutpertForm    string   `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
+	StepDecay      *float64 `yaml:"step_decay,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`

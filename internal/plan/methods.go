@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/pur"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -56,6 +57,8 @@ var methods = map[string]struct {
 	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
 		"the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
+	privgene.Name: {func(_ string, c *Config) dpoptim.Method { return privgene.New(privgene.Settings{Decay: c.StepDecay}) }, onConvex,
+		"linear models, one move of one weight after the other by the exponential mechanism"},
 }
 
 // About is an optimizer in a line.
@@ -159,12 +162,13 @@ func (c *Config) checkConvex() error {
 	_, schedules := m.(*pur.Method)
 	_, descends := m.(*outpert.Method)
 	_, perturbs := m.(*objpert.Method)
+	_, chooses := m.(*privgene.Method)
 	for _, of := range []struct {
 		key  string
 		read bool
 	}{
 		{"radius", own == onConvex}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
-		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs},
+		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses},
 	} {
 		s := Setting{Key: of.key}
 		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !of.read {

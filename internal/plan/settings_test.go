@@ -130,7 +130,7 @@ func TestLimits(t *testing.T) {
 	}{
 		{"epsilon", func(c *Config) { c.Epsilon = &inf }, "epsilon +Inf: must be a finite number above 0"},
 		{"noise_multiplier", func(c *Config) { c.NoiseMultiplier = ptr(1e-7) }, "noise multiplier 1e-07: must be in [1e-06, 1e+09], or 0 for no noise"},
-		{"delta", func(c *Config) { c.Delta = ptr(1.0) }, "delta 1: must be in (0, 1), and well below one over the number of records"},
+		{"delta", func(c *Config) { c.Delta = ptr(1.0) }, "delta 1: must be in [0, 1), and well below one over the number of records"},
 		{"public_n", func(c *Config) { c.PublicN = ptr(0) }, "public-n 0: must be the public number of training records, 1 or more"},
 		{"folds", func(c *Config) { c.Folds = 1 }, "folds 1: must be 2 to 1000, or 0 for none"},
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of none, best`},
@@ -141,6 +141,9 @@ func TestLimits(t *testing.T) {
 		{"rho", func(c *Config) { c.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
 		{"pur_k", func(c *Config) { c.PURK = ptr(0.0) }, "pur-k 0: must be a finite number above 0"},
 		{"pur_sigma", func(c *Config) { c.PURSigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
+		{"outpert_form", func(c *Config) { c.OutpertForm = "m" }, `unknown outpert-form "m": choose one of tight, paper`},
+		{"objpert_form", func(c *Config) { c.ObjpertForm = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
+		{"step_decay", func(c *Config) { c.StepDecay = ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},

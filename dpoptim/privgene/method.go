@@ -1,0 +1,120 @@
+// Package privgene fits linear models by choosing one move after the other with the exponential
+// mechanism: PrivGene (Zhang, Xiao, Yang, Zhang and Winslett 2013), in the form that Chen and Lee
+// 2020 compare with. A round moves one parameter by the step s, up or down, as the mechanism
+// prefers by how much the losses of all records fall.
+//
+// Defaults are those of its authors' program: from parameters of 0, s = 0.5, which each round
+// multiplies by 0.95, and max(1, round(Nε/800)) rounds. Where they charge ε²/2, a round here is
+// priced by its bounded range.
+package privgene
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+const Name = "privgene"
+
+const (
+	defaultStep  = 0.5
+	defaultDecay = 0.95
+	perRound     = 800 // records times ε that a round is worth
+)
+
+// Settings are the method's own.
+type Settings struct {
+	Decay *float64 // of the step, from round to round; nil: 0.95
+}
+
+// Method makes a choice of 2d moves in every round.
+type Method struct {
+	settings Settings
+	step     float64
+	decay    float64
+}
+
+func New(s Settings) *Method { return &Method{settings: s} }
+
+func (*Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{Name: Name, Private: true, FullBatch: true, Relation: accountant.ReplaceOne}
+}
+
+func (*Method) Check(c *dpoptim.Settings) error {
+	switch {
+	case c.Momentum != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s moves one parameter at a time: leave out --momentum and --average", Name)
+	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
+		return usage.Errorf("optimizer %s has a step that falls by --step-decay: leave out --lr-schedule and --warmup", Name)
+	case c.Clipping != string(perexample.Flat):
+		return usage.Errorf("clipping %s: optimizer %s computes no gradients; leave it out", c.Clipping, Name)
+	case c.Noise == dpoptim.Exact:
+		return usage.Errorf("noise exact: optimizer %s sums no gradients, and its choices are exact under --noise secure; use that", Name)
+	}
+	return nil
+}
+
+// Complete fills in the step and the rounds. A round evaluates every record at two points a parameter.
+func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+	if err := n.NeedLinear(Name); err != nil {
+		return dpoptim.Notes{}, err
+	}
+	if c.LR == nil {
+		c.LR = new(defaultStep)
+	}
+	if c.Steps == nil {
+		if c.Epsilon == nil {
+			return dpoptim.Notes{}, usage.Errorf("optimizer %s makes as many rounds as --epsilon pays for: give --epsilon, or --steps", Name)
+		}
+		c.Steps = new(max(1, int(math.Round(float64(n.Records)**c.Epsilon/perRound))))
+	}
+	return dpoptim.Notes{}, nil
+}
+
+// Declare is a choice in every round. A record's share of a move's gain is clipped to the step:
+// no loss changes faster than its logits, so that features of at most 1 in magnitude are not clipped.
+// The noise multiplier is the scale of the noise that the choice amounts to, 2Δ/ε₁, over Δ.
+func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+	m.step, m.decay = *c.LR, defaultDecay
+	if d := m.settings.Decay; d != nil {
+		m.decay = *d
+	}
+	return dpoptim.Declaration{Asks: []dpoptim.Ask{{
+		Question: dpoptim.Choices,
+		Release: func(multiplier float64) (dpoptim.Release, error) {
+			r := dpoptim.Release{Bound: 1}
+			if multiplier > 0 {
+				r.Noise = accountant.BoundedRange{Epsilon: 2 / multiplier}
+			}
+			return r, nil
+		},
+	}}}, nil
+}
+
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return &steps{m, e}, nil }
+
+type steps struct {
+	method *Method
+	engine dpoptim.Engine
+}
+
+func (*steps) State() []dpoptim.State { return nil }
+
+// Step is a round. Its step follows from its place in the schedule.
+func (s *steps) Step() (int, error) {
+	e := s.engine
+	step := s.method.step * math.Pow(s.method.decay, float64(e.Slot()))
+	j, sign, err := e.Choose(step)
+	if err != nil {
+		return 0, err
+	}
+	w := make([]float32, e.Facts().Params)
+	if err := e.Read(e.Params(), w); err != nil {
+		return 0, err
+	}
+	w[j] += float32(float64(sign) * step)
+	return 1, e.Write(e.Params(), w)
+}
