@@ -102,10 +102,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return dpoptim.Notes{}, err
 	}
-	notes := dpoptim.Notes{}
-	if m.own.Radius == nil && (m.name == GD && c.Steps == nil || m.name == RSGD && c.LR == nil) {
-		notes.DefaultsFrom = "test set of Adult" // the radius, from which they follow
-	}
+	notes := dpoptim.Notes{DefaultsFrom: "Adult test set (public benchmark data)"} // the radius, from which steps follow
 	p := m.describe(c, n.Linear, n.Records)
 	if c.LR != nil && *c.LR > p.most() {
 		return dpoptim.Notes{}, usage.Errorf("learning rate %v: above 2/(smoothness + 2·l2) = %v a step takes two runs apart, and the sensitivity has no bound; lower --lr, or --feature-norm", *c.LR, p.most())
