@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/train"
@@ -44,7 +45,12 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 	case "outpert-rsgd":
 		c.OutpertAverage = true // section 5.3
 		return c
-	case "objpert", "privgene":
+	case "objpert":
+		if accounting == paperAccounting {
+			c.ObjpertForm = objpert.Paper
+		}
+		return c
+	case "privgene":
 		return c
 	}
 	c.Clip = 3

@@ -51,7 +51,7 @@ var (
 )
 
 func planConvex(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
-	budgets, known := guideEpsilons, plan.Optimizers()
+	budgets := guideEpsilons
 	if e.Quick {
 		budgets = budgets[1:2]
 	}
@@ -62,10 +62,6 @@ func planConvex(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 			continue
 		}
 		for _, l := range lines {
-			if !slices.Contains(known, l.optimizer) {
-				e.Skip("%s is left out: this program has no such optimizer", l.name)
-				continue
-			}
 			own := budgets
 			if l.once {
 				own = budgets[:1]
