@@ -35,7 +35,7 @@ func table3Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 	for _, form := range []string{paperForm, ourForm} {
 		claims = append(claims, inAlmostAll(compare(rs, form, bassily, -1), form+" has a smaller error than Bassily et al.'s SGD in almost all cells"+words))
 	}
-	claims = append(claims, inAlmostAll(faster(rs), "it is faster than Bassily et al.'s SGD in almost all cells"+words))
+	claims = append(claims, inAlmostAll(faster(rs), "it takes less time than Bassily et al.'s SGD in almost all cells, by the gradients of records that a run asks for"+words))
 	claims = append(claims, publishedAgainstZero(rs))
 	for _, form := range []string{paperForm, ourForm} {
 		claims = append(claims, inAlmostAll(compare(rs, form, atZero, -1), form+" is better than w = 0, which needs no data, in almost all cells (our question)"+words))
@@ -48,9 +48,13 @@ func table3Claims(rs reproduce.Records) (claims []reproduce.Claim) {
 	return append(claims, variances(), compare(rs, ourForm, sameSteps, 0).NotWorse("our number of steps loses nothing against the paper's at our noise, without strong convexity (our question)"))
 }
 
+// faster counts what is not drawn: every comparison is settled.
 func faster(rs reproduce.Records) (count reproduce.Tally) {
-	each(rs, func(_ *benchmark, _ int, panel string, _ int, epsilon float64) {
-		count.Add(apart(rs.Mean(panel, bassily, epsilon, secondsOf), rs.Mean(panel, paperForm, epsilon, secondsOf)))
+	each(rs, func(b *benchmark, _ int, panel string, _ int, epsilon float64) {
+		d := b.asked(rs, panel, bassily, epsilon) - b.asked(rs, panel, paperForm, epsilon)
+		if !math.IsNaN(d) {
+			count.Add(reproduce.Estimate{Mean: d, N: 2})
+		}
 	})
 	return count
 }

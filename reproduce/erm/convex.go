@@ -86,7 +86,7 @@ func (l line) job(path, panel string, epsilon float64, seed int) reproduce.Job {
 	case l.optimizer == "majority":
 		c.Model, c.Epsilon = "", &epsilon
 	default:
-		c.Epsilon, c.Delta, c.Neighbouring = &epsilon, new(guideDelta), string(accountant.ReplaceOne)
+		c.Epsilon, c.Delta, c.Neighbouring = &epsilon, new(guideDelta), string(accountant.AddRemove)
 	}
 	if l.set != nil {
 		l.set(&c)
@@ -116,7 +116,8 @@ func showConvex(_ *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		}
 	}
 	p.How = []string{
-		fmt.Sprintf("Every run is `train --model logistic --optimizer METHOD --epsilon E --delta %g --neighbouring replace-one` with default settings, but for what the name of a line says, and --radius %g for bassily-sgd. Nothing was tuned. A cell is the mean over seeds; the best of the methods that see features is bold, with those that are not clearly below it.", guideDelta, radius),
+		fmt.Sprintf("Every run is `train --model logistic --optimizer METHOD --epsilon E --delta %g --neighbouring add-remove` with default settings, but for what the name of a line says, and --radius %g for bassily-sgd. Nothing was tuned. A cell is the mean over seeds; the best of the methods that see features is bold, with those that are not clearly below it.", guideDelta, radius),
+		"All methods have one relation, add-remove: a record is there or not. It is the one that line searches on sampled batches are priced for. Most methods for convex losses take replace-one where none is given, which doubles the distance.",
 		"Test records are those of the schema: a file of its own, or a fifth of the table. Breast cancer has 114 test records, so that one of them is 0.9 points.",
 	}
 	return p
