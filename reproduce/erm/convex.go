@@ -46,14 +46,14 @@ var tables = [][2]string{
 }
 
 var (
-	guideEpsilons = []float64{0.1, 0.5, 2}
+	guideEpsilons = []float64{0.1, 1}
 	guideDelta    = 1e-6
 )
 
 func planConvex(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	budgets := guideEpsilons
 	if e.Quick {
-		budgets = budgets[1:2]
+		budgets = budgets[1:]
 	}
 	for _, t := range tables {
 		path := e.Find("tabular", t[1])
