@@ -155,7 +155,7 @@ func guideTable(rs reproduce.Records) reproduce.Table {
 				text := fmt.Sprintf("%.1f", 100*m.Mean)
 				if m.N == 0 {
 					text = "–"
-				} else if d := rs.Difference(panel, top, l.name, x, reproduce.Accuracy); l.sees() && !(d.Mean-d.Half() > 0) {
+				} else if d := rs.Difference(panel, top, l.name, x, reproduce.Accuracy); l.name == top || l.sees() && m.N > 1 && !(d.Mean-d.Half() > 0) {
 					text = "**" + text + "**"
 				}
 				cells = append(cells, text)
