@@ -4,9 +4,9 @@
 package erm
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"gonum.org/v1/gonum/optimize"
@@ -55,13 +55,11 @@ func (b *benchmark) mus() [2]float64 { return [2]float64{0, b.ridge} }
 
 func panelOf(b *benchmark, mu float64) string { return fmt.Sprintf("%s, μ = %g", b.name, mu) }
 
-// An open benchmark is read, and its optima are found, when a run needs them.
+// An open benchmark is read when a run needs it.
 type open struct {
 	*benchmark
 	path string
-
-	read  func() (*table, error)
-	least [2]func() (*optimum, error) // by the place of μ
+	read func() (*table, error)
 }
 
 // open finds the benchmark's file; nil where it is not there, which is said.
@@ -73,15 +71,6 @@ func (b *benchmark) open(e *reproduce.Env) *open {
 	}
 	o := &open{benchmark: b, path: path}
 	o.read = sync.OnceValues(o.table)
-	for k, mu := range b.mus() {
-		o.least[k] = sync.OnceValues(func() (*optimum, error) {
-			t, err := o.read()
-			if err != nil {
-				return nil, err
-			}
-			return t.minimize(mu)
-		})
-	}
 	return o
 }
 
@@ -97,15 +86,9 @@ func (o *open) table() (*table, error) {
 	return newTable(splits, norm, o.loss, o.scale)
 }
 
-// An optimum is the least objective without privacy, and where it is.
-type optimum struct {
-	objective float64
-	w         []float64
-}
-
-// minimize finds the optimum by L-BFGS. Without strong convexity there may be none: then this
+// minimize finds the optimum without privacy by L-BFGS. Without strong convexity there may be none: then this
 // is where nothing improves by a part in 10⁸.
-func (t *table) minimize(mu float64) (*optimum, error) {
+func (t *table) minimize(mu float64) (*batch, error) {
 	b := t.batch(1)
 	n := float64(t.len())
 	p := optimize.Problem{
@@ -123,8 +106,12 @@ func (t *table) minimize(mu float64) (*optimum, error) {
 	r, err := optimize.Minimize(p, make([]float64, t.width), &optimize.Settings{
 		MajorIterations: 2000, GradientThreshold: 1e-8, Converger: &optimize.FunctionConverge{Relative: 1e-8, Iterations: 20},
 	}, &optimize.LBFGS{Linesearcher: &optimize.MoreThuente{}})
-	if r == nil || math.IsNaN(r.F) {
-		return nil, fmt.Errorf("the optimum without privacy is not found (%w); please report this", err)
+	if r == nil {
+		return nil, fmt.Errorf("the optimum without privacy: %w", err)
 	}
-	return &optimum{r.F, slices.Clone(r.X)}, nil
+	if math.IsNaN(r.F) {
+		return nil, errors.New("the optimum without privacy is no number; please report this")
+	}
+	copy(b.w, r.X)
+	return b, nil
 }

@@ -86,12 +86,9 @@ func (c cell) make(ctx context.Context) (reproduce.Records, error) {
 	case atZero:
 		b = t.batch(1)
 	case atOptimum:
-		o, err := c.least[c.place]()
-		if err != nil {
+		if b, err = t.minimize(mu); err != nil {
 			return nil, err
 		}
-		b = t.batch(1)
-		copy(b.w, o.w)
 	case bassily:
 		return c.bassily(ctx, t, p, random)
 	default:
