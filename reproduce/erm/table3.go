@@ -33,7 +33,7 @@ var mostRuns = map[string]int{noisyGD: 10, bassily: 5}
 // A cell is one line of the table at one ε.
 type cell struct {
 	*open
-	place   int // of μ
+	mu      float64
 	epsilon float64
 	series  string
 	runs    int
@@ -46,9 +46,9 @@ func planTable3(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 		if o == nil {
 			continue
 		}
-		for place, mu := range b.mus() {
+		for _, mu := range b.mus() {
 			add := func(epsilon float64, series string, runs int) {
-				c := cell{o, place, epsilon, series, runs, e.Work}
+				c := cell{o, mu, epsilon, series, runs, e.Work}
 				j := reproduce.Job{What: fmt.Sprint(1, b.name, mu, epsilon, series, runs, c.work, norm, radius, delta), Make: c.make}
 				j.Panel, j.Series, j.X = panelOf(b, mu), series, epsilon
 				jobs = append(jobs, j)
@@ -75,7 +75,7 @@ func (c cell) make(ctx context.Context) (reproduce.Records, error) {
 	if err != nil {
 		return nil, err
 	}
-	mu := c.mus()[c.place]
+	mu := c.mu
 	h := fnv.New64()
 	fmt.Fprint(h, c.name, mu, c.epsilon, c.series)
 	random := rand.New(rand.NewPCG(h.Sum64(), 1))
