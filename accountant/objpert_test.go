@@ -304,7 +304,7 @@ func TestObjectivePerturbationSides(t *testing.T) {
 			}
 			delta[i] = r.Delta
 		}
-		if ratio := delta[1] / delta[0]; math.Abs(ratio-want) > 1e-6 {
+		if ratio := delta[1] / delta[0]; math.Abs(ratio-want) > 1e-9 {
 			t.Errorf("%s: two sides cost %v times one side's δ, want %v", n, ratio, want)
 		}
 	}
