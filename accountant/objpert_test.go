@@ -290,3 +290,22 @@ func TestObjectivePerturbationAngles(t *testing.T) {
 		t.Errorf("the largest share of a claim that was found is %v: the search is too weak", closest)
 	}
 }
+
+// A loss of two sides is charged as two, or as four where a record is replaced.
+func TestObjectivePerturbationSides(t *testing.T) {
+	epsilon := 1.5
+	for n, want := range map[Neighbouring]float64{AddRemove: 2, ReplaceOne: 4} {
+		var delta [2]float64
+		for i, two := range []bool{false, true} {
+			m := ObjectivePerturbation{NoiseMultiplier: 4, Curvature: 0.01, TwoSided: two}
+			r, err := Account([]Event{{Mechanisms: []Mechanism{m}, Count: 1}}, Options{Accountant: GDP, Neighbouring: n, Epsilon: &epsilon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			delta[i] = r.Delta
+		}
+		if ratio := delta[1] / delta[0]; math.Abs(ratio-want) > 1e-9 {
+			t.Errorf("%s: two sides cost %v times one side's δ, want %v", n, ratio, want)
+		}
+	}
+}

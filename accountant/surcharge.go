@@ -111,7 +111,7 @@ func (s *surcharge) delta(m method, o Options) (float64, error) {
 		best = min(best, s.tight*d+s.rest*rest)
 	}
 	// δ is convex in e^ε, and 1 where that is 0.
-	return 1 - math.Exp(*o.Epsilon-at)*(1-best), nil
+	return math.Exp(*o.Epsilon-at)*best - math.Expm1(*o.Epsilon-at), nil
 }
 
 // epsilon bounds ε at o's δ.

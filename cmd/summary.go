@@ -143,6 +143,9 @@ func (s summary) sampling() {
 }
 
 func (s summary) clip() string {
+	if s.Clip == nil {
+		return "the most that one record changes"
+	}
 	switch perexample.Clipping(*s.Clipping) {
 	case perexample.Flat:
 		return fmt.Sprintf("clip norm %g", *s.Clip)

@@ -52,6 +52,11 @@ func TestTrainTable(t *testing.T) {
 	if r := object(t, ok(t, run("--epsilon", "5", "--delta", "1e-4", "--drop-first", "--dry-run", "--json")...)); r["parameters"] != 3.0 {
 		t.Errorf("a dry run without first categories gives %v", r)
 	}
+	// A method without a clip norm.
+	text := ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--epsilon", "5", "--delta", "1e-4", "--optimizer", "objpert", "--out", filepath.Join(t.TempDir(), "run"))
+	if !strings.Contains(text, " × the most that one record changes\n") || !strings.Contains(text, "(replace-one, gdp)") {
+		t.Errorf("the summary of objpert is %s", text)
+	}
 	fails(t, cli.ExitUsage, run("--epsilon", "5", "--delta", "1e-4", "--out", dropped, "--resume"), "drop_first")
 	fails(t, cli.ExitUsage, []string{"train", "--drop-first", "--epsilon", "5"}, "--drop-first")
 	for _, c := range []struct {
