@@ -72,7 +72,7 @@ func TestSchedulePUR(t *testing.T) {
 		"--delta", "1e-5", "--accountant", "gdp", "--neighbouring", "replace-one", "--json"))
 	near(t, "epsilon", price["epsilon"], 1, 1e-9)
 	for line, want := range map[string]string{
-		"--rho 1 --epsilon 1": "give one of both", "--epsilon 1": "budget is missing", "": "budget is missing", "--rho 1 --pur-k 0": "pur-k 0",
+		"--rho 1 --epsilon 1": "give one of both", "--epsilon 1": "--rho is missing", "": "--rho is missing", "--rho 1 --pur-k 0": "pur-k 0",
 	} {
 		fails(t, 2, append(strings.Fields("schedule pur-a --n 1000 --dim 2"), strings.Fields(line)...), want)
 	}

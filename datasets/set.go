@@ -26,7 +26,7 @@ type Split struct {
 	// image they are in [0, 1] where a front end reads it. A record with one that is not
 	// finite counts as zero.
 	Values []float32
-	// Unit says that the split is a table, of values in [0, 1]: a byte b stands for b/255.
+	// Unit says that the split is a table, of values in [0, 1] or in standard units: a byte b stands for b/255.
 	// Else it is of images, and a byte stands for b/127.5 − 1.
 	Unit bool
 	// Labels holds a byte a record. A label that is no class is kept as it is: a

@@ -92,7 +92,7 @@ var methods = []method{
 	{name: "pur-b", set: onAll("pur-b", func(c *Config) { c.Rho, c.Radius = ptr(200.0), ptr(2.0) }), follow: scheduled, takes: []string{"project"}},
 	{name: "pur-c", set: onAll("pur-c", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(2.0) }), follow: scheduled},
 	{name: "pur-constant", set: onAll("pur-constant", func(c *Config) { c.Rho, c.PURSigma = ptr(200.0), ptr(0.3) }), follow: scheduled, variant: true},
-	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius = ptr(0.4) }), follow: scheduled},
+	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius, c.PURK = ptr(0.4), ptr(2.0) }), follow: scheduled},
 	{name: "bassily-sgd", set: onAll("bassily-sgd", func(c *Config) {
 		c.Epsilon, c.Radius, c.Batch, c.L2 = ptr(40.0), ptr(2.0), ptr(40.0), 0
 	}), follow: scheduled, takes: []string{"project"}, generous: true},

@@ -85,9 +85,9 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 	return rows, values, nil
 }
 
-// NormMargin is what a row's scale falls short of the norm by, so that rounding its values to float32,
+// normMargin is what a row's scale falls short of the norm by, so that rounding its values to float32,
 // which moves each by 2⁻²⁴ of itself, leaves the row's norm at most what was asked for.
-const NormMargin = 1 - 0x1p-23
+const normMargin = 1 - 0x1p-23
 
 // shrunk are values whose rows are scaled to a norm at most. A row within it stays as it is. Of
 // a row with a value that is not finite, one stays so: the record counts as zero.
@@ -112,7 +112,7 @@ func shrunk(rows device.Rows, values device.Features, norm float64) device.Float
 		}
 		if length := math.Sqrt(sum); length > norm {
 			for j, v := range row {
-				row[j] = float32(float64(v) * (norm * NormMargin / length))
+				row[j] = float32(float64(v) * (norm * normMargin / length))
 			}
 		}
 	}

@@ -163,7 +163,7 @@ func (in *inputs) budget(given func(string) bool) (float64, error) {
 	case rho:
 		return in.rho, nil
 	case !epsilon || !delta:
-		return 0, fmt.Errorf("the budget is missing: give --epsilon and --delta, or --rho")
+		return 0, fmt.Errorf("--rho is missing: give the budget as --rho, or as --epsilon and --delta")
 	}
 	return papers.GaussianBudget(in.epsilon, in.delta)
 }
