@@ -251,6 +251,14 @@ func TestOutpertInterrupted(t *testing.T) {
 		if err != nil || state == nil || slices.ContainsFunc(state.Params, func(v float32) bool { return v != 0 }) {
 			t.Errorf("%s: the checkpoint is %+v: %v", optimizer, state, err)
 		}
+		secure := c // whose charged slots are lost where they were not used
+		secure.Noise = dpoptim.Secure
+		if _, err := Run(&lasts{context.Background(), 25}, secure, Options{Out: "secure"}); !errors.Is(err, ErrInterrupted) {
+			t.Fatalf("%s: %v", optimizer, err)
+		}
+		if r, err := Run(context.Background(), secure, Options{Out: "secure", Resume: ResumeAuto}); err != nil || r.Steps != 1 || !r.Guarantee {
+			t.Errorf("%s: what was stopped before the release has charged it: %+v, %v", optimizer, r, err)
+		}
 		r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
 		check(t, err)
 		if r.Steps != 1 || *r.TestLoss != *whole.TestLoss || !slices.Equal(read(t, "run", rundir.Model), read(t, "whole", rundir.Model)) {
