@@ -25,6 +25,8 @@ type Job struct {
 	// Network builds one that has no name, for this run alone; the configuration names it. nil: the
 	// named model.
 	Network func() (*nn.Network, error)
+	// After completes the last record of such a run from the parameters; nil: it is complete.
+	After func(params []float32, r *Record)
 	// Protector takes the place of the configuration's; nil: it has none.
 	Protector *Protection
 
@@ -127,7 +129,11 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 	first.Guarantee = result.Guarantee
 	first.NoGuarantee = strings.Join(append([]string{DeclaredPublic}, result.NoGuarantee...), "; ")
 	first.Gradients, first.Objectives = number(result.GradientEvaluations), number(result.ObjectiveEvaluations)
-	return evaluated(result.Evaluations, first)
+	records, err := evaluated(result.Evaluations, first)
+	if err == nil && j.After != nil {
+		j.After(o.Network.Params(), &records[len(records)-1])
+	}
+	return records, err
 }
 
 func number(n *int) *float64 {

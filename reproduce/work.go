@@ -24,6 +24,7 @@ type work struct {
 	made   int
 
 	planned map[string]bool // keys of the jobs of the last round
+	first   int             // seeds of the first round
 	kept    time.Time       // when the file was last written
 	unkept  bool
 }
@@ -32,6 +33,9 @@ type work struct {
 // open comparisons are added.
 func (w *work) round(ctx context.Context, open []Cell) (Records, error) {
 	again := w.planned != nil
+	if !again {
+		w.first = w.Seeds
+	}
 	chosen := func(jobs []Job) ([]Job, error) {
 		for i := range jobs {
 			if err := jobs[i].Identify(); err != nil {
@@ -40,7 +44,7 @@ func (w *work) round(ctx context.Context, open []Cell) (Records, error) {
 		}
 		return slices.DeleteFunc(jobs, func(j Job) bool {
 			cell := Cell{j.Panel, j.Series, j.X}
-			return again && j.Make == nil && !w.planned[j.key()] && !slices.Contains(open, cell)
+			return again && j.Seed > w.first && !w.planned[j.key()] && !slices.Contains(open, cell)
 		}), nil
 	}
 	jobs, err := w.figure.Plan(w.Env)

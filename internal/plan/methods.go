@@ -112,6 +112,16 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
+// Relate chooses the relation, also for a method that is made for another; the method's own where it is empty.
+func (c *Config) Relate(n accountant.Neighbouring) {
+	if n == "" {
+		c.incline()
+		return
+	}
+	c.Neighbouring = string(n)
+	c.give("neighbouring")
+}
+
 // incline takes the relation and the accountant that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()

@@ -9,11 +9,12 @@ import (
 	"github.com/privgrad/privgrad/reproduce/blsgd"
 	"github.com/privgrad/privgrad/reproduce/erm"
 	"github.com/privgrad/privgrad/reproduce/l2p"
+	"github.com/privgrad/privgrad/reproduce/pur"
 )
 
 // Figures lists what can be rerun.
 func Figures() []reproduce.Figure {
-	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures())
+	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures(), pur.Figures())
 }
 
 // Find gives a figure by its name.
