@@ -112,7 +112,7 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
-// incline takes the relation and the accountant that the method is made for, where the user chose none.
+// incline takes the relation, the accountant and the clip norm that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
 	if t.Relation != "" && (Setting{Key: "neighbouring"}).open(c, &initial) {
@@ -120,6 +120,9 @@ func (c *Config) incline() {
 	}
 	if t.Accountant != "" && (Setting{Key: "accountant"}).open(c, &initial) {
 		c.Accountant = t.Accountant
+	}
+	if t.Clip != 0 && (Setting{Key: "clip"}).open(c, &initial) {
+		c.Clip = t.Clip
 	}
 }
 
