@@ -80,9 +80,10 @@ type Traits struct {
 	Subsets bool // it can be priced on batches of a fixed size
 	// FullBatch says that every sum is of all records.
 	FullBatch bool
-	// Relation and Accountant are for where the user chose none; empty: as for all.
+	// Relation, Accountant and Clip are for where the user chose none; empty or 0: as for all.
 	Relation   accountant.Neighbouring
 	Accountant string
+	Clip       float64
 }
 
 // Settings are those of a run that a method may read, and complete where they are nil or

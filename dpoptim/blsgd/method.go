@@ -23,7 +23,9 @@ type Method struct {
 // New makes one of the methods, by name. It completes the settings in place.
 func New(name string, s **Settings) *Method { return &Method{name: name, settings: s} }
 
-func (m *Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: m.name, Private: true} }
+func (m *Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{Name: m.name, Private: true, Clip: variants[m.name].clip}
+}
 
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	s := m.given()

@@ -99,13 +99,14 @@ type variant struct {
 	full   bool              // every step takes every record
 	shrink float64
 	form   string // where there is just one
+	clip   float64
 }
 
 var variants = map[string]variant{
 	BLSGD:   {},
 	BLSGDAC: {budget: linesearch.ByAngle, shrink: 0.05},
 	BLGD:    {budget: linesearch.Refine, full: true},
-	AGD:     {budget: linesearch.Refine, full: true, form: FormMinimum},
+	AGD:     {budget: linesearch.Refine, full: true, form: FormMinimum, clip: 3},
 }
 
 // Check finds faults that show without the data.

@@ -122,7 +122,7 @@ func (c *Config) Relate(n accountant.Neighbouring) {
 	c.give("neighbouring")
 }
 
-// incline takes the relation and the accountant that the method is made for, where the user chose none.
+// incline takes the relation, the accountant and the clip norm that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
 	if t.Relation != "" && (Setting{Key: "neighbouring"}).open(c, &initial) {
@@ -130,6 +130,9 @@ func (c *Config) incline() {
 	}
 	if t.Accountant != "" && (Setting{Key: "accountant"}).open(c, &initial) {
 		c.Accountant = t.Accountant
+	}
+	if t.Clip != 0 && (Setting{Key: "clip"}).open(c, &initial) {
+		c.Clip = t.Clip
 	}
 }
 
