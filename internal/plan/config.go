@@ -66,14 +66,14 @@ type Config struct {
 	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; filled in, and checked where given
 	NormNoise *float64 `yaml:"norm_noise,omitempty"`
 
-	Radius   *float64 `yaml:"radius,omitempty"`
-	Rho      *float64 `yaml:"rho,omitempty"`
-	PURK     *float64 `yaml:"pur_k,omitempty"`
-	PURSigma *float64 `yaml:"pur_sigma,omitempty"`
+	Radius    *float64 `yaml:"radius,omitempty"`
+	Rho       *float64 `yaml:"rho,omitempty"`
+	PURK      *float64 `yaml:"pur_k,omitempty"`
+	PURSigma  *float64 `yaml:"pur_sigma,omitempty"`
+	StepDecay *float64 `yaml:"step_decay,omitempty"`
 
-	OutpertForm    string   `yaml:"outpert_form,omitempty"`
-	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
-	StepDecay      *float64 `yaml:"step_decay,omitempty"`
+	OutpertForm    string `yaml:"outpert_form,omitempty"`
+	OutpertAverage bool   `yaml:"outpert_average,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
