@@ -127,13 +127,14 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
+		"accountant", "audit/hear", "audit/reach", "datasets", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
 		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
+	"audit/hear":  {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {
 		"accountant", "cuda", "cuda/model", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",

@@ -37,6 +37,7 @@ func TestDeclarationIsRefused(t *testing.T) {
 		"a majority beside a sum":          {private, accountant.PLD, Committed, []Ask{sum, of(Majority, Own, 24)}, "a majority is pure"},
 		"a pure sum":                       {pure, accountant.PLD, Committed, []Ask{sum}, "nothing else is"},
 		"a fit among steps":                {private, accountant.GDP, Committed, []Ask{of(Fits, Own, 0)}, "the only release"},
+		"a choice of a batch":              {private, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}, "a choice is of all records"},
 		"two fits":                         {Traits{Private: true, Once: true}, accountant.GDP, Committed, []Ask{of(Fits, Own, 0), of(Curves, Own, 0)}, "the only release"},
 		"steps without a plan":             {private, accountant.GDP, Planned, []Ask{sum}, "without a planned budget"},
 		"a plan of no steps":               {private, accountant.GDP, Committed, []Ask{planned}, "without a planned budget"},
@@ -65,6 +66,7 @@ func TestDeclarationIsAllowed(t *testing.T) {
 	}{
 		"sgd":                 {Traits{}, accountant.PLD, Committed, []Ask{{Question: Gradients}}},
 		"lbfgs":               {Traits{Once: true}, accountant.PLD, Committed, []Ask{{Question: Gradients}, {Question: Losses}}},
+		"privgene":            {Traits{Private: true, FullBatch: true}, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}},
 		"majority":            {Traits{Private: true, Pure: true, Once: true}, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}},
 		"dp-sgd":              {private, accountant.PLD, Committed, []Ask{sum}},
 		"pur-a":               {private, accountant.GDP, Planned, []Ask{planned}},

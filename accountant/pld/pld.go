@@ -150,6 +150,12 @@ type kind struct {
 	count     int
 }
 
+// apart says that the ends of the kind itself are.
+func (k kind) apart() bool {
+	_, is := k.high.(*ranged)
+	return is || k.high.key() != k.low.key()
+}
+
 // ends are the pessimistic and the optimistic measure.
 type ends struct{ upper, lower measure }
 

@@ -117,10 +117,7 @@ func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
 	// What merging costs does not go away with the spacing, nor what ranged releases do: the formula must do.
-	apart := slices.ContainsFunc(c.kinds, func(k kind) bool {
-		_, is := k.high.(*ranged)
-		return is || k.high.key() != k.low.key()
-	})
+	apart := slices.ContainsFunc(c.kinds, kind.apart)
 	for try := 0; try < 5; try++ {
 		c.setSpacing(h)
 		var r Interval

@@ -28,6 +28,7 @@ const (
 // Settings are the method's own.
 type Settings struct {
 	Decay *float64 // of the step, from round to round; nil: 0.95
+	Delta *float64 // of the run; 0: choices are priced by ε alone
 }
 
 // Method makes a choice of 2d moves in every round.
@@ -39,11 +40,13 @@ type Method struct {
 
 func New(s Settings) *Method { return &Method{settings: s} }
 
-func (*Method) Traits() dpoptim.Traits {
-	return dpoptim.Traits{Name: Name, Private: true, FullBatch: true, Relation: accountant.ReplaceOne}
+func (m *Method) Traits() dpoptim.Traits {
+	return dpoptim.Traits{Name: Name, Private: true, Pure: m.pure(), FullBatch: true, Relation: accountant.ReplaceOne}
 }
 
-func (*Method) Check(c *dpoptim.Settings) error {
+func (m *Method) pure() bool { return m.settings.Delta != nil && *m.settings.Delta == 0 }
+
+func (m *Method) Check(c *dpoptim.Settings) error {
 	switch {
 	case c.Momentum != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s moves one parameter at a time: leave out --momentum and --average", Name)
@@ -51,6 +54,8 @@ func (*Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s has a step that falls by --step-decay: leave out --lr-schedule and --warmup", Name)
 	case c.Clipping != string(perexample.Flat):
 		return usage.Errorf("clipping %s: optimizer %s computes no gradients; leave it out", c.Clipping, Name)
+	case m.pure() && (c.NoiseMultiplier != nil || c.TrainLossNoise != nil):
+		return usage.Errorf("delta 0: optimizer %s divides --epsilon among its rounds; leave out --noise-multiplier and --train-loss-noise, or give --delta above 0", Name)
 	case c.Noise == dpoptim.Exact:
 		return usage.Errorf("noise exact: optimizer %s sums no gradients, and its choices are exact under --noise secure; use that", Name)
 	}
@@ -76,8 +81,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 
 // Declare is a choice in every round. A record's share of a move's gain is clipped to the step:
 // no loss changes faster than its logits, so that features of at most 1 in magnitude are not clipped.
-// The noise multiplier is the scale of the noise that the choice amounts to, 2Δ/ε₁, over Δ.
-func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+// The noise multiplier is the scale of the noise that the choice amounts to, 2Δ/ε₁, over Δ. With
+// δ = 0 the rounds divide ε.
+func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.step, m.decay = *c.LR, defaultDecay
 	if d := m.settings.Decay; d != nil {
 		m.decay = *d
@@ -86,12 +92,24 @@ func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declarat
 		Question: dpoptim.Choices,
 		Release: func(multiplier float64) (dpoptim.Release, error) {
 			r := dpoptim.Release{Bound: 1}
-			if multiplier > 0 {
+			switch {
+			case m.pure():
+				r.Noise = accountant.Pure{Epsilon: m.share(c, f.Steps)}
+			case multiplier > 0:
 				r.Noise = accountant.BoundedRange{Epsilon: 2 / multiplier}
 			}
 			return r, nil
 		},
 	}}}, nil
+}
+
+// share is the ε of a round for adding or removing a record, where all rounds together have the run's.
+func (m *Method) share(c *dpoptim.Settings, rounds int) float64 {
+	share := *c.Epsilon / float64(rounds) * (1 - 0x1p-50)
+	if c.Neighbouring == string(accountant.ReplaceOne) {
+		share /= 2
+	}
+	return share
 }
 
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return &steps{m, e}, nil }
@@ -102,6 +120,11 @@ type steps struct {
 }
 
 func (*steps) State() []dpoptim.State { return nil }
+
+// Figures are the last step, over the first.
+func (s *steps) Figures() dpoptim.Figures {
+	return dpoptim.Figures{Rate: math.Pow(s.method.decay, float64(max(s.engine.Slot()-1, 0)))}
+}
 
 // Step is a round. Its step follows from its place in the schedule.
 func (s *steps) Step() (int, error) {

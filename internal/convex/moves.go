@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // MoveGrid is a record's largest share of a sum of Moves.
@@ -17,20 +18,16 @@ const MoveGrid = 1 << 20
 func (t *Table) Moves(w []float64, step, bound float64) []int64 {
 	sums := make([]float64, 2*len(w)) // of integers below 2⁵³: exact
 	t.sums(sums, func() func(sum []float64, i int) {
-		z := make([]float64, t.Outputs)
+		z, delta := make([]float64, t.Outputs), make([]float64, t.Outputs)
 		return func(sum []float64, i int) {
 			t.logits(z, w, i)
-			before := host.Loss(t.Loss, z, t.target[i], nil)
+			before := host.Loss(t.Loss, z, t.target[i], delta)
 			move := func(at, k int, by float64) {
 				if by == 0 {
 					return
 				}
-				kept := z[k]
-				for s, sign := range [2]float64{1, -1} {
-					z[k] = kept + sign*by
-					sum[2*at+s] += share((before - host.Loss(t.Loss, z, t.target[i], nil)) / bound)
-				}
-				z[k] = kept
+				sum[2*at] += share(t.fall(before, z, delta, k, by, i) / bound)
+				sum[2*at+1] += share(t.fall(before, z, delta, k, -by, i) / bound)
 			}
 			for k := range z {
 				for j, x := range t.row(i) {
@@ -47,6 +44,18 @@ func (t *Table) Moves(w []float64, step, bound float64) []int64 {
 		moves[i] = int64(s)
 	}
 	return moves
+}
+
+// fall is by how much a record's loss falls where logit k moves; before is the loss, and delta its gradient.
+func (t *Table) fall(before float64, z, delta []float64, k int, by float64, i int) float64 {
+	if t.Loss != ir.SoftmaxCrossEntropy {
+		return before - host.ScalarLoss(t.Loss, z[0]+by, float64(t.target[i]))
+	}
+	p, own := delta[k], 0.0
+	if k == int(t.target[i]) {
+		p, own = p+1, by
+	}
+	return own - math.Log1p(p*math.Expm1(by))
 }
 
 // share is a record's, of what is 1 at the bound.

@@ -52,11 +52,16 @@ func (e *Engine) choice(r dpoptim.Release) (func([]int64, uint64) (int, error), 
 	if r.Noise == nil {
 		return func(u []int64, _ uint64) (int, error) { return slices.Index(u, slices.Max(u)), nil }, nil
 	}
-	ranged, ok := r.Noise.(accountant.BoundedRange)
-	if !ok {
+	var epsilon float64
+	switch n := r.Noise.(type) {
+	case accountant.BoundedRange:
+		epsilon = n.Epsilon
+	case accountant.Pure: // which a range of ε is as well
+		epsilon = n.Epsilon
+	default:
 		return nil, e.unfit(dpoptim.Choices, r)
 	}
-	m, err := mechanism.NewExponential(ranged.Epsilon, convex.MoveGrid, e.c.Noise, gradientNoise)
+	m, err := mechanism.NewExponential(epsilon, convex.MoveGrid, e.c.Noise, gradientNoise)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}

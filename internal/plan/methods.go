@@ -57,7 +57,9 @@ var methods = map[string]struct {
 	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
 		"the minimum of a linear model's losses and a random linear term"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
-	privgene.Name: {func(_ string, c *Config) dpoptim.Method { return privgene.New(privgene.Settings{Decay: c.StepDecay}) }, onConvex,
+	privgene.Name: {func(_ string, c *Config) dpoptim.Method {
+		return privgene.New(privgene.Settings{Decay: c.StepDecay, Delta: c.Delta})
+	}, onConvex,
 		"linear models, one move of one weight after the other by the exponential mechanism"},
 }
 
@@ -108,6 +110,16 @@ func (c *Config) traits() dpoptim.Traits {
 		return m.Traits()
 	}
 	return dpoptim.Traits{Name: c.Optimizer}
+}
+
+// Relate chooses the relation, also for a method that is made for another; the method's own where it is empty.
+func (c *Config) Relate(n accountant.Neighbouring) {
+	if n == "" {
+		c.incline()
+		return
+	}
+	c.Neighbouring = string(n)
+	c.give("neighbouring")
 }
 
 // incline takes the relation and the accountant that the method is made for, where the user chose none.
@@ -161,13 +173,13 @@ func (c *Config) checkConvex() error {
 	m, own := c.method(), Own(c.Optimizer)
 	_, schedules := m.(*pur.Method)
 	_, descends := m.(*outpert.Method)
-	_, perturbs := m.(*objpert.Method)
 	_, chooses := m.(*privgene.Method)
+	_, perturbs := m.(*objpert.Method)
 	for _, of := range []struct {
 		key  string
 		read bool
 	}{
-		{"radius", own == onConvex}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
+		{"radius", own == onConvex && !chooses}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
 		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses},
 	} {
 		s := Setting{Key: of.key}
@@ -194,6 +206,9 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 			return usage.Errorf("optimizer %s takes all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", c.Optimizer)
 		}
 		c.SamplingRate = new(1.0)
+	}
+	if t := c.traits(); t.Once && t.Private && c.Init != "" {
+		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
 	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork

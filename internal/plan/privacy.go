@@ -95,7 +95,7 @@ func (p *Plan) resolveRisk() error {
 	return usage.Wrap(err)
 }
 
-// resolvePure prices the one release of a pure method: ε, with δ = 0.
+// resolvePure prices the releases of a pure method, which share ε, with δ = 0.
 func (p *Plan) resolvePure() error {
 	c := &p.Config
 	prices, err := p.prices(0)
@@ -106,14 +106,14 @@ func (p *Plan) resolvePure() error {
 	if !ok {
 		return fmt.Errorf("optimizer %s declares %v as its noise, and promises a pure ε", c.Optimizer, prices[0])
 	}
-	cost := pure.Epsilon
+	cost := pure.Epsilon * float64(p.Steps)
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		cost *= 2
 	}
-	if cost > *c.Epsilon || p.Steps != 1 {
-		return fmt.Errorf("optimizer %s declares %d releases of ε = %v, and was allowed one of %v", c.Optimizer, p.Steps, cost, *c.Epsilon)
+	if cost > *c.Epsilon {
+		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", c.Optimizer, p.Steps, cost, *c.Epsilon)
 	}
-	p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, 1: *c.Epsilon}
+	p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, p.Steps: *c.Epsilon}
 	return nil
 }
 
@@ -130,6 +130,16 @@ func (p *Plan) checkDeclaration() error {
 		return usage.Errorf("noise multiplier %v: optimizer %s chooses its noise as it goes; give --epsilon", *c.NoiseMultiplier, c.Optimizer)
 	case len(p.Declaration.Asks) > 1 && c.adapts():
 		return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
+	}
+	return p.checkPart()
+}
+
+// checkPart refuses fits under add-remove where a part is held out. They take the public number of
+// records, and where there are more, another one moves up behind one that is removed.
+func (p *Plan) checkPart() error {
+	c, share := &p.Config, p.Set.Share
+	if p.solved() && share > 0 && share < 1 && c.Neighbouring == string(accountant.AddRemove) {
+		return usage.Errorf("neighbouring %s: a part of the records is held out by chance, so nobody knows how many are left for optimizer %s to fit; use --neighbouring %s, or a test file of its own", c.Neighbouring, c.Optimizer, accountant.ReplaceOne)
 	}
 	return nil
 }
@@ -353,7 +363,11 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 		return nil
 	}
 	epsilon, known := p.spent[n]
-	if !known {
+	switch {
+	case known:
+	case p.Method.Traits().Pure:
+		epsilon = *p.Epsilon * float64(n) / float64(p.Steps)
+	default:
 		part := p.price
 		part.Steps, part.Besides = n, slices.Clone(part.Besides)
 		for i := range part.Besides {
