@@ -88,7 +88,8 @@ func (v *view) compare(panels []string, xs []float64, a, b string, effect func(p
 				continue
 			}
 			t.total++
-			switch low, high := d.Mean-d.Half(), d.Mean+d.Half(); {
+			low, high := d.Mean-d.Half(), d.Mean+d.Half()
+			switch {
 			case low > -none && high < none:
 				t.equal++
 				continue
@@ -97,7 +98,7 @@ func (v *view) compare(panels []string, xs []float64, a, b string, effect func(p
 			case high < 0:
 				t.below++
 			}
-			if d.Open(claimed) {
+			if d.Open(claimed) || low <= 0 && high >= 0 {
 				t.open = append(t.open, v.behind(panel, a, x), v.behind(panel, b, x))
 			}
 		}
