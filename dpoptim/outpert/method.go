@@ -49,10 +49,9 @@ const (
 
 // Method makes one release of what a descent finds.
 type Method struct {
-	name    string
-	own     Settings
-	solver  convex.Solver
-	problem problem
+	name   string
+	own    Settings
+	solver convex.Solver
 }
 
 // New makes either method, by name.
