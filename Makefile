@@ -11,7 +11,7 @@ CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -123,6 +123,15 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 	$(ACCURACY) measure --sets fmnist --recipe-of mnist
 	$(ACCURACY) measure --sets cifar10 --recipe-of fmnist
 	$(ACCURACY) page
+
+# Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
+NETWORKS = fig5|rates|l2p-mnist35|l2p-table1
+figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
+	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
+	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit
+	for name in $(or $(FIGURES),$$(bin/privgrad reproduce list | sed -n '/^$$/q; s/^  \([^ ]*\) .*/\1/p' | grep -vxE '$(NETWORKS)')); do \
+		bin/privgrad reproduce $$name --data-dir "$(DATADIR)" --out bin/figures || exit 1; \
+		cp bin/figures/$$name.md bin/figures/$$name.png docs/figures/ || exit 1; done
 
 features: ## make the constants of front ends anew, in features/constants (a minute)
 	$(TEST) ./features -run '^TestLongConstants$$' -update

@@ -127,13 +127,14 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/reach", "datasets", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
+		"accountant", "audit/hear", "audit/reach", "datasets", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
 		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
+	"audit/hear":  {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {
 		"accountant", "cuda", "cuda/model", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
@@ -142,9 +143,11 @@ var allowed = map[string][]string{
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "train"},
-	"reproduce/blsgd":         {"datasets/tabular", "internal/plan"},
+	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
+	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
+	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan"},
 	"reproduce/l2p":           {"dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch"},
+	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
 

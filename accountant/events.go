@@ -339,6 +339,8 @@ func plainly(t reflect.Type) string {
 		return "a whole number"
 	case reflect.String:
 		return "a text"
+	case reflect.Bool:
+		return "true or false"
 	case reflect.Slice:
 		return "a list"
 	}

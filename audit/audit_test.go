@@ -53,7 +53,7 @@ func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 // gaussian claims exactly what one Gaussian of this μ does (Dong, Roth and Su
 // 2022, corollary 1).
 func gaussian(mu float64) *claim {
-	k := &claim{epsilon: 4, delta: 1e-5, sensitivity: 1}
+	k := &claim{epsilon: 4, delta: 1e-5}
 	for i := range 400 {
 		e := float64(i) / 100
 		k.curve = append(k.curve, point{normal(mu/2-e/mu) - math.Exp(e)*normal(-mu/2-e/mu), math.Exp(e), math.Exp(-e)})
@@ -68,7 +68,7 @@ func TestLeastFNR(t *testing.T) {
 	exact := gaussian(1)
 	c := Default()
 	c.SamplingRate, c.Steps, c.NoiseMultiplier = 1, 1, 1
-	rdp, err := newClaim(c)
+	rdp, err := c.claimed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,9 @@ const (
 	// Digits is Gradient, looked for in the last digits of what is released: not
 	// every float can be the sum of noise and a given float.
 	Digits = "digits"
+	// Tight is a record that moves every answer of an optimizer as far as its bound allows. It
+	// goes with optimizers that ask for more than sums of batches' gradients, and cannot be chosen.
+	Tight = "tight"
 )
 
 // Canaries lists them.

@@ -53,7 +53,7 @@ func outcome(t *testing.T, c Config, spoil func(*testing.T, *game)) *Result {
 		t.Fatal(err)
 	}
 	t.Logf("| %s | %d | %.4f (≤ %.4f) | %.4f (≤ %.4f) | %.4f | %v | ε ≥ %.2f of %.2f, power %.3f",
-		r.Canary, r.Runs, r.FPR, r.FPRUpper, r.FNR, r.FNRUpper, r.FNRLeastAllowed, r.Convicted, r.EpsilonLowerBound, r.EpsilonClaimed, r.PowerAgainstTwiceMu)
+		r.Canary, r.Runs, r.FPR, r.FPRUpper, r.FNR, r.FNRUpper, r.FNRLeastAllowed, r.Convicted, r.EpsilonLowerBound, r.EpsilonClaimed, *r.PowerAgainstTwiceMu)
 	return r
 }
 
@@ -84,7 +84,7 @@ var faults = []struct {
 		c := g.config
 		c.Neighbouring = "add-remove"
 		var err error
-		if g.claim, err = newClaim(c); err != nil {
+		if g.claim, err = c.claimed(); err != nil {
 			t.Fatal(err)
 		}
 	}},

@@ -57,13 +57,25 @@ func keysFromSeed(seed uint64) func(int) (laneKeys, error) {
 // so that seeded audits repeat everywhere.
 const lanes = 16
 
+// A player plays runs, one after the other.
+type player interface {
+	// run plays one in a world, and gives its statistic.
+	run(world int) (float64, error)
+	close()
+}
+
 // runs plays both worlds so many times, and gives the statistics of every run.
 func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
+	return playRuns(ctx, g.config, times, func(i int) (player, error) { return g.newLane(i) })
+}
+
+// playRuns shares the runs of both worlds among players.
+func playRuns(ctx context.Context, c Config, times int, newPlayer func(lane int) (player, error)) ([2][]float64, error) {
 	stats := [2][]float64{make([]float64, times), make([]float64, times)}
 	var done atomic.Int64
 	tell := func() {
-		if n := done.Add(1); g.config.Progress != nil {
-			g.config.Progress(int(n), 2*times)
+		if n := done.Add(1); c.Progress != nil {
+			c.Progress(int(n), 2*times)
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -71,10 +83,10 @@ func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
 	var next atomic.Int64
 	errs := make([]error, lanes)
 	var workers sync.WaitGroup
-	for range min(g.config.Threads, lanes) {
+	for range min(c.Threads, lanes) {
 		workers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < lanes; i = int(next.Add(1)) - 1 {
-				if errs[i] = g.lane(ctx, i, stats, tell); errs[i] != nil {
+				if errs[i] = playLane(ctx, i, stats, newPlayer, tell); errs[i] != nil {
 					cancel() // the others stop as well
 				}
 			}
@@ -92,12 +104,12 @@ func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
 	return stats, nil
 }
 
-// lane plays the runs whose number is i modulo lanes, on an engine of its own.
-func (g *game) lane(ctx context.Context, i int, stats [2][]float64, tell func()) error {
+// playLane plays the runs whose number is i modulo lanes, by a player of its own.
+func playLane(ctx context.Context, i int, stats [2][]float64, newPlayer func(lane int) (player, error), tell func()) error {
 	if ctx.Err() != nil || i >= len(stats[0]) {
 		return ctx.Err()
 	}
-	l, err := g.newLane(i)
+	l, err := newPlayer(i)
 	if err != nil {
 		return err
 	}
@@ -107,9 +119,14 @@ func (g *game) lane(ctx context.Context, i int, stats [2][]float64, tell func())
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if stats[world][n], err = l.run(world); err != nil {
+			x, err := l.run(world)
+			if err != nil {
 				return err
 			}
+			if math.IsNaN(x) {
+				return fmt.Errorf("a run released values that are not finite: lower --noise-multiplier or --clip, or choose another --seed")
+			}
+			stats[world][n] = x
 			tell()
 		}
 	}
@@ -248,9 +265,5 @@ func (l *lane) run(world int) (float64, error) {
 		}
 		l.statistic.see(r)
 	}
-	x := l.statistic.value()
-	if math.IsNaN(x) {
-		return 0, fmt.Errorf("a run released values that are not finite: lower --noise-multiplier or --clip, or choose another --seed")
-	}
-	return x, nil
+	return l.statistic.value(), nil
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"math"
 
+	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/audit/reach"
 )
 
@@ -64,17 +65,7 @@ func (l *likelihood) see(r *release) {
 }
 
 func (l *likelihood) log(product, square float64) float64 {
-	return sampled(l.q, (product-square/2)/l.variance)
-}
-
-// sampled is ln(1 − q + q·exp(x)), without overflow: the log-likelihood ratio of a
-// step that has the ratio exp(x) where its batch holds the canary.
-func sampled(q, x float64) float64 {
-	if q == 1 {
-		return x
-	}
-	a, b := math.Log1p(-q), math.Log(q)+x
-	return max(a, b) + math.Log1p(math.Exp(-math.Abs(a-b)))
+	return hear.Sampled(l.q, (product-square/2)/l.variance)
 }
 
 // digits is the log-likelihood ratio down to the last digit: of the floats that
@@ -94,7 +85,7 @@ func (d *digits) see(r *release) {
 	for _, y := range r.values {
 		d.seen = append(d.seen, reach.Exactly(y))
 	}
-	d.sum += sampled(d.q, reach.NoiseOf(d.scalars).LogRatio(d.seen, r.sums))
+	d.sum += hear.Sampled(d.q, reach.NoiseOf(d.scalars).LogRatio(d.seen, r.sums))
 }
 
 // difference is the largest, over pairs of a run's releases, of the square of

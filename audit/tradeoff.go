@@ -12,10 +12,9 @@ import (
 
 // claim is what the configuration promises: δ at every ε.
 type claim struct {
-	epsilon     float64 // at the configured δ
-	delta       float64
-	sensitivity float64 // how far a record may move a sum, in clip norms
-	curve       []point
+	epsilon float64 // at the configured δ
+	delta   float64
+	curve   []point
 }
 
 // point is one (ε, δ) that the claim implies, with e^ε and e^−ε.
@@ -25,31 +24,40 @@ type point struct{ delta, up, down float64 }
 // error rates, so few of them only make the audit milder.
 const curvePoints = 32
 
-// newClaim asks the accountant about the events that the configuration names.
-func newClaim(c Config) (*claim, error) {
-	relation := accountant.Neighbouring(c.Neighbouring)
+// claimed is what the configuration names, whatever its plan is.
+func (c *Config) claimed() (*claim, error) {
 	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, accountant.Gaussian{NoiseMultiplier: c.NoiseMultiplier})}
-	o := accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: c.Delta}
+	return newClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta})
+}
+
+// newClaim asks the accountant about events.
+func newClaim(events []accountant.Event, o accountant.Options) (*claim, error) {
 	at, err := accountant.Account(events, o)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}
 	if math.IsInf(at.Epsilon, 0) {
-		return nil, usage.Errorf("noise multiplier %v: the claimed ε is infinite, so there is nothing to refute; give a larger one", c.NoiseMultiplier)
+		return nil, usage.Errorf("the claimed ε is infinite, so there is nothing to refute; give more noise")
 	}
-	k := &claim{epsilon: at.Epsilon, delta: c.Delta, sensitivity: 1}
-	if relation == accountant.ReplaceOne {
-		k.sensitivity = 2
-	}
+	delta := o.Delta
 	o.Delta = 0
-	for i := range curvePoints {
-		epsilon := at.Epsilon * float64(i) / (curvePoints - 1)
+	return claimOf(at.Epsilon, delta, func(epsilon float64) (float64, error) {
 		o.Epsilon = &epsilon
 		r, err := accountant.Account(events, o)
+		return r.Delta, usage.Wrap(err)
+	})
+}
+
+// claimOf is ε at δ, and what else follows at every smaller ε.
+func claimOf(epsilon, delta float64, at func(epsilon float64) (delta float64, err error)) (*claim, error) {
+	k := &claim{epsilon: epsilon, delta: delta}
+	for i := range curvePoints {
+		e := epsilon * float64(i) / (curvePoints - 1)
+		d, err := at(e)
 		if err != nil {
-			return nil, usage.Wrap(err)
+			return nil, err
 		}
-		k.curve = append(k.curve, point{min(r.Delta, 1), math.Exp(epsilon), math.Exp(-epsilon)})
+		k.curve = append(k.curve, point{min(d, 1), math.Exp(e), math.Exp(-e)})
 	}
 	return k, nil
 }

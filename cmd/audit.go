@@ -27,6 +27,7 @@ type auditor struct {
 	run    func(context.Context, audit.Config) (*audit.Result, error)
 	config audit.Config
 	canary string
+	list   bool
 }
 
 func newAudit() *cobra.Command { return auditCommand(audit.Run) }
@@ -43,7 +44,14 @@ adversary sees every released gradient and knows everything else. It guesses to 
 a run belongs. If it guesses better than the claimed ε allows, the claim is refuted, and
 the exit code is 1. audit also prints the least ε that the guesses prove.
 
-A canary looks for one kind of fault:
+With --optimizer, audit plays against another optimizer. Some ask the records for more than
+gradients: which step size lowers the loss, which class has most records, or parameters that
+were fitted to all of them. Then the adversary hears every answer, on the smallest data set
+and with the settings under which an answer says most. --list shows what is heard of which
+optimizer. (Such an audit takes --epsilon, --delta and --neighbouring, and no settings of
+gradients.)
+
+A canary looks for one kind of fault in gradients:
 
   gradient    a gradient that is many clip norms long
   zero-input  a record that gives only the biases a gradient
@@ -57,6 +65,8 @@ noise. No data set is read, so all that an audit prints is public.`,
 		Example: `  privgrad audit
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
+  privgrad audit --optimizer dp-blsgd --epsilon 4
+  privgrad audit --list
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
 		Flags:    a.define,
@@ -78,10 +88,13 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	}
 	c := &a.config
 	f.SortFlags = false
+	f.StringVar(&c.Optimizer, "optimizer", c.Optimizer, "private optimizer that is audited, as --list shows them")
+	f.BoolVar(&a.list, "list", false, "show what an audit hears of every optimizer, and audit nothing")
+	f.Float64Var(&c.Epsilon, "epsilon", 0, "claimed ε of an optimizer whose answers are heard (default as --list shows)")
 	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "claimed noise multiplier σ/C")
 	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "probability that a record joins a batch; 1: all records")
 	f.IntVar(&c.Steps, "steps", c.Steps, "steps per run")
-	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated")
+	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated; of an optimizer whose answers are heard as --list shows")
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "how two data sets may differ: add-remove or replace-one")
 	f.StringVar(&c.Accountant, "accountant", c.Accountant, "accountant whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
@@ -98,8 +111,14 @@ func (a *auditor) define(f *pflag.FlagSet) {
 }
 
 func (a *auditor) audit(call *cli.Call) error {
+	if a.list {
+		return cli.Show(call, listing{audit.Optimizers()}, listAudits)
+	}
 	c := a.config
 	c.Canary = a.canary
+	if err := c.Incline(call.Given); err != nil {
+		return err
+	}
 	ctx, con, err := call.Interruptible("stopping the audit")
 	if err != nil {
 		return err
@@ -124,10 +143,23 @@ func (a *auditor) audit(call *cli.Call) error {
 	return nil
 }
 
+type listing struct {
+	Optimizers []audit.Optimizer `json:"optimizers"`
+}
+
+// listAudits shows what is heard.
+func listAudits(w io.Writer, l listing) {
+	cli.Table(w, 0, func(w io.Writer) {
+		for _, o := range l.Optimizers {
+			cli.Row(w, o.Name, "%v", o)
+		}
+	})
+}
+
 // describeAudit tells a person what was tried and what it shows.
 func describeAudit(w io.Writer, r *audit.Result) {
-	fmt.Fprintf(w, "audit of %s (%d parameters) on %s: %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
-		r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
+	fmt.Fprintf(w, "audit of %s: %s (%d parameters) on %s, %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
+		r.Optimizer, r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
 	if r.NotPrivate != "" {
 		fmt.Fprintln(w, r.NotPrivate)
 	}
@@ -135,12 +167,18 @@ func describeAudit(w io.Writer, r *audit.Result) {
 	cli.Table(w, 0, func(w io.Writer) {
 		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
 		row("claim", "ε = %.4g at δ = %g, %s neighbors, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
-		row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
+		if r.Canary == audit.Tight {
+			row("heard", "%s, where each says as much as its bound allows", r.Heard)
+		} else {
+			row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
+		}
 		row("false positives", "%.4g%% of %s, at most %.4g%%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
 		row("false negatives", "%.4g%% of %s, at most %.4g%%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
 		row("", "the claim allows no less than %.3g%% of these at that many of those", 100*r.FNRLeastAllowed)
 		row("shown", "ε is at least %.4g at δ = %g, with confidence %g%%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
-		row("power", "%.4g against half the noise (twice the claimed μ)", r.PowerAgainstTwiceMu)
+		if p := r.PowerAgainstTwiceMu; p != nil {
+			row("power", "%.4g against half the noise (twice the claimed μ)", *p)
+		}
 	})
 	if r.Convicted {
 		fmt.Fprintf(w, "\nCONVICTED: the adversary errs less often than (ε, δ) allows. A correct configuration ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))

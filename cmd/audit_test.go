@@ -2,21 +2,23 @@ package cmd
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 func TestAudit(t *testing.T) {
 	args := []string{"audit", "--noise", "seeded", "--runs", "400", "--steps", "3", "--progress", "off"}
 	r := object(t, ok(t, append(args, "--json")...))
-	wantKeys(t, r, "model", "parameters", "data", "device", "threads", "noise_multiplier", "sampling_rate", "steps", "clip", "clipping", "strategy", "noise", "not_private",
+	wantKeys(t, r, "optimizer", "heard", "model", "parameters", "data", "device", "threads", "noise_multiplier", "sampling_rate", "steps", "clip", "clipping", "strategy", "noise", "not_private",
 		"neighbouring", "accountant", "delta", "seed", "canary", "canary_norm", "canary_share", "epsilon_claimed", "epsilon_lower_bound", "confidence",
 		"convicted", "runs", "threshold_runs", "fpr_runs", "fpr", "fpr_lower", "fpr_upper", "fnr_runs", "fnr", "fnr_lower", "fnr_upper", "fnr_least_allowed",
 		"power_against_twice_mu", "notes", "seconds")
-	if r["convicted"] != false || r["canary"] != "gradient" || r["data"] != "synthetic" || r["confidence"] != 0.998 || r["runs"] != 400.0 {
+	if r["optimizer"] != "dp-sgd" || r["heard"] != "gradients" || r["convicted"] != false || r["canary"] != "gradient" || r["data"] != "synthetic" || r["confidence"] != 0.998 || r["runs"] != 400.0 {
 		t.Errorf("audit says %v", r)
 	}
 	again := object(t, ok(t, append(args, "--json", "--threads", "1")...))
@@ -78,4 +80,35 @@ func TestSeededAuditIsLabelled(t *testing.T) {
 			}
 		}
 	}
+}
+
+// An audit hears what an optimizer is answered, on settings of its own.
+func TestAuditOfAnOptimizer(t *testing.T) {
+	args := []string{"audit", "--optimizer", "majority", "--noise", "seeded", "--runs", "400"}
+	r := object(t, ok(t, append(args, "--json")...))
+	if r["optimizer"] != "majority" || r["heard"] != "the class" || r["canary"] != "tight" || r["convicted"] != false || math.Abs(r["epsilon_claimed"].(float64)-2) > 1e-3 || r["power_against_twice_mu"] != nil {
+		t.Errorf("audit says %v", r)
+	}
+	if again := object(t, ok(t, append(args, "--json", "--threads", "1")...)); r["fpr"] != again["fpr"] || r["fnr"] != again["fnr"] {
+		t.Errorf("a seeded audit says %v, then %v", r, again)
+	}
+	human := ok(t, append(args, "--epsilon", "1", "--neighbouring", "replace-one")...)
+	for _, want := range []string{"audit of majority", "ε = 1 at", "replace-one", "the class", "Not convicted", "NOT PRIVATE"} {
+		if !strings.Contains(human, want) {
+			t.Errorf("audit does not say %q:\n%s", want, human)
+		}
+	}
+	list := ok(t, "audit", "--list")
+	for _, want := range []string{"dp-sgd", "index of the search", "nothing: it is not private"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the list does not say %q:\n%s", want, list)
+		}
+	}
+	if all, isList := object(t, ok(t, "audit", "--list", "--json"))["optimizers"].([]any); !isList || len(all) != len(plan.Optimizers()) {
+		t.Errorf("the list has %v", all)
+	}
+	fails(t, cli.ExitUsage, []string{"audit", "--optimizer", "sgd"}, "sgd", "not private")
+	fails(t, cli.ExitUsage, []string{"audit", "--optimizer", "dog"}, "unknown optimizer", "majority")
+	fails(t, cli.ExitUsage, []string{"audit", "--optimizer", "majority", "--clip", "3"}, "--clip", "leave it out")
+	fails(t, cli.ExitUsage, []string{"audit", "--epsilon", "3"}, "--noise-multiplier")
 }

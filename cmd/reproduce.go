@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/cli/machine"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
@@ -44,7 +46,7 @@ files are missing are left out, with a line that says so.`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringVar(&o.Out, "out", "figures", "folder to write to")
-			f.IntVar(&o.Seeds, "seeds", 0, "runs per setting; 0: as many as the figure asks for (3 with --quick)")
+			f.IntVar(&o.Seeds, "seeds", 0, "runs per setting; 0: as many as the figure needs (3 with --quick)")
 			f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work; the figure differs and is labeled")
 			f.StringVar(&o.Protector, "protector", "", "l2p figures: a name that `privgrad l2p list` shows, or a file (default: the figure's)")
 			f.StringVar(&o.DataDir, "data-dir", "", "folder of the data files, or of mnist/, cifar10/, tabular/ (or $"+plan.DataDirVariable+")")
@@ -72,6 +74,7 @@ func rerun(c *cli.Call, name string, o reproduce.Options) error {
 	}
 	defer con.Release()
 	o.Sources = data.Sources()
+	o.Stamp = time.Now().UTC().Format(time.DateOnly) + ", privgrad " + machine.Version().String()
 	o.Notice = func(line string) { con.Line("privgrad: " + line) }
 	bar := 0
 	o.Progress = func(done, total int, next string) {

@@ -55,7 +55,7 @@ func (d Declaration) fault(t Traits) string {
 	switch {
 	case t.Private && len(d.Asks) == 0:
 		return "it asks for nothing"
-	case t.Pure && (len(d.Asks) != 1 || d.Budget.Filtered()):
+	case t.Pure && (len(d.Asks) != 1 || d.Budget != Committed):
 		return "a pure release is the only one"
 	case d.Budget.Filtered() && !t.Private:
 		return "a filter admits private releases"
@@ -78,7 +78,7 @@ func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
 		return "norms are released with every sum"
 	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits, Choices}, a.Question):
 		return "a majority is pure, a fit or a choice may be, and nothing else is"
-	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget != Committed):
+	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget.Filtered()):
 		return "a fit is the only release of its method"
 	case a.Question == Choices && (!t.FullBatch || a.Batch != Own):
 		return "a choice is of all records"

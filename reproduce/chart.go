@@ -148,7 +148,7 @@ func (c Chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(c.ticks())
 	}
 	if c.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(decades())
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(c.decades())
 		c.raise()
 	}
 	low, high := c.span()
@@ -212,10 +212,20 @@ func round(low, high float64) (at []plot.Tick) {
 	return at
 }
 
-// decades are ticks of several in a decade: ranges may be shorter.
-func decades() (at []plot.Tick) {
-	for decade := 1e-6; decade < 1e9; decade *= 10 {
-		for _, digit := range []float64{1, 2, 5} {
+// decades are ticks of several in a decade, as ranges may be shorter, or one of each of many.
+func (c Chart) decades() (at []plot.Tick) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, l := range c.Lines {
+		for _, y := range l.Y {
+			low, high = min(low, y), max(high, y)
+		}
+	}
+	digits := []float64{1, 2, 5}
+	if high > 1000*low {
+		digits = digits[:1]
+	}
+	for decade := 1e-8; decade < 1e9; decade *= 10 {
+		for _, digit := range digits {
 			at = append(at, tick(digit*decade))
 		}
 	}

@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -54,6 +55,13 @@ func paired(a, b map[int]float64) map[int]float64 {
 // Half is half the width of a two-sided 95% interval of the mean, by Student's t
 // over seeds: the seeds' figures are taken as independent and normal.
 func (e Estimate) Half() float64 { return e.quantile(0.975) }
+
+// Open reports whether more seeds might settle a comparison: the half-width of its interval is
+// more than half the effect, which is the one that a paper claims, or, where that is 0, the one
+// that was found.
+func (e Estimate) Open(effect float64) bool {
+	return e.N > 0 && e.Half() > math.Abs(cmp.Or(effect, e.Mean))/2
+}
 
 // Bounds are one-sided: each holds with 95% confidence by itself.
 func (e Estimate) Bounds() (lower, upper float64) {

@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -30,13 +29,14 @@ const QuickLabel = "QUICK: a fraction of the work, not the figure's own settings
 // Options is what a caller chooses.
 type Options struct {
 	Out     string // directory of the files
-	Seeds   int    // runs of every setting; 0 for the figure's own number
+	Seeds   int    // runs of every setting; 0 for what the figure needs
 	Quick   bool
 	Work    float64 // share of the full number of steps; 0 follows Quick
 	Threads int     // runs at a time, 0 for all cores; with a GPU one
 	Device  string  // as train's
 	DataDir string  // where tables and image files are looked for, or in folders of it
 	Sources map[string]train.Source
+	Stamp   string // when, and by which program, for the page; empty: it says neither
 	// Protector is that of the figures of learned protection, a name or a file; empty:
 	// the figure's own.
 	Protector string
@@ -44,6 +44,8 @@ type Options struct {
 	// and what is running; Notice of what is left out.
 	Progress func(done, total int, next string)
 	Notice   func(line string)
+
+	most int // seeds of what is not settled by fewer
 }
 
 // complete refuses what cannot be, and puts a figure's own choices where there are none.
@@ -60,6 +62,10 @@ func (o *Options) complete(f *Figure) error {
 	if o.Quick {
 		seeds, work = 3, 0.2
 	}
+	o.most = max(f.Most, f.Seeds)
+	if o.Quick || o.Seeds > 0 {
+		o.most = 0 // a number that was chosen stays
+	}
 	o.Seeds, o.Work = cmp.Or(o.Seeds, seeds), cmp.Or(o.Work, work)
 	o.DataDir = cmp.Or(o.DataDir, os.Getenv(plan.DataDirVariable))
 	o.Sources = cached(o.Sources)
@@ -73,6 +79,7 @@ type Summary struct {
 	Quick       bool     `json:"quick"`
 	Labels      []string `json:"labels"`
 	Seeds       int      `json:"seeds"`
+	MostSeeds   int      `json:"most_seeds"` // of settings whose comparisons fewer left open
 	Runs        int      `json:"runs"`       // shown
 	RunsNow     int      `json:"runs_now"`   // of them made by this process
 	RunsOther   int      `json:"runs_other"` // kept in the file, of other settings
@@ -84,14 +91,19 @@ type Summary struct {
 	Picture     string   `json:"picture"`
 	Markdown    string   `json:"markdown"`
 	Tables      []Table  `json:"-"`
+
+	stamp string
 }
 
 // A Figure can be rerun.
 type Figure struct {
-	Name      string
-	Short     string // one line
-	Source    string // paper, and where in it
-	Seeds     int    // of the full figure
+	Name   string
+	Short  string // one line
+	Source string // paper, and where in it
+	Seeds  int    // of the full figure
+	// Most is how many seeds a setting gets at most: more than Seeds while a comparison that a
+	// claim rests on is open (Estimate.Open). 0: no more than Seeds.
+	Most      int
 	Protector string // unless another is chosen; empty: it has none
 	Alone     bool   // one job at a time, as it is measured
 
@@ -118,38 +130,30 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if err := e.protect(f); err != nil {
 		return nil, err
 	}
-	jobs, err := f.Plan(e)
-	if err != nil {
-		return nil, err
-	}
-	if len(jobs) == 0 {
-		return nil, usage.Errorf("%s has nothing to run: %s", f.Name, strings.Join(e.skipped, "; "))
-	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, usage.Errorf("%w: choose an --out that can be written", err)
 	}
-	if err := w.do(ctx, jobs); err != nil {
+	first := e.Seeds
+	rs, err := w.round(ctx, nil)
+	if err != nil {
 		return nil, err
 	}
-	if f.Then != nil {
-		more, err := f.Then(e, w.of(jobs))
-		if err != nil {
+	p := f.Show(e, rs)
+	for open := p.open(); e.Seeds < e.most && len(open) > 0; open = p.open() {
+		e.Seeds = min(2*e.Seeds, e.most)
+		if rs, err = w.round(ctx, open); err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, more...)
-		if err := w.do(ctx, jobs); err != nil {
-			return nil, err
-		}
+		p = f.Show(e, rs)
 	}
-	return f.write(w, w.of(jobs))
+	return f.write(w, rs, p, first)
 }
 
-// write shows the records of a figure.
-func (f *Figure) write(w *work, rs Records) (*Summary, error) {
+// write writes the files of a figure, whose settings all have so many seeds.
+func (f *Figure) write(w *work, rs Records, p Page, seeds int) (*Summary, error) {
 	e := w.Env
-	p := f.Show(e, rs)
 	s := &Summary{
-		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: e.Seeds, NoGuarantee: []string{DeclaredPublic},
+		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: seeds, MostSeeds: e.Seeds, NoGuarantee: []string{DeclaredPublic}, stamp: e.Stamp,
 		Runs: rs.runs(), RunsNow: w.made, RunsOther: w.all.runs() - rs.runs(),
 		Labels: append([]string{}, e.labels...), Skipped: append([]string{}, e.skipped...), Claims: p.Claims, Tables: p.Tables,
 		CSV: w.path, Picture: filepath.Join(e.Out, f.Name+".png"), Markdown: filepath.Join(e.Out, f.Name+".md"),

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -21,6 +22,11 @@ import (
 type Job struct {
 	Record // what identifies it
 	Config train.Config
+	// Network builds one that has no name, for this run alone; the configuration names it. nil: the
+	// named model.
+	Network func() (*nn.Network, error)
+	// After completes the last record of such a run from the parameters; nil: it is complete.
+	After func(params []float32, r *Record)
 	// Protector takes the place of the configuration's; nil: it has none.
 	Protector *Protection
 
@@ -102,7 +108,13 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 		c.Memory = "1GiB" // several runs share the machine's
 	}
 	first.NoGuarantee = DeclaredPublic
-	result, err := train.Run(ctx, c, train.Options{Out: filepath.Join(dir, "run"), Sources: e.Sources})
+	o := train.Options{Out: filepath.Join(dir, "run"), Sources: e.Sources}
+	if j.Network != nil {
+		if o.Network, err = j.Network(); err != nil {
+			return nil, err
+		}
+	}
+	result, err := train.Run(ctx, c, o)
 	if errors.Is(err, accountant.ErrBudget) {
 		first.Final, first.Epsilon, first.Delta, first.Note = true, c.Epsilon, c.Delta, "the budget does not pay for a single step"
 		return Records{first}, nil
@@ -117,7 +129,11 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 	first.Guarantee = result.Guarantee
 	first.NoGuarantee = strings.Join(append([]string{DeclaredPublic}, result.NoGuarantee...), "; ")
 	first.Gradients, first.Objectives = number(result.GradientEvaluations), number(result.ObjectiveEvaluations)
-	return evaluated(result.Evaluations, first)
+	records, err := evaluated(result.Evaluations, first)
+	if err == nil && j.After != nil {
+		j.After(o.Network.Params(), &records[len(records)-1])
+	}
+	return records, err
 }
 
 func number(n *int) *float64 {

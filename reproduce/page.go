@@ -28,7 +28,15 @@ func (s *Summary) Caption(f *Figure) []string {
 
 func (s *Summary) markdown(f *Figure, p Page) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\nFor researchers: what a paper claims, beside what came out when we ran it again.\nSource: %s. Runs: %d; seeds: %d.\n\n**NO GUARANTEE**: %s. ε is what the accounting would say if the data were private.\n\n", f.Short, f.Source, s.Runs, s.Seeds, strings.Join(s.NoGuarantee, "; "))
+	seeds := fmt.Sprint(s.Seeds)
+	if s.MostSeeds > s.Seeds {
+		seeds += fmt.Sprintf(" to %d", s.MostSeeds)
+	}
+	fmt.Fprintf(&b, "# %s\n\nFor researchers: what a paper claims, beside what came out when we ran it again.\nSource: %s. Runs: %d; seeds: %s.\n", f.Short, f.Source, s.Runs, seeds)
+	if s.stamp != "" {
+		fmt.Fprintf(&b, "Made: %s.\n", s.stamp)
+	}
+	fmt.Fprintf(&b, "\n**NO GUARANTEE**: %s. ε is what the accounting would say if the data were private.\n\n", strings.Join(s.NoGuarantee, "; "))
 	for _, l := range s.Labels {
 		fmt.Fprintf(&b, "**%s**\n\n", l)
 	}
@@ -41,6 +49,9 @@ func (s *Summary) markdown(f *Figure, p Page) string {
 		}
 		t.markdown(&b)
 		b.WriteString("Comparisons are paired by seed. Intervals are 95% intervals by Student's t over seeds, unless another\nkind is named. Each interval holds by itself: of many, some are wrong. *Undecided* means that the runs\nneither show nor refute the claim.\n\n")
+		if s.MostSeeds > s.Seeds {
+			fmt.Fprintf(&b, "Every setting has %d seeds. Where the interval's half-width was more than half the effect, both settings\nhave more, up to %d.\n\n", s.Seeds, s.MostSeeds)
+		}
 	}
 	for _, t := range p.Tables {
 		fmt.Fprintf(&b, "## %s\n\n", t.Title)
@@ -87,6 +98,21 @@ type Claim struct {
 	Claim   string `json:"claim"`
 	Found   string `json:"found"`
 	Verdict string `json:"verdict"`
+	Open    []Cell `json:"-"` // what more seeds might settle
+}
+
+// A Cell is the runs of a line at one setting.
+type Cell struct {
+	Panel, Series string
+	X             float64
+}
+
+// open are the cells that a claim wants more seeds of.
+func (p *Page) open() (all []Cell) {
+	for _, c := range p.Claims {
+		all = append(all, c.Open...)
+	}
+	return all
 }
 
 // Verdict is Unmeasured without figures, and Undecided where these neither show nor refute.
@@ -107,11 +133,14 @@ func (d Estimate) Claim(claim, found string, shown, refuted bool) Claim {
 	if d.N == 0 {
 		found = "no figures"
 	}
-	return Claim{claim, found, Verdict(d.N > 0, shown, refuted)}
+	return Claim{Claim: claim, Found: found, Verdict: Verdict(d.N > 0, shown, refuted)}
 }
 
 // A Tally counts paired comparisons whose 95% interval leaves 0 out.
-type Tally struct{ Above, Below, Total int }
+type Tally struct {
+	Above, Below, Total int
+	Open                []Cell // of comparisons that more seeds might settle
+}
 
 // Add takes another; one without figures does not count.
 func (t *Tally) Add(d Estimate) { t.add(d.N, d.Mean-d.Half(), d.Mean+d.Half()) }
@@ -143,16 +172,20 @@ func (t Tally) undecided() int { return t.Total - t.Above - t.Below }
 
 // Claim judges "better in most cases".
 func (t Tally) Claim(claim string) Claim {
-	return Claim{claim, t.String(), Verdict(t.Total > 0, 2*t.Above > t.Total, 2*t.Below > t.Total)}
+	return t.claim(claim, t.String(), 2*t.Above > t.Total, 2*t.Below > t.Total)
 }
 
 // NotWorse judges "about as good or better".
 func (t Tally) NotWorse(claim string) Claim {
-	return Claim{claim, t.String(), Verdict(t.Total > 0, t.Below == 0, 2*t.Below > t.Total)}
+	return t.claim(claim, t.String(), t.Below == 0, 2*t.Below > t.Total)
 }
 
 // Lower judges "lower at every one", of medians.
 func (t Tally) Lower(claim string) Claim {
 	found := fmt.Sprintf("median of the paired differences below 0 at %d, above 0 at %d, undecided at %d of %d", t.Below, t.Above, t.undecided(), t.Total)
-	return Claim{claim, found, Verdict(t.Total > 0, t.Below == t.Total, t.Above > 0)}
+	return t.claim(claim, found, t.Below == t.Total, t.Above > 0)
+}
+
+func (t Tally) claim(claim, found string, shown, refuted bool) Claim {
+	return Claim{claim, found, Verdict(t.Total > 0, shown, refuted), t.Open}
 }

@@ -39,7 +39,7 @@ func TestCompare(t *testing.T) {
 			rs = append(rs, Record{Panel: "p", Series: series, X: 0.1, Seed: seed, Final: true, TrainLoss: new(loss + 0.01*float64(seed%3)*loss)})
 		}
 	}
-	if got := rs.Compare([]string{"p", "none"}, []float64{0.1, 0.2}, "a", "b", Lower(Objective)); got != (Tally{Above: 1, Total: 1}) {
+	if got := rs.Compare([]string{"p", "none"}, []float64{0.1, 0.2}, "a", "b", Lower(Objective)); !cmp.Equal(got, Tally{Above: 1, Total: 1}) {
 		t.Errorf("a is lower than b everywhere, and the tally is %+v", got)
 	}
 }

@@ -41,7 +41,8 @@ type Record struct {
 	Objectives    *float64 `csv:"objective_evaluations"` // losses at a point, likewise
 	Batch         float64  `csv:"expected_batch"`        // expected records of a batch
 	Seconds       float64  `csv:"seconds"`
-	Theta1        *float64 `csv:"theta_1"` // the parameters, of a problem that has two
+	GradientNorm  *float64 `csv:"gradient_norm"` // of the objective with its regularizer, at the last parameters
+	Theta1        *float64 `csv:"theta_1"`       // the parameters, of a problem that has two
 	Theta2        *float64 `csv:"theta_2"`
 	PeakHeap      *float64 `csv:"peak_heap_bytes"`
 
@@ -345,7 +346,10 @@ func (rs Records) Line(panel, series string, xs []float64, q Quantity) Line {
 func (rs Records) Compare(panels []string, xs []float64, a, b string, m Metric) (count Tally) {
 	for _, panel := range panels {
 		for _, x := range xs {
-			count.Add(rs.Difference(panel, a, b, x, m))
+			d := rs.Difference(panel, a, b, x, m)
+			if count.Add(d); d.Open(0) {
+				count.Open = append(count.Open, Cell{panel, a, x}, Cell{panel, b, x})
+			}
 		}
 	}
 	return count

@@ -63,7 +63,7 @@ func TestEstimates(t *testing.T) {
 	count.Add(Estimate{Mean: 1, Err: 0.01, N: 9})
 	count.Add(Estimate{Mean: -1, Err: 0.01, N: 9})
 	count.Add(Estimate{Mean: 1, Err: math.Inf(1), N: 1})
-	if count != (Tally{Above: 1, Below: 1, Total: 3}) || count.Claim("").Verdict != Undecided {
+	if !cmp.Equal(count, Tally{Above: 1, Below: 1, Total: 3}) || count.Claim("").Verdict != Undecided {
 		t.Errorf("the tally is %+v", count)
 	}
 }

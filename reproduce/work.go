@@ -1,12 +1,15 @@
 package reproduce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
@@ -19,6 +22,74 @@ type work struct {
 	path   string
 	all    Records
 	made   int
+
+	planned map[string]bool // keys of the jobs of the last round
+	first   int             // seeds of the first round
+	kept    time.Time       // when the file was last written
+	unkept  bool
+}
+
+// round makes the jobs of a figure, and gives their records. After the first round, only jobs of
+// open comparisons are added.
+func (w *work) round(ctx context.Context, open []Cell) (Records, error) {
+	again := w.planned != nil
+	if !again {
+		w.first = w.Seeds
+	}
+	chosen := func(jobs []Job) ([]Job, error) {
+		for i := range jobs {
+			if err := jobs[i].Identify(); err != nil {
+				return nil, err
+			}
+		}
+		return slices.DeleteFunc(jobs, func(j Job) bool {
+			cell := Cell{j.Panel, j.Series, j.X}
+			return again && j.Seed > w.first && !w.planned[j.key()] && !slices.Contains(open, cell)
+		}), nil
+	}
+	jobs, err := w.figure.Plan(w.Env)
+	if err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return nil, usage.Errorf("%s has nothing to run: %s", w.figure.Name, strings.Join(w.skipped, "; "))
+	}
+	if jobs, err = chosen(jobs); err != nil {
+		return nil, err
+	}
+	if err := w.do(ctx, jobs); err != nil {
+		return nil, err
+	}
+	if w.figure.Then != nil {
+		more, err := w.figure.Then(w.Env, w.of(jobs))
+		if err != nil {
+			return nil, err
+		}
+		if more, err = chosen(more); err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, more...)
+		if err := w.do(ctx, jobs); err != nil {
+			return nil, err
+		}
+	}
+	w.planned = map[string]bool{}
+	for i := range jobs {
+		w.planned[jobs[i].key()] = true
+	}
+	return w.of(jobs), nil
+}
+
+// keepEvery is how often the file is written: all of it, however short the last run was.
+const keepEvery = time.Second
+
+// keep writes the runs so far.
+func (w *work) keep() error {
+	if !w.unkept {
+		return nil
+	}
+	w.kept, w.unkept = time.Now(), false
+	return WriteRecords(w.path, w.all)
 }
 
 // read takes what an earlier call has kept.
@@ -35,16 +106,14 @@ func (w *work) read() (err error) {
 }
 
 // do makes the runs that are not there yet, several at a time.
-func (w *work) do(ctx context.Context, jobs []Job) error {
+func (w *work) do(ctx context.Context, jobs []Job) (err error) {
+	defer func() { err = cmp.Or(err, w.keep()) }()
 	done := map[string]bool{}
 	for i := range w.all {
 		done[w.all[i].key()] = true
 	}
 	var left []Job
 	for i := range jobs {
-		if err := jobs[i].Identify(); err != nil {
-			return err
-		}
 		if !done[jobs[i].key()] {
 			left = append(left, jobs[i])
 		}
@@ -69,8 +138,10 @@ func (w *work) do(ctx context.Context, jobs []Job) error {
 				records, err := w.run(ctx, j)
 				mu.Lock()
 				if err == nil {
-					w.all = append(w.all, records...)
-					err = WriteRecords(w.path, w.all)
+					w.all, w.unkept = append(w.all, records...), true
+					if time.Since(w.kept) > keepEvery {
+						err = w.keep()
+					}
 					w.made += records.runs()
 					finished++
 					tell(j)

@@ -30,10 +30,10 @@ type ranged struct {
 }
 
 const (
-	rangedWork = 6e6 // values of t that are tried in all
+	rangedWork = 6e6  // values of t that are tried in all
 	rangedMost = 2000 // knots in ε at most
-	rangedLess = 3   // and at least, below which releases count as independent
-	rangedTail = 14  // standard deviations of the loss that the knots reach
+	rangedLess = 3    // and at least, below which releases count as independent
+	rangedTail = 14   // standard deviations of the loss that the knots reach
 )
 
 func newRanged(epsilon float64, count int) *ranged { return &ranged{epsilon: epsilon, count: count} }
@@ -159,7 +159,7 @@ func (l *ranged) parts() (losses []float64, parts []part, infinite float64) {
 		return 1 - math.Exp(float64(x)*step)*(1-curve[min(-x, last)])
 	}
 	width := math.Expm1(step)
-	up := 1 + 64*ulp/step // slopes are off by some ulp·|slope|, and a curve adds up some 1/step of them
+	up := 1 + 64*ulp/step                                    // slopes are off by some ulp·|slope|, and a curve adds up some 1/step of them
 	before := (f(-last) - 1) / math.Exp(-float64(last)*step) // the chord from γ = 0
 	for x := -last; x <= last; x++ {
 		loss := float64(x) * step

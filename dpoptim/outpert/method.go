@@ -71,12 +71,6 @@ func (m *Method) paper() bool { return m.own.Form == Paper }
 // Check refuses settings that have no meaning here.
 func (m *Method) Check(c *dpoptim.Settings) error {
 	switch {
-	case c.SamplingRate != nil && *c.SamplingRate != 1 || m.name == GD && (c.Batch != nil || c.Epochs != nil):
-		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
-	case m.name == RSGD && c.Steps != nil:
-		return usage.Errorf("steps %d: optimizer %s goes over the records in passes; give --epochs and --batch", *c.Steps, m.name)
-	case m.name == RSGD && c.Epochs != nil && *c.Epochs != math.Trunc(*c.Epochs), m.name == RSGD && c.Batch != nil && *c.Batch != math.Trunc(*c.Batch):
-		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
 	case c.Momentum != 0 || c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", m.name)
 	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
@@ -84,15 +78,35 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case c.Noise == dpoptim.Exact:
 		return usage.Errorf("noise exact: optimizer %s releases no sum of gradients; use --noise secure, which is as exact here", m.name)
 	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || m.pure() || m.paper()):
-		return usage.Errorf("noise multiplier %v: optimizer %s releases what would else be private, with noise for --epsilon; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, m.name)
-	case m.own.Average && m.name == GD:
-		return usage.Errorf("outpert-average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
-	case m.paper() && m.name == RSGD:
-		return usage.Errorf("outpert-form %s is that of optimizer %s; leave it out", Paper, GD)
+		return usage.Errorf("noise multiplier %v: optimizer %s has noise that follows from ε here; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, m.name)
 	}
 	if c.FeatureNorm == nil {
 		c.FeatureNorm = new(float64)
 		*c.FeatureNorm = defaultNorm
+	}
+	if m.name == RSGD {
+		return m.checkPasses(c)
+	}
+	switch {
+	case c.SamplingRate != nil && *c.SamplingRate != 1 || c.Batch != nil || c.Epochs != nil:
+		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
+	case m.own.Average:
+		return usage.Errorf("outpert-average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
+	}
+	return nil
+}
+
+func (m *Method) checkPasses(c *dpoptim.Settings) error {
+	whole := func(x *float64) bool { return x == nil || *x == math.Trunc(*x) }
+	switch {
+	case c.SamplingRate != nil && *c.SamplingRate != 1:
+		return usage.Errorf("sampling rate %v: optimizer %s takes each record once a pass; leave out --sampling-rate, and give --batch", *c.SamplingRate, m.name)
+	case c.Steps != nil:
+		return usage.Errorf("steps %d: optimizer %s goes over the records in passes; give --epochs and --batch", *c.Steps, m.name)
+	case !whole(c.Epochs) || !whole(c.Batch):
+		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
+	case m.paper():
+		return usage.Errorf("outpert-form %s is that of optimizer %s; leave it out", Paper, GD)
 	}
 	return nil
 }
@@ -102,10 +116,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return dpoptim.Notes{}, err
 	}
-	notes := dpoptim.Notes{}
-	if m.own.Radius == nil && (m.name == GD && c.Steps == nil || m.name == RSGD && c.LR == nil) {
-		notes.DefaultsFrom = "test set of Adult" // the radius, from which they follow
-	}
+	notes := dpoptim.Notes{DefaultsFrom: "Adult test set (public benchmark data)"} // the radius, from which steps follow
 	p := m.describe(c, n.Linear, n.Records)
 	if c.LR != nil && *c.LR > p.most() {
 		return dpoptim.Notes{}, usage.Errorf("learning rate %v: above 2/(smoothness + 2·l2) = %v a step takes two runs apart, and the sensitivity has no bound; lower --lr, or --feature-norm", *c.LR, p.most())

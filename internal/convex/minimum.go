@@ -49,7 +49,8 @@ func PlanMinimum(m *Model, norm, regularization, tilt, rounding float64, records
 // Solve is Nesterov's accelerated gradient descent with constant momentum, from the minimum
 // without records.
 func (m Minimum) Solve(t *Table, tilt []float64, stopped func() error) ([]float64, error) {
-	t = t.first(m.Records)
+	front := *t
+	front.Most = m.Records
 	x, y, g := make([]float64, len(tilt)), make([]float64, len(tilt)), make([]float64, len(tilt))
 	for i, b := range tilt {
 		x[i] = -b / m.Regularization
@@ -61,7 +62,7 @@ func (m Minimum) Solve(t *Table, tilt []float64, stopped func() error) ([]float6
 		if err := stopped(); err != nil {
 			return nil, err
 		}
-		t.Gradient(y, g)
+		front.Gradient(y, g)
 		for i, b := range tilt {
 			next := y[i] - (g[i]+m.Regularization*y[i]+b)/m.Smoothness
 			y[i] = next + momentum*(next-x[i])
@@ -69,14 +70,4 @@ func (m Minimum) Solve(t *Table, tilt []float64, stopped func() error) ([]float6
 		}
 	}
 	return x, nil
-}
-
-// first is the table of its first records.
-func (t *Table) first(records int) *Table {
-	if len(t.target) <= records {
-		return t
-	}
-	part := *t
-	part.target, part.factor = t.target[:records], t.factor[:records]
-	return &part
 }

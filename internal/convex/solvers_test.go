@@ -330,3 +330,14 @@ func TestSolversStop(t *testing.T) {
 		t.Error("two places were taken in the order of one")
 	}
 }
+
+// What docs/proofs/output-perturbation.md says of a table as large as Bank.
+func TestDriftIsSmall(t *testing.T) {
+	const n, steps = 45211, 100
+	m := modelOf(t, ir.Logistic, 51, 1, true)
+	rate := 1 / m.Smoothness(1)
+	d := Descent{Steps: steps, Rate: rate, Records: n}
+	if part := 2 * d.Drift(m, 1) / (m.Lipschitz(1) * rate * steps / n); part > 1e-6 {
+		t.Errorf("rounding adds %v of the sensitivity", part)
+	}
+}

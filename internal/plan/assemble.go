@@ -31,6 +31,11 @@ func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
 	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
 }
 
+// solved reports whether a solver finds the parameters. It takes the public number of records.
+func (p *Plan) solved() bool {
+	return slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Question == dpoptim.Fits })
+}
+
 // shuffles reports whether records are taken one after the other, in a secret order.
 func (p *Plan) shuffles() bool {
 	return slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Shuffled })
@@ -72,7 +77,9 @@ func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, er
 	if err != nil {
 		return nil, err
 	}
-	t.Most = p.PublicN
+	if p.solved() {
+		t.Most = p.PublicN
+	}
 	return t, nil
 }
 

@@ -112,6 +112,16 @@ func (c *Config) traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: c.Optimizer}
 }
 
+// Relate chooses the relation, also for a method that is made for another; the method's own where it is empty.
+func (c *Config) Relate(n accountant.Neighbouring) {
+	if n == "" {
+		c.incline()
+		return
+	}
+	c.Neighbouring = string(n)
+	c.give("neighbouring")
+}
+
 // incline takes the relation, the accountant and the clip norm that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
@@ -199,6 +209,9 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 			return usage.Errorf("optimizer %s takes all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", c.Optimizer)
 		}
 		c.SamplingRate = new(1.0)
+	}
+	if t := c.traits(); t.Once && t.Private && c.Init != "" {
+		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
 	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork

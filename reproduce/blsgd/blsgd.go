@@ -26,34 +26,30 @@ const folds = 10
 // A benchmark is a table of the paper.
 type benchmark struct {
 	panel string
-	file  string   // of a published table
-	made  *standIn // else
+	file  string   // of a published table; empty: there is none
+	made  *standIn // where that is not there; nil: nothing
 }
 
 var (
 	adult = benchmark{panel: "Adult", file: "adult.data"}
 	bank  = benchmark{panel: "Bank", file: "bank-full.csv"}
-	// The IPUMS extracts are not published as files. The paper's table 1 gives their
-	// sizes, dimensions and shares of the larger class.
-	ipumsBR = benchmark{panel: "IPUMS-BR stand-in (synthetic)", made: &standIn{name: "ipums-br-standin", records: 38_000, columns: 52, seed: 1}}
-	ipumsUS = benchmark{panel: "IPUMS-US stand-in (synthetic)", made: &standIn{name: "ipums-us-standin", records: 40_000, columns: 57, seed: 2}}
+	// The authors of DP-AGD prepared both extracts of IPUMS; the paper's table 1 gives their sizes,
+	// dimensions and shares of the larger class.
+	ipumsBR = benchmark{panel: "IPUMS-BR", file: "IPUMS-BR.dat", made: &standIn{of: "IPUMS-BR", name: "ipums-br-standin", records: 38_000, columns: 52, seed: 1}}
+	ipumsUS = benchmark{panel: "IPUMS-US", made: &standIn{of: "IPUMS-US", name: "ipums-us-standin", records: 40_000, columns: 57, seed: 2}}
 )
-
-// standInLabel goes with every figure of a stand-in.
-const standInLabel = "IPUMS is a SYNTHETIC STAND-IN of the published size and dimension: its figures say nothing of the census"
 
 // open completes a configuration with the part of the benchmark on which a seed
 // trains; false where the data are not there, which is said.
 func (b *benchmark) open(e *reproduce.Env, c *train.Config, r *reproduce.Record) bool {
 	fold := (r.Seed-1)%folds + 1
-	r.Panel = b.panel
-	if b.made != nil {
-		e.Label(standInLabel)
-		r.Label = standInLabel
+	path := e.Find("tabular", b.file)
+	if r.Panel = b.panel; path == "" && b.made != nil {
+		r.Panel, r.Label = b.panel+" stand-in (synthetic)", b.made.label()
+		e.Label(r.Label)
 		c.Data = b.made.register(e, fold)
 		return true
 	}
-	path := e.Find("tabular", b.file)
 	if path == "" {
 		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.panel, b.file, plan.DataDirVariable)
 		return false
@@ -70,13 +66,18 @@ func (b *benchmark) open(e *reproduce.Env, c *train.Config, r *reproduce.Record)
 // A standIn is a made table: half of its columns one-hot categories of two to
 // six values, half numbers in [0, 1], and a label by a logistic model of them.
 type standIn struct {
-	name             string
+	of, name         string
 	records, columns int
 	seed             uint64
 
 	once     sync.Once
 	features []uint8
 	labels   []uint8
+}
+
+// label goes with every figure of a stand-in.
+func (s *standIn) label() string {
+	return s.of + " is a SYNTHETIC STAND-IN of the published size and dimension: its figures say nothing of the census"
 }
 
 // signal is the standard deviation of the logit: the best classifier is right
@@ -129,7 +130,7 @@ func (s *standIn) set(name string, fold int) *datasets.Set {
 	s.once.Do(s.make)
 	shape := [3]int{1, 1, s.columns}
 	set := &datasets.Set{
-		Name: name, Classes: 2, ClassNames: []string{"no", "yes"}, TestIsPublic: true, Note: standInLabel,
+		Name: name, Classes: 2, ClassNames: []string{"no", "yes"}, TestIsPublic: true, Note: s.label(),
 		Train: datasets.Split{Shape: shape, Unit: true}, Test: datasets.Split{Shape: shape, Unit: true},
 	}
 	set.PerClass = make([]int, 2)

@@ -123,6 +123,7 @@ func showFig5(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	for _, form := range []string{publishedSearch, ownSearch} {
 		p.Claims = append(p.Claims, fig5Claims(rs, form)...)
 	}
+	p.Claims = append(p.Claims, sameSpeed())
 	p.How = []string{
 		"Settings of sections 5.4 and 5.7: q = 1/200, C_grad = C_obj = 3, α = 0.001, β = 0.8, L2 0.001, δ = 1e-8. The learning rate of DP-SGD is 0.2 (0.1 on CIFAR-10), and that of DP-Adam is its default, 0.001. The search takes a tenth of every iteration's budget.",
 		"The paper does not give the budget of an iteration, the number of iterations, where searches start, how many candidates they try, or the activation. Here they are ρ = 0.5 (noise multiplier 1 for DP-SGD), " + fmt.Sprint(e.Steps(networks[0].steps)) + " iterations, a start of 1, 20 candidates, and ReLU.",
@@ -157,4 +158,26 @@ func fig5Claims(rs reproduce.Records, form string) (claims []reproduce.Claim) {
 		}
 	}
 	return append(claims, falls.Claim("the step size of "+quoted+" falls during training"))
+}
+
+// sameSpeed judges section 5.7's word that methods with an equal budget ρ an iteration are at the same ε
+// after equally many, where DP-BLSGD gives 10% of ρ to its search. What is amplified in two parts is not what is amplified at once.
+func sameSpeed() reproduce.Claim {
+	const rho, share, steps = 0.5, 0.1, 1000
+	c := reproduce.Claim{Claim: "with equal budgets per iteration, DP-BLSGD and DP-SGD accumulate ε at the same speed (section 5.7)"}
+	epsilon := func(parts ...float64) float64 {
+		var events []accountant.Event
+		for _, part := range parts {
+			events = append(events, accountant.PoissonBatch(networkRate, steps, accountant.Gaussian{NoiseMultiplier: math.Sqrt(1 / (2 * part))}))
+		}
+		r, err := accountant.Account(events, accountant.Options{Accountant: accountant.Paper, Neighbouring: accountant.AddRemove, Delta: delta})
+		if err != nil {
+			return math.NaN()
+		}
+		return r.Epsilon
+	}
+	one, two := epsilon(rho), epsilon((1-share)*rho, share*rho)
+	c.Found = fmt.Sprintf("by the paper's composition, ρ = %g and %d iterations cost %.3g in one part, and %.3g in two parts of one batch, which is too little: on one batch both cost the same", rho, steps, one, two)
+	c.Verdict = reproduce.Verdict(one > 0 && two > 0, math.Abs(one-two) < 0.01*one, math.Abs(one-two) > 0.01*one)
+	return c
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
+	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/train"
 )
@@ -32,7 +34,26 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 	case "lbfgs":
 		return c
 	}
-	c.Epsilon, c.Delta, c.Clip = &epsilon, new(delta), 3
+	c.Epsilon, c.Delta = &epsilon, new(delta)
+	c.Neighbouring = string(accountant.AddRemove) // of all methods, whatever their defaults
+	switch optimizer {
+	case "outpert-gd":
+		if accounting == paperAccounting {
+			c.OutpertForm = outpert.Paper
+		}
+		return c
+	case "outpert-rsgd":
+		c.OutpertAverage = true // section 5.3
+		return c
+	case "objpert":
+		if accounting == paperAccounting {
+			c.ObjpertForm = objpert.Paper
+		}
+		return c
+	case "privgene":
+		return c
+	}
+	c.Clip = 3
 	batches := accountant.Fresh // a search's accountant follows from them
 	if accounting == paperAccounting {
 		batches = accountant.PaperBatches

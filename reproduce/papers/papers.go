@@ -7,11 +7,15 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/reproduce/blsgd"
+	"github.com/privgrad/privgrad/reproduce/erm"
 	"github.com/privgrad/privgrad/reproduce/l2p"
+	"github.com/privgrad/privgrad/reproduce/pur"
 )
 
 // Figures lists what can be rerun.
-func Figures() []reproduce.Figure { return slices.Concat(blsgd.Figures(), l2p.Figures()) }
+func Figures() []reproduce.Figure {
+	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures(), pur.Figures())
+}
 
 // Find gives a figure by its name.
 func Find(name string) (*reproduce.Figure, error) {

@@ -1,0 +1,206 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/hear"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// An Optimizer is one that can be asked for, with what an audit of it looks at.
+type Optimizer struct {
+	Name  string `json:"optimizer"`
+	Hears string `json:"hears"` // empty: it has no privacy to audit
+	// Epsilon and Delta are of an audit where nothing else is said, 0 where the noise multiplier counts.
+	Epsilon float64 `json:"epsilon,omitempty"`
+	Delta   float64 `json:"delta,omitempty"`
+}
+
+// String says what an audit looks at.
+func (o Optimizer) String() string {
+	switch {
+	case o.Hears == "":
+		return "nothing: it is not private"
+	case o.Epsilon > 0:
+		return fmt.Sprintf("%s (ε = %g at δ = %g unless given)", o.Hears, o.Epsilon, o.Delta)
+	}
+	return o.Hears
+}
+
+// OnlyGradients is what is heard of an optimizer that asks for sums of batches' gradients.
+const OnlyGradients = "gradients"
+
+// Optimizers lists them all.
+func Optimizers() (all []Optimizer) {
+	for _, name := range plan.Optimizers() {
+		c := plan.Default()
+		c.Optimizer = name
+		o := Optimizer{Name: name}
+		if s, ok := stages[name]; ok {
+			o.Hears, o.Epsilon, o.Delta = s.hears, s.epsilon, s.delta
+		} else if c.Private() {
+			o.Hears = OnlyGradients
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// ofGradients are the settings, by their flags, that only audits of gradients read.
+var ofGradients = []string{"noise-multiplier", "sampling-rate", "steps", "model", "activation", "clip", "clipping", "strategy", "canary"}
+
+// Incline takes what nobody has given from the optimizer, and refuses what an audit of it does not read.
+func (c *Config) Incline(given func(flag string) bool) error {
+	s, heard := stages[c.Optimizer]
+	switch {
+	case !heard && given("epsilon"):
+		return usage.Errorf("epsilon %v: an audit of optimizer %s claims what its noise does; give --noise-multiplier, --sampling-rate and --steps", c.Epsilon, c.Optimizer)
+	case !heard:
+		return nil
+	}
+	if i := slices.IndexFunc(ofGradients, given); i >= 0 {
+		return usage.Errorf("--%s is for audits of gradients, and optimizer %s is audited on settings of its own; leave it out", ofGradients[i], c.Optimizer)
+	}
+	if !given("delta") {
+		c.Delta = s.delta
+	}
+	if !given("neighbouring") {
+		c.Neighbouring = ""
+	}
+	if !given("accountant") {
+		c.Accountant = ""
+	}
+	return nil
+}
+
+func checkOptimizer(name string) error {
+	all := Optimizers()
+	i := slices.IndexFunc(all, func(o Optimizer) bool { return o.Name == name })
+	if i < 0 {
+		return usage.Wrap(plan.CheckOptimizer(name))
+	}
+	if all[i].Hears == "" {
+		return usage.Errorf("optimizer %s is not private, so it claims nothing that an audit could refute; audit a private one, such as dp-sgd", name)
+	}
+	return nil
+}
+
+// A stage is what a method is audited on: settings under which its questions say as much as their
+// bounds allow, and two data sets that are as small.
+type stage struct {
+	hears          string
+	epsilon, delta float64
+	with           func(*plan.Config)
+	scene          func(neighbouring string) *hear.Scene
+}
+
+// alone is a record that is there or not, or one of two that are opposites.
+func alone(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1, 1}, Params: []float32{0, 0}}, neighbouring)
+}
+
+// neighbours makes of the last two records the canaries.
+func neighbours(s *hear.Scene, neighbouring string) *hear.Scene {
+	s.Beside = len(s.Features) - 2
+	s.Canary = [2]int32{-1, int32(s.Beside) + 1}
+	if neighbouring == string(accountant.ReplaceOne) {
+		s.Canary[0] = int32(s.Beside)
+	}
+	return s
+}
+
+// besides is the same beside a record of the first class.
+func besides(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1, 1}, Targets: []float64{-1, -1, 1}, Params: []float32{0, 0}}, neighbouring)
+}
+
+// downhill has records beside the canary whose gradients give the direction, and whose losses are
+// above the bound before and behind a step of 1 or more along it. The step takes the
+// canary's loss from the bound to 0, or that of its opposite from 0 to the bound.
+func downhill(neighbouring string) *hear.Scene {
+	const many, far, fast = 30, 60, 100
+	weight := float32(far-searchClip) / (fast - 1) // of which the many have a margin of −far, and the canary of −searchClip
+	return neighbours(&hear.Scene{
+		Features: append(slices.Repeat([]float64{1}, many), fast, fast), Targets: append(slices.Repeat([]float64{1}, many), -1, 1),
+		Params: []float32{weight, -far - weight},
+	}, neighbouring)
+}
+
+// steep is a regression on targets so far away that every gradient and every move is as long as
+// the bound, wherever the parameters are.
+func steep(neighbouring string) *hear.Scene {
+	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1e6, 1e6}, Params: []float32{0, 0}, Regression: true}, neighbouring)
+}
+
+// searchClip is the bound on losses, and smallClip one that all gradients reach.
+const searchClip, smallClip = 3, 0.01
+
+// apart is how many times a record's share replacing it moves a sum.
+func apart(c *plan.Config) float64 {
+	if c.Neighbouring == string(accountant.ReplaceOne) {
+		return 2
+	}
+	return 1
+}
+
+func steps(n int) func(*plan.Config) { return func(c *plan.Config) { c.Steps = new(n) } }
+
+func asIs(*plan.Config) {}
+
+const (
+	allGradients = "gradients of all records"
+	oneFit       = "the parameters of the one release"
+)
+
+// stages are those of the methods that ask for more than sums of gradients.
+var stages = map[string]stage{
+	"dp-blsgd": {"gradients and the index of the search", 4, 1e-5, func(c *plan.Config) {
+		search(c)
+		c.Steps, c.SamplingRate = new(1), new(1.0)
+		s := c.Search
+		s.Form, s.Budget, s.Every, s.Share = "losses", "fixed", new(1), new(0.8)
+		s.Trials, s.Alpha, s.Margin = new(1), new(1e-9), new(0.5)
+	}, downhill},
+	"dp-blsgd-ac": {"gradients and the indices of searches, until a filter stops", 2, 0.05, func(c *plan.Config) {
+		adaptive(c)
+		c.SamplingRate, c.Steps = new(1.0), new(20)
+	}, downhill},
+	"dp-blgd": {"gradients and the indices of searches, until a filter stops", 2, 0.05, adaptive, downhill},
+	"dp-agd": {"gradients and the indices of minima, until a filter stops", 2, 0.05, func(c *plan.Config) {
+		adaptive(c)
+		c.LR = new(2.0)
+		c.Search.Alpha, c.Search.Trials, c.Search.Margin, c.Search.Noise = nil, new(2), nil, ""
+	}, downhill},
+	"majority": {"the class", 2, 1e-5, asIs, besides},
+	"l2p": {"gradients and norms, until a filter stops", 2, 0.05, func(c *plan.Config) {
+		c.Clip, c.Protector, c.NormNoise = smallClip, "quadratic", new(1.3*apart(c))
+		c.SamplingRate, c.Steps = new(1.0), new(1)
+	}, alone},
+
+	// Of linear models, with the bound of 1 on features.
+	"noisy-gd":     {allGradients, 4, 1e-5, steps(3), steep},
+	"pur-a":        {allGradients, 4, 1e-5, asIs, steep},
+	"pur-b":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep},
+	"pur-c":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.L2, c.PublicN = 1, new(4*int(apart(c))) }, steep},
+	"pur-constant": {allGradients, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2 * apart(c)) }, steep},
+	"bassily-sgd":  {"gradients under the published noise", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, steep},
+	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), steep},
+	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
+	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
+	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
+}
+
+// search steps by about 2 along the mean of the gradients of downhill's records.
+func search(c *plan.Config) {
+	c.Clip, c.LR = smallClip, new(2/smallClip)
+	c.Search = &plan.Search{Clip: new(float64(searchClip))}
+}
+
+func adaptive(c *plan.Config) {
+	search(c)
+	c.Search.Noise = string(accountant.BTLSGaussian)
+	c.Search.Iterations, c.Search.Alpha, c.Search.Trials, c.Search.Margin = new(2*int(apart(c))), new(1e-9), new(1), new(0.2)
+}

@@ -1,0 +1,166 @@
+package outpert
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/convex"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+const records = 5000
+
+// logistic is a model of 20 features and an intercept.
+func logistic(t *testing.T) *convex.Model {
+	t.Helper()
+	m, err := convex.Of(&ir.Program{
+		Name: "logistic", Shape: []int{20}, Loss: ir.Logistic,
+		Params: []ir.Param{{Name: "w", Shape: []int{1, 20}}, {Name: "b", Shape: []int{1}, Offset: 20}},
+		Ops:    []ir.Op{{Kind: ir.Dense, In: []ir.Value{ir.Input}, Shape: []int{20}, Out: []int{1}, Bias: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// declared is the release of a method with settings that change makes of ε = 1 at δ = 1e-5, and those settings.
+func declared(t *testing.T, name string, own Settings, change func(*dpoptim.Settings)) (dpoptim.Release, *dpoptim.Settings) {
+	t.Helper()
+	epsilon, norm := 1.0, 2.0
+	c := &dpoptim.Settings{
+		Epsilon: &epsilon, Delta: own.Delta, FeatureNorm: &norm, Neighbouring: string(accountant.ReplaceOne),
+		Clipping: string(perexample.Flat), LRSchedule: dpoptim.Constant, Noise: dpoptim.Secure,
+	}
+	change(c)
+	m, method := logistic(t), New(name, own)
+	if err := method.Check(c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := method.Complete(c, dpoptim.Network{Layers: 1, Params: m.Params(), Records: records, Linear: m}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := method.Declare(c, dpoptim.Facts{Records: records, Linear: m, FeatureNorm: norm, L2: c.L2, Params: m.Params()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Check(method.Traits(), accountant.GDP); err != nil {
+		t.Fatal(err)
+	}
+	ask := d.Asks[0]
+	if ask.Shuffled != (name == RSGD) {
+		t.Errorf("%s: shuffled %v", name, ask.Shuffled)
+	}
+	if ask.At != nil {
+		r, err := ask.At(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, c
+	}
+	r, err := ask.Release(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, c
+}
+
+// The bound is the sensitivity of the declared descent, for a record that is there or not, and a little
+// more for rounding. L of logistic regression at a norm of 2 with an intercept is √5.
+func TestBounds(t *testing.T) {
+	lipschitz := math.Sqrt(5)
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if !(got > want) || got > want*(1+1e-6) {
+			t.Errorf("%s: the bound is %v, the sensitivity %v", what, got, want)
+		}
+	}
+	r, c := declared(t, GD, Settings{}, func(c *dpoptim.Settings) {})
+	near("gd", r.Bound, lipschitz**c.LR*float64(*c.Steps)/records)
+	r, c = declared(t, GD, Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	near("gd with a penalty", r.Bound, lipschitz/(records*0.1)*(1-math.Pow(1-*c.LR*0.1, float64(*c.Steps))))
+	r, c = declared(t, RSGD, Settings{}, func(c *dpoptim.Settings) {})
+	near("rsgd", r.Bound, 10*lipschitz**c.LR/50)
+	r, c = declared(t, RSGD, Settings{Average: true}, func(c *dpoptim.Settings) {})
+	near("average", r.Bound, 11*lipschitz**c.LR/100)
+	r, c = declared(t, RSGD, Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	near("rsgd with a penalty", r.Bound, lipschitz/(0.1*records))
+	if c.LR != nil || *c.Epochs != 10 || *c.Batch != 50 {
+		t.Errorf("the settings are %+v", c)
+	}
+}
+
+// The relation decides which ε a record's presence costs, and the published form has the noise of its paper.
+func TestNoise(t *testing.T) {
+	nothing := 0.0
+	for relation, want := range map[accountant.Neighbouring]float64{accountant.AddRemove: 1, accountant.ReplaceOne: 0.5} {
+		r, _ := declared(t, GD, Settings{Delta: &nothing}, func(c *dpoptim.Settings) { c.Neighbouring = string(relation) })
+		if r.Noise != accountant.Mechanism(accountant.Pure{Epsilon: want}) {
+			t.Errorf("%s: %v", relation, r.Noise)
+		}
+	}
+	if r, _ := declared(t, GD, Settings{}, func(*dpoptim.Settings) {}); r.Noise != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: 3}) {
+		t.Errorf("a planned multiplier of 3 is declared as %v", r.Noise)
+	}
+	for _, mu := range []float64{0, 0.1} {
+		delta := 1e-5
+		for _, d := range []*float64{&delta, &nothing} {
+			r, c := declared(t, GD, Settings{Form: Paper, Delta: d}, func(c *dpoptim.Settings) { c.L2 = mu })
+			beta, n := 5.0/4+mu, float64(records)
+			sensitivity := 3 * math.Sqrt(5) * *c.LR * float64(*c.Steps) / n
+			if mu > 0 {
+				sensitivity = 5 * math.Sqrt(5) * (mu + beta) / (n * mu * beta)
+			}
+			var got, want float64
+			switch noise := r.Noise.(type) {
+			case accountant.Gaussian:
+				got, want = noise.NoiseMultiplier*r.Bound, sensitivity*math.Sqrt(2*math.Log(2/delta))
+			case accountant.Pure:
+				got, want = r.Bound/noise.Epsilon, sensitivity
+			}
+			if math.Abs(got/want-1) > 1e-12 {
+				t.Errorf("μ = %v, δ = %v: the noise has scale %v, the paper's %v", mu, *d, got, want)
+			}
+			want = papers.Descent{Records: records, Steps: 1, Lipschitz: math.Sqrt(5), Smoothness: beta, StrongConvexity: mu, LearningRate: 1}.PaperSteps(1, *d, 15, 21)
+			if float64(*c.Steps) != want || math.Abs(*c.LR*(beta+mu)-1) > 1e-12 {
+				t.Errorf("μ = %v, δ = %v: %d steps at a rate of %v, the paper's %v", mu, *d, *c.Steps, *c.LR, want)
+			}
+		}
+	}
+}
+
+// The planned number of steps is the best of its bound, and more steps are planned where ε is larger.
+func TestPlan(t *testing.T) {
+	last := 0
+	for _, epsilon := range []float64{0.1, 1, 10} {
+		_, c := declared(t, GD, Settings{}, func(c *dpoptim.Settings) { c.Epsilon = &epsilon })
+		p := New(GD, Settings{}).describe(c, logistic(t), records)
+		// D²/(2ηT) + (β/2)·dσ² with σ = 2·(analytic Gaussian)·LηT/N, whose minimum has a closed form.
+		sigma, err := papers.AnalyticGaussian(epsilon, 1e-5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		beta, per := 5.0/4, 2*sigma*math.Sqrt(5)*p.rate/records
+		best := math.Cbrt(15 * 15 / (2 * p.rate) / (beta * 21 * per * per))
+		if got := float64(*c.Steps); math.Abs(got/best-1) > 0.03+1/best || *c.Steps <= last {
+			t.Errorf("ε = %v: %v steps, the best number is %v", epsilon, got, best)
+		}
+		last = *c.Steps
+	}
+}
+
+// What is no linear model is refused with the reason.
+func TestRefusesNetworks(t *testing.T) {
+	for _, name := range []string{GD, RSGD} {
+		_, err := New(name, Settings{}).Complete(&dpoptim.Settings{}, dpoptim.Network{Layers: 3, Why: errors.New("it bends")})
+		if err == nil || !strings.Contains(err.Error(), "it bends") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
