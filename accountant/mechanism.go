@@ -66,8 +66,10 @@ func (b bound) dominating() pld.Pair {
 		return pld.Laplace(b.laplace)
 	case b.ranged > 0:
 		return pld.Ranged(b.ranged)
+	case b.pure > 0:
+		return pld.Pure(b.pure)
 	}
-	return pld.Pure(b.pure)
+	return pld.Pure(math.Inf(1)) // no pair is known: nothing is promised
 }
 
 // joint is the μ of releases that are all Gaussian: √Σμ². 0 if one is not.

@@ -154,6 +154,15 @@ func (c *Settings) CheckOnce(name string) error {
 	return nil
 }
 
+// FitDoubts are why a fit has no guarantee. It takes the public number of records, those in front, so that
+// a record that is added in front of as many pushes another one out: two moves, where add-remove prices one.
+func (c *Settings) FitDoubts() []string {
+	if c.Neighbouring != string(accountant.AddRemove) {
+		return nil
+	}
+	return []string{"a fit under add-remove: it takes the public number of records, so a record that is added pushes another one out of a full table; use --neighbouring replace-one"}
+}
+
 // The ways to draw noise, as Settings.Noise has them.
 const (
 	Secure = "secure"

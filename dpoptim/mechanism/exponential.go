@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -29,6 +28,9 @@ type Exponential struct {
 // that, which moves no utility by more than the record does.
 const MostUtility = 1 << 52
 
+// mostCandidates are so few that one is accepted before the draws of a position end.
+const mostCandidates = 1 << 22
+
 // NewExponential checks ε and Δ, both above 0. The tensor must be no other mechanism's.
 func NewExponential(epsilon float64, sensitivity int64, s *stream.Stream, tensor uint32) (*Exponential, error) {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
@@ -49,8 +51,8 @@ func NewExponential(epsilon float64, sensitivity int64, s *stream.Stream, tensor
 
 // Select draws at a noise position that nothing has used, and gives the index of a candidate.
 func (m *Exponential) Select(utilities []int64, draw uint64) (int, error) {
-	if len(utilities) == 0 {
-		return 0, fmt.Errorf("a choice of no candidates: give at least one")
+	if len(utilities) == 0 || len(utilities) > mostCandidates {
+		return 0, fmt.Errorf("a choice of %d candidates: must be 1 to %d", len(utilities), mostCandidates)
 	}
 	if !m.stream.Claim(draw) {
 		return 0, fmt.Errorf("an exponential mechanism: noise position %d was used before; no noise is ever drawn twice", draw)
@@ -62,7 +64,8 @@ func (m *Exponential) Select(utilities []int64, draw uint64) (int, error) {
 			most, best = x, i
 		}
 	}
-	// Of n candidates the best is accepted once in n proposals: the end is never reached.
+	// Of n candidates the best is accepted once in n proposals: the end is reached with a probability below
+	// (1−1/n)^(2²⁹) < 2⁻¹⁵⁰.
 	for k := 0; uint64(k) < exact.Draws(m.stream.Cipher())-1; k += 2 {
 		i := m.noise.Index(draw, k, len(utilities))
 		if i >= 0 && m.noise.AtLeastZero(draw, []float64{bounded(utilities[i]), -most}, exact.Term{Scale: m.scale, Draw: k + 1, Magnitude: true}) {
@@ -70,8 +73,4 @@ func (m *Exponential) Select(utilities []int64, draw uint64) (int, error) {
 		}
 	}
 	return best, nil
-}
-
-func (m *Exponential) Event() accountant.Mechanism {
-	return accountant.BoundedRange{Epsilon: m.epsilon}
 }

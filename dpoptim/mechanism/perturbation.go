@@ -27,12 +27,16 @@ type Perturbation struct {
 	Deviation, Step float64 // of the tilt, and its grid's
 }
 
-// Tilts has bounds of tilts that noise of a deviation gives: on the size of a coordinate, which
-// the sampler keeps, and on what rounding moved it by.
-func Tilts(deviation float64) (most, rounding float64) {
+// Tilts has bounds of tilts that noise of a multiplier gives, for gradients up to a bound: on the size of a
+// coordinate, which the sampler keeps, and on what rounding moved it by.
+func Tilts(multiplier, bound float64) (most, rounding float64) {
+	deviation := tiltDeviation(multiplier, bound)
 	step := tiltStep(deviation)
 	return 14*deviation + step, step / 2
 }
+
+// tiltDeviation is rounded up.
+func tiltDeviation(multiplier, bound float64) float64 { return multiplier * bound * (1 + 0x1p-50) }
 
 // tiltStep is the finest grid that such noise is drawn on.
 func tiltStep(deviation float64) float64 { return stepOf(2 * deviation / exact.MaxStd) }
@@ -44,7 +48,7 @@ func NewPerturbation(noise accountant.ObjectivePerturbation, bound, within float
 	if !(noise.NoiseMultiplier > 0) || !(noise.OutputMultiplier > 0) || !(bound > 0) || bound > device.MostClip {
 		return nil, fmt.Errorf("objective perturbation with %+v and gradients up to %v: all must be above 0", noise, bound)
 	}
-	p.Deviation = noise.NoiseMultiplier * bound * (1 + 0x1p-50)
+	p.Deviation = tiltDeviation(noise.NoiseMultiplier, bound)
 	p.Step = tiltStep(p.Deviation)
 	if !(p.Step >= exact.MinGrid && p.Step <= exact.MaxGrid) {
 		return nil, fmt.Errorf("a tilt of deviation %v lies beyond what is drawn: use another --feature-norm", p.Deviation)

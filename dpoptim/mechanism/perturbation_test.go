@@ -26,7 +26,7 @@ func perturbation(t *testing.T, values int) *Perturbation {
 func TestPerturbationLaw(t *testing.T) {
 	const draws, d = 4000, 4
 	p := perturbation(t, d)
-	most, rounding := Tilts(3 * 1.5)
+	most, rounding := Tilts(3, 1.5)
 	var tilts, outputs []float64
 	for i := range uint64(draws) {
 		b, err := p.Tilt(i + 1)

@@ -7,6 +7,7 @@ package objpert
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -80,9 +81,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		return dpoptim.Notes{}, usage.Errorf("optimizer %s is for models of one output: a record of %d classes changes the curvature in %d directions, and the bound is for one; use --classes A,B or --positive CLASS, or --optimizer noisy-gd", Name, n.Linear.Outputs, n.Linear.Outputs-1)
 	}
 	if m.own.Form == Paper {
-		return dpoptim.Notes{NoGuarantee: []string{"noise and regularizer as published (Kifer, Smith and Thakurta 2012), for the exact minimum"}}, nil
+		return dpoptim.Notes{NoGuarantee: append([]string{"noise and regularizer as published (Kifer, Smith and Thakurta 2012), for the exact minimum"}, c.FitDoubts()...)}, nil
 	}
-	return dpoptim.Notes{}, nil
+	return dpoptim.Notes{NoGuarantee: c.FitDoubts()}, nil
 }
 
 // Declare is the one release.
@@ -101,7 +102,12 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{ask}}, nil
 }
 
-func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e, m.problem}, nil }
+func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
+	if m.problem.minimum(e.Facts().Planned).Steps > convex.MostSteps {
+		return nil, usage.Errorf("optimizer %s: with so little regularization beside the smoothness the minimum is out of reach; raise --l2, or lower --feature-norm", Name)
+	}
+	return steps{e, m.problem}, nil
+}
 
 type steps struct {
 	engine  dpoptim.Engine

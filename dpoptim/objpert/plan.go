@@ -89,6 +89,6 @@ func (p problem) release(multiplier float64) dpoptim.Release {
 
 // minimum is the solver for noise of a multiplier.
 func (p problem) minimum(multiplier float64) convex.Minimum {
-	tilt, rounding := mechanism.Tilts(multiplier * p.lipschitz)
+	tilt, rounding := mechanism.Tilts(multiplier, p.lipschitz)
 	return convex.PlanMinimum(p.linear, p.norm, p.regularizer, tilt, rounding, p.records)
 }

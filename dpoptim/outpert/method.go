@@ -115,7 +115,10 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return dpoptim.Notes{}, err
 	}
-	notes := dpoptim.Notes{DefaultsFrom: "Adult test set (public benchmark data)"} // the radius, from which steps follow
+	notes := dpoptim.Notes{
+		DefaultsFrom: "Adult test set (public benchmark data)", // the radius, from which steps follow
+		NoGuarantee:  c.FitDoubts(),
+	}
 	p := m.describe(c, n.Linear, n.Records)
 	if c.LR != nil && *c.LR > p.most() {
 		return dpoptim.Notes{}, usage.Errorf("learning rate %v: above 2/(smoothness + 2·l2) = %v a step takes two runs apart, and the sensitivity has no bound; lower --lr, or --feature-norm", *c.LR, p.most())

@@ -17,6 +17,9 @@ type Minimum struct {
 // the noise of the objective moves the minimum.
 const nearness = 0x1p-12
 
+// MostSteps is where a plan ends: of one with more, the minimum is out of reach.
+const MostSteps = 1_000_000_000
+
 // PlanMinimum plans the steps for features of a norm, and tilts with coordinates up to tilt whose rounding moved
 // each of them by rounding at most.
 func PlanMinimum(m *Model, norm, regularization, tilt, rounding float64, records int) Minimum {
@@ -42,7 +45,7 @@ func PlanMinimum(m *Model, norm, regularization, tilt, rounding float64, records
 
 	r := Minimum{Regularization: regularization, Records: records, Smoothness: smooth}
 	r.Within = max(nearness*m.Lipschitz(norm)/smooth, 2*floor)
-	r.Steps = max(1, int(math.Ceil(math.Log(2*away/r.Within)/(0.45*s))))
+	r.Steps = int(min(max(1, math.Ceil(math.Log(2*away/r.Within)/(0.45*s))), MostSteps+1))
 	return r
 }
 

@@ -125,12 +125,6 @@ func (t *Table) addGradient(into, w, z, delta []float64, i int) {
 	}
 }
 
-// loss is that of a record at w, which must count.
-func (t *Table) loss(w, z []float64, i int) float64 {
-	t.logits(z, w, i)
-	return host.Loss(t.Loss, z, t.target[i], nil)
-}
-
 // blockRows are added up from zero, and their sums in the order of the table, so that results do
 // not depend on threads.
 const blockRows = 512

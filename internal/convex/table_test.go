@@ -165,3 +165,9 @@ func TestOfRefuses(t *testing.T) {
 		}
 	}
 }
+
+// loss is that of a record at w, which must count.
+func (t *Table) loss(w, z []float64, i int) float64 {
+	t.logits(z, w, i)
+	return host.Loss(t.Loss, z, t.target[i], nil)
+}

@@ -5,26 +5,27 @@ import (
 	"testing"
 )
 
-// Where a part of the table is held out, more records may be left than are public of, and a fit does not
-// take them: one that is removed makes room for another, which only replace-one prices.
+// A fit takes as many records as are public. Where there are more, one that is added in front pushes another one
+// out, which only replace-one prices.
 func TestFitOfAPart(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
 		schema, relation string
-		refused          bool
+		guarantee        bool
 	}{
-		{"test_share: 0.2\n", "add-remove", true}, {"test_share: 0.2\n", "replace-one", false}, {"", "add-remove", false},
+		{"test_share: 0.2\n", "add-remove", false}, {"test_share: 0.2\n", "replace-one", true}, {"", "add-remove", false}, {"", "replace-one", true},
 	} {
 		makeTable(t, c.schema)
 		config := onAll(t, "outpert-gd", func(c *Config) { c.L2 = 0 })
 		config.Neighbouring = c.relation
 		config.give("neighbouring")
 		p, err := Resolve(config, Options{})
-		switch {
-		case c.refused && (err == nil || !strings.Contains(err.Error(), "held out")):
-			t.Errorf("%q, %s: %v", c.schema, c.relation, err)
-		case !c.refused && (err != nil || p.Config.Neighbouring != c.relation):
-			t.Errorf("%q, %s: %v", c.schema, c.relation, err)
+		if err != nil || p.Config.Neighbouring != c.relation {
+			t.Fatalf("%q, %s: %v", c.schema, c.relation, err)
+		}
+		why := p.NoGuarantee()
+		if c.guarantee != (len(why) == 0) || !c.guarantee && !strings.Contains(why[0], "pushes another one out") {
+			t.Errorf("%q, %s: %v", c.schema, c.relation, why)
 		}
 	}
 	config := onAll(t, "outpert-gd", func(c *Config) { c.Init = "model.safetensors" })

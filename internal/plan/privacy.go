@@ -131,16 +131,6 @@ func (p *Plan) checkDeclaration() error {
 	case len(p.Declaration.Asks) > 1 && c.adapts():
 		return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
 	}
-	return p.checkPart()
-}
-
-// checkPart refuses fits under add-remove where a part is held out. They take the public number of
-// records, and where there are more, another one moves up behind one that is removed.
-func (p *Plan) checkPart() error {
-	c, share := &p.Config, p.Set.Share
-	if p.solved() && share > 0 && share < 1 && c.Neighbouring == string(accountant.AddRemove) {
-		return usage.Errorf("neighbouring %s: a part of the records is held out by chance, so nobody knows how many are left for optimizer %s to fit; use --neighbouring %s, or a test file of its own", c.Neighbouring, c.Optimizer, accountant.ReplaceOne)
-	}
 	return nil
 }
 
