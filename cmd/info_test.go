@@ -152,7 +152,7 @@ func TestDataList(t *testing.T) {
 	r := object(t, ok(t, "data", "list", "--json"))
 	wantKeys(t, r, "data_sets", "tables")
 	for _, s := range r["tables"].([]any) {
-		wantKeys(t, s.(map[string]any), "name", "file", "public_n", "test", "test_share", "features", "classes", "note")
+		wantKeys(t, s.(map[string]any), "name", "file", "public_n", "sha256", "test", "test_share", "features", "classes", "note")
 	}
 	for _, s := range r["data_sets"].([]any) {
 		s := s.(map[string]any)

@@ -252,8 +252,11 @@ func TestObjpertPrices(t *testing.T) {
 			if more := p.Sigma / (distance * gaussian); *p.Epsilon > 1 || *p.Epsilon < 0.999 || more < 1 || more > most {
 				t.Errorf("%s, %s: ε %v at %v times the Gaussian's noise", name, relation, *p.Epsilon, more)
 			}
-			if p.Risk == nil || p.Risk.Advantage > 0.3 {
-				t.Errorf("%s, %s: the risk is %+v", name, relation, p.Risk)
+			switch guarantee := relation == "replace-one"; {
+			case guarantee != (len(p.NoGuarantee()) == 0) || guarantee != (p.Risk != nil):
+				t.Errorf("%s, %s: no guarantee because %v, with the risk %+v", name, relation, p.NoGuarantee(), p.Risk)
+			case guarantee && p.Risk.Advantage > 0.3:
+				t.Errorf("%s: the risk is %+v", name, p.Risk)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ var settings = []Setting{
 	{Key: "noise_multiplier", Group: inPrivacy, name: "noise multiplier", instead: "epsilon",
 		limit: must(func(z float64) bool { return z == 0 || z >= leastNoise && z <= mostNoise }, "%s, or 0 for no noise", noiseRange),
 		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
-	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each record's gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
+	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
 	{Key: "clipping", Group: inPrivacy, limit: oneOf(texts(perexample.Clippings())...), Help: choices(perexample.Clippings())},
 	{Key: "clip_quantile", Group: onClipping, with: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
 	{Key: "clip_floor", Group: onClipping, Arg: "C", with: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
