@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -27,7 +28,11 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on the %s\n", r.DefaultsFrom)
+		from := "were chosen on the " + r.DefaultsFrom
+		if r.DefaultsFrom == dpoptim.FromBounds {
+			from = "follow from public figures, and from no data"
+		}
+		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults %s\n", from)
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}

@@ -116,7 +116,7 @@ type Settings struct {
 }
 
 // FromBounds is for Notes.DefaultsFrom of methods whose defaults follow from public bounds.
-const FromBounds = "no data: the defaults follow from public bounds"
+const FromBounds = "no data: the defaults follow from public figures"
 
 // CheckPlain refuses what has no meaning for plain descent on gradients that the norm of features bounds.
 func (c *Settings) CheckPlain(name string) error {

@@ -83,7 +83,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if m.own.Form == Paper {
 		return dpoptim.Notes{NoGuarantee: append([]string{"noise and regularizer as published (Kifer, Smith and Thakurta 2012), for the exact minimum"}, c.FitDoubts()...)}, nil
 	}
-	return dpoptim.Notes{NoGuarantee: c.FitDoubts()}, nil
+	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds, NoGuarantee: c.FitDoubts()}, nil
 }
 
 // Declare is the one release.

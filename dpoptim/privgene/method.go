@@ -76,7 +76,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		}
 		c.Steps = new(max(1, int(math.Round(float64(n.Records)**c.Epsilon/perRound))))
 	}
-	return dpoptim.Notes{}, nil
+	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}, nil
 }
 
 // Declare is a choice in every round. A record's share of a move's gain is clipped to the step:

@@ -426,6 +426,9 @@ func (p *Plan) resolveWork() error {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
 	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
+	if p.Method.Traits().FullBatch { // of whose few steps a crash should not lose many
+		p.Block = min(p.Block, max(p.Steps/50, 1))
+	}
 	f, err := c.fingerprint()
 	if err != nil {
 		return err
