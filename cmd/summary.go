@@ -5,9 +5,9 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -28,11 +28,8 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		from := "were chosen on the " + r.DefaultsFrom
-		if r.DefaultsFrom == dpoptim.FromBounds {
-			from = "follow from public figures, and from no data"
-		}
-		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults %s\n", from)
+		from := strings.Replace("the "+r.DefaultsFrom, "the no data", "no data", 1)
+		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", from)
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
