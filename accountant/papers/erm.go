@@ -16,7 +16,7 @@ type Descent struct {
 	Records         int     // n
 	Steps           int     // T
 	Lipschitz       float64 // L, as in Problem
-	Smoothness      float64 // β
+	Smoothness      float64 // β, of the loss with its regularizer
 	StrongConvexity float64 // μ; 0 for a loss that is only convex
 	LearningRate    float64 // η
 }
