@@ -172,3 +172,109 @@ func TestSchedulePrice(t *testing.T) {
 		t.Errorf("a price that fails: %v", err)
 	}
 }
+
+// A jump is a release that tells a record with probability p, by a privacy loss of so much.
+type jump struct{ p, loss float64 }
+
+// stays is the privacy loss of the other outcome.
+func (j jump) stays() float64 { return math.Log1p(-j.p) - math.Log1p(-j.p*math.Exp(-j.loss)) }
+
+// divergence is of an order, in the worse direction.
+func (j jump) divergence(order float64) float64 {
+	of := func(p, loss, stays float64) float64 {
+		return math.Log(p*math.Exp((order-1)*loss)+(1-p)*math.Exp((order-1)*stays)) / (order - 1)
+	}
+	return math.Max(of(j.p, j.loss, j.stays()), of(j.p*math.Exp(-j.loss), -j.loss, -j.stays()))
+}
+
+// Chen and Lee 2020, section 4.3, ends a run when the budgets of all orders are spent. The order with room then depends
+// on the path. Here a first release decides which of two is spent: what either order allows, δ, happens on both
+// paths, and is 2δ together. So it is by their proposition 1, which bounds the probability of a loss above ε, and
+// with the tight conversion, which bounds δ itself. At one order no path but its own is admitted.
+func TestAllOrdersSpendDeltaTwice(t *testing.T) {
+	const epsilon, delta, low, high = 1.0, 1e-16, 45, 500
+	f, err := newPaperFilter(epsilon, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paper, tighter := f.budget, make([]float64, paperOrders)
+	for i := range tighter {
+		order := float64(i + 2)
+		tighter[i] = epsilon - math.Log1p(-1/order) + math.Log(delta*order)/(order-1)
+	}
+	for name, x := range map[string]struct {
+		budget []float64
+		above  func(order float64) float64 // by how much a loss is above ε in the end
+		counts func(above float64) float64 // share of the probability of such a loss
+	}{
+		"proposition 1": {paper, func(float64) float64 { return 1e-9 }, func(float64) float64 { return 1 }},
+		"tight":         {tighter, func(order float64) float64 { return -math.Log1p(-1 / order) }, func(above float64) float64 { return -math.Expm1(-above) }},
+	} {
+		first := jump{1e-12, epsilon / 2}
+		spent := func(second jump) []float64 {
+			all := make([]float64, paperOrders)
+			for i := range all {
+				all[i] = first.divergence(float64(i+2)) + second.divergence(float64(i+2))
+			}
+			return all
+		}
+		total := 0.0
+		for _, path := range []struct{ order, probability, loss float64 }{{high, first.p, first.loss}, {low, 1 - first.p, first.stays()}} {
+			above := x.above(path.order)
+			second := jump{0, epsilon + above - path.loss}
+			at := int(path.order) - 2
+			for p := 0.5; p > 1e-24; p /= 2 { // as likely as the path's order allows
+				more := jump{second.p + p, second.loss}
+				if spent(more)[at] <= x.budget[at] {
+					second = more
+				}
+			}
+			if s := spent(second); share(s, x.budget) > 1 {
+				t.Fatalf("%s: order %v does not admit its path", name, path.order)
+			} else if other := low + high - int(path.order); s[other-2] <= x.budget[other-2] {
+				t.Errorf("%s: order %v admits the path of order %v, too", name, other, path.order)
+			}
+			got := path.probability * second.p * x.counts(above)
+			if got > delta*(1+1e-9) || got < 0.9*delta {
+				t.Errorf("%s: the path of order %v has a share of %v of δ", name, path.order, got/delta)
+			}
+			total += got
+		}
+		if !(total > 1.8*delta) {
+			t.Errorf("%s: both paths have a share of %v of δ", name, total/delta)
+		}
+	}
+}
+
+// Algorithm 2 of Chen and Lee 2020 releases its first gradient (line 6), subtracts what it cost (line 7), and asks
+// whether anything is left at the end of the iteration (line 21). A budget below one gradient is overrun, by the
+// exact ε of that gradient. Filters refuse it before it is drawn, and charge nothing.
+func TestFirstGradientNeedsBudget(t *testing.T) {
+	const epsilon, delta = 0.5, 1e-5
+	gradient := PoissonBatch(1, 1, Gaussian{1})
+	if exact := account(t, GDP, AddRemove, delta, gradient).Epsilon; !(exact > 4*epsilon) {
+		t.Errorf("a gradient costs ε %v", exact)
+	}
+	paper, err := newPaperFilter(epsilon, delta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost, err := paper.cost(paperRelease{1, Gaussian{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cost {
+		if c <= paper.budget[i] {
+			t.Fatalf("order %d has a budget of %v for a gradient that costs %v", i+2, paper.budget[i], c)
+		}
+	}
+	own, err := NewFilter(epsilon, delta, AddRemove, 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range map[string]Budget{"own": own, "paper": paper} {
+		if err := f.Ask(gradient); !errors.Is(err, ErrBudget) || f.Left() != 1 {
+			t.Errorf("%s filter: %v, %v of the budget is left", name, err, f.Left())
+		}
+	}
+}

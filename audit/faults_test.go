@@ -117,14 +117,14 @@ func plantFaults(t *testing.T, quick bool) {
 
 // TestCorrectConfigurations: none may be convicted. A correct one is with
 // probability 0.002 at most each, were the seeds drawn anew; they are fixed.
-func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true, 4000) }
+func TestCorrectConfigurations(t *testing.T) { auditCorrect(t, true) }
 
-// TestLongCorrectConfigurations takes all of them, in more runs.
-func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false, 8000) }
+// TestLongCorrectConfigurations takes all of them.
+func TestLongCorrectConfigurations(t *testing.T) { auditCorrect(t, false) }
 
 // auditCorrect audits all configurations, or the quick ones alone. Of what can be combined freely it takes every pair of choices,
-// not all that come together.
-func auditCorrect(t *testing.T, quick bool, runs int) {
+// not all that come together. Each has the runs that convict half of its noise, by its own simulation.
+func auditCorrect(t *testing.T, quick bool) {
 	type configuration struct {
 		name  string
 		seed  uint64
@@ -135,12 +135,12 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 	all := []configuration{
 		{"default", 1, true, func(*Config) {}, nil},
 		{"default, zero input", 2, false, func(c *Config) { c.Canary = ZeroInput }, nil},
-		{"default, difference", 3, false, func(c *Config) { c.Canary = Difference }, nil},
+		{"default, difference", 3, false, func(c *Config) { c.Canary, c.Runs = Difference, 8000 }, nil},
 		{"default, digits", 4, false, func(c *Config) { c.Canary = Digits }, nil},
 		{"exact, digits", 5, false, func(c *Config) { c.Canary, c.Noise = Digits, "exact" }, nil},
 		{"replace-one", 6, true, func(c *Config) { c.Neighbouring = "replace-one" }, nil},
 		{"full batch", 7, false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, nil},
-		{"low rate", 8, false, func(c *Config) { c.SamplingRate, c.Steps = 0.05, 20 }, nil},
+		{"low rate", 8, false, func(c *Config) { c.SamplingRate, c.Steps, c.Runs = 0.05, 20, 8000 }, nil},
 		{"the faulty device without a fault", 9, true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}
 	seed := uint64(len(all)) // those of combinations that are left out stay theirs
@@ -170,10 +170,14 @@ func auditCorrect(t *testing.T, quick bool, runs int) {
 		}
 		t.Run(x.name, func(t *testing.T) {
 			c := Default()
-			c.Seed, c.Runs = x.seed, runs
+			c.Seed, c.Runs = x.seed, 2000
 			x.with(&c)
-			if r := outcome(t, c, x.spoil); r.Convicted {
+			r := outcome(t, c, x.spoil)
+			if r.Convicted {
 				t.Errorf("convicted: FPR ≤ %v, FNR ≤ %v, the claim allows %v", r.FPRUpper, r.FNRUpper, r.FNRLeastAllowed)
+			}
+			if power := *r.PowerAgainstTwiceMu; power < 0.95 {
+				t.Errorf("the audit convicts half of the noise with a probability of %v", power)
 			}
 		})
 	}

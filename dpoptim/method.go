@@ -154,6 +154,25 @@ func (c *Settings) CheckOnce(name string) error {
 	return nil
 }
 
+// CheckFit refuses what has no meaning for a private fit, and sets the norm of features, which is its bound,
+// where none was given. The noise of a published one follows from ε.
+func (c *Settings) CheckFit(name string, published bool) error {
+	switch {
+	case c.Momentum != 0 || c.LRSchedule != Constant || c.Warmup != 0 || c.Average != 0:
+		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", name)
+	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
+		return usage.Errorf("optimizer %s clips features and no gradients, and releases no loss: leave out --clipping and --train-loss-noise; --feature-norm is its bound", name)
+	case c.Noise == Exact:
+		return usage.Errorf("noise exact: optimizer %s releases no sum of gradients; use --noise secure, which is as exact here", name)
+	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || published):
+		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from ε here; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, name)
+	}
+	if c.FeatureNorm == nil {
+		c.FeatureNorm = new(1.0)
+	}
+	return nil
+}
+
 // FitDoubts are why a fit has no guarantee. It takes the public number of records, those in front, so that
 // a record that is added in front of as many pushes another one out: two moves, where add-remove prices one.
 func (c *Settings) FitDoubts() []string {

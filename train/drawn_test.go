@@ -18,6 +18,7 @@ type drawn struct {
 	device.Device
 	silent bool // nothing is added, whatever noise was asked for
 	all    []release
+	wrote  [][]float32 // into parameters by the host: where a run begins, and what fits and choices released
 }
 
 // release is what left the device by one mechanism.
@@ -48,6 +49,16 @@ func (n *drawnNet) NewScalarSum(size int) (device.Sum, error) {
 	n.scalar[s] = true
 	return s, err
 }
+
+func (n *drawnNet) Write(v device.Vector, src []float32) error {
+	if v == n.Params() {
+		n.d.wrote = append(n.d.wrote, slices.Clone(src))
+	}
+	return n.Net.Write(v, src)
+}
+
+// hosted is how many releases the host made.
+func (d *drawn) hosted() int { return max(len(d.wrote)-1, 0) }
 
 type drawnQueue struct {
 	device.Queue
@@ -130,7 +141,8 @@ func (s *drawnStep) Wait() (device.Outputs, error) {
 }
 
 // cost is what was drawn, in the accountant's terms: scales over the bound that went
-// with them, and one event for all that was asked of the same rows.
+// with them, and one event for all that was asked of the same rows. A device does not see the scale of what
+// the host releases; it is the declared one.
 func (d *drawn) cost(t *testing.T, p *plan.Plan) []accountant.Event {
 	t.Helper()
 	var events []accountant.Event
@@ -179,6 +191,11 @@ func (d *drawn) cost(t *testing.T, p *plan.Plan) []accountant.Event {
 		}
 	}
 	flush()
+	if d.hosted() > 0 {
+		r, err := p.Declaration.Asks[0].Release(p.Sigma)
+		check(t, err)
+		events = append(events, accountant.Event{Mechanisms: []accountant.Mechanism{r.Noise}, Count: d.hosted()})
+	}
 	return events
 }
 

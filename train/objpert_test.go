@@ -1,13 +1,8 @@
 package train
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
-	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -39,32 +33,14 @@ func TestObjpertTranscript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := objpertConfig()
 			change(&c)
-			d, err := cpu.Open(1)
-			check(t, err)
-			record := &writes{Device: d}
-			var shown [2]string
-			var wrote [2]map[string]string
-			place := filepath.Join(t.TempDir(), "place")
-			for i, damaged := range []float64{0, 0.3} {
-				emptied(t, place)
-				makeTable(t, "two", uint64(i), 2000+345*i, damaged) // the second one is larger than it may be
-				record.replay = i == 1
-				r, s := runShown(t, c, record)
+			tablesReplayed(t, c, "two", [2]int{2000, 2345}, func(r *Result) { // the second one is larger than it may be
 				if r.Guarantee != (name == "tight") || r.Epsilon == nil || *r.Epsilon > 1 || r.Steps != 1 || *r.Committed != 1 || r.Clip != nil {
 					t.Errorf("the result is %+v", r)
 				}
 				if want := map[string]string{"tight": "replace-one", "paper": "add-remove"}[name]; *r.Neighbouring != want {
 					t.Errorf("the relation is %s", *r.Neighbouring)
 				}
-				shown[i], wrote[i] = s, files(t, "run")
-			}
-			if record.next != len(record.all) || record.next < 2 || slices.Equal(record.all[0], record.all[record.next-1]) {
-				t.Fatalf("%d writes were recorded, %d replayed", len(record.all), record.next)
-			}
-			if shown[0] != shown[1] {
-				t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
-			}
-			sameFiles(t, wrote[0], wrote[1])
+			})
 		})
 	}
 }
@@ -133,58 +109,6 @@ func TestObjpertIsTheMinimum(t *testing.T) {
 	}
 }
 
-// A release that a crash lost stays spent, and is not repeated: the model stays at zero.
-func TestObjpertLost(t *testing.T) {
-	t.Chdir(t.TempDir())
-	makeTable(t, "two", 1, 500, 0)
-	c := objpertConfig()
-	p, err := resolve(c, Options{})
-	check(t, err)
-	_, crash := stopAt(t, Options{Out: "run"}, 0, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-	check(t, err)
-	if r.Steps != 0 || *r.Committed != 1 || *r.EpsilonSoFar != *r.Epsilon {
-		t.Errorf("the result is %+v", r)
-	}
-	w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
-	if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
-		t.Errorf("the model is %v: %v", w, err)
-	}
-}
-
-// Ctrl-C on the way to the minimum leaves nothing charged and no iterate; the run begins again, under another tilt
-// where noise is not seeded.
-func TestObjpertInterrupted(t *testing.T) {
-	for _, noise := range []string{dpoptim.Seeded, dpoptim.Secure} {
-		t.Chdir(t.TempDir())
-		makeTable(t, "two", 1, 500, 0)
-		c := objpertConfig()
-		c.Noise = noise
-		_, err := Run(context.Background(), c, Options{Out: "whole"})
-		check(t, err)
-		_, err = Run(&lasts{context.Background(), 25}, c, Options{Out: "run"})
-		if !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "nothing was charged") {
-			t.Fatalf("%s: %v", noise, err)
-		}
-		state, err := rundir.Dir("run").ReadCheckpoint(6, nil)
-		if err != nil || state == nil || slices.ContainsFunc(state.Params, func(v float32) bool { return v != 0 }) {
-			t.Errorf("%s: the checkpoint is %+v: %v", noise, state, err)
-		}
-		r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-		check(t, err)
-		if same := slices.Equal(read(t, "run", rundir.Model), read(t, "whole", rundir.Model)); r.Steps != 1 || same != (noise == dpoptim.Seeded) {
-			t.Errorf("%s: %d steps after a new begin, the same model as without a stop: %v", noise, r.Steps, same)
-		}
-		again, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-		if err != nil || *again.TestLoss != *r.TestLoss {
-			t.Errorf("%s: a finished run: %v, %v", noise, again, err)
-		}
-	}
-}
-
 func TestObjpertRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "two", 1, 100, 0)
@@ -205,13 +129,7 @@ func TestObjpertRefuses(t *testing.T) {
 	} {
 		c := objpertConfig()
 		change(&c)
-		var refused *UsageError
-		if _, err := Run(context.Background(), c, Options{Out: "run"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		if _, err := os.Stat("run"); err == nil {
-			t.Fatalf("%s: the run directory was made", want)
-		}
+		refusedOnATable(t, c, want)
 	}
 	// A network, and a model of three classes.
 	c, images := objpertConfig(), made(1, 0)
@@ -224,14 +142,8 @@ func TestObjpertRefuses(t *testing.T) {
 	if _, err := resolve(objpertConfig(), Options{}); err == nil || !strings.Contains(err.Error(), "3 classes changes the curvature in 2 directions") {
 		t.Errorf("three classes: %v", err)
 	}
-	// A resolved configuration can be run again.
 	makeTable(t, "two", 1, 100, 0)
-	p, err := resolve(objpertConfig(), Options{})
-	check(t, err)
-	again, err := resolve(p.Config, Options{})
-	if err != nil || fmt.Sprint(again.Declaration) != fmt.Sprint(p.Declaration) {
-		t.Errorf("its own configuration is refused, or another: %v", err)
-	}
+	resolvesAgain(t, objpertConfig())
 }
 
 // The noise is hardly more than the analytic Gaussian's, under every accountant that has a bound; the published one

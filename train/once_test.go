@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -170,28 +169,9 @@ func TestMajorityTranscript(t *testing.T) {
 
 // A release that a crash lost stays spent and is not repeated.
 func TestMajorityLost(t *testing.T) {
-	t.Chdir(t.TempDir())
-	makeTable(t, "two", 1, 500, 0)
-	c := onceConfig(majority)
-	p, err := resolve(c, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, crash := stopAt(t, Options{Out: "run"}, 0, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	result, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if result.Steps != 0 || *result.Committed != 1 || *result.EpsilonSoFar != 1 {
-		t.Errorf("the result is %+v", result)
-	}
-	w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
-	if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
-		t.Errorf("the model is %v: %v", w, err)
-	}
+	c := small()
+	fitted(majority, func(c *Config) { c.NoiseMultiplier, c.L2, c.Epsilon, c.Delta = nil, 0, ptr(1.0), nil })(&c)
+	testCrashStaysCharged(t, c)
 }
 
 // The noise is drawn: at a small ε other classes win, too. Each of 12 seeds makes
@@ -245,22 +225,8 @@ func TestOnceRefuses(t *testing.T) {
 	} {
 		config := onceConfig(c.optimizer)
 		c.change(&config)
-		var refused *UsageError
-		if _, err := Run(context.Background(), config, Options{Out: "run"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.optimizer, err, c.want)
-		}
-		if _, err := os.Stat("run"); err == nil {
-			t.Fatalf("%s, %s: the run directory was made", c.optimizer, c.want)
-		}
+		refusedOnATable(t, config, c.want)
 	}
-	// A resolved configuration can be run again.
-	for _, optimizer := range []string{lbfgs, majority} {
-		p, err := resolve(onceConfig(optimizer), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := resolve(p.Config, Options{}); err != nil {
-			t.Errorf("%s: its own configuration is refused: %v", optimizer, err)
-		}
-	}
+	resolvesAgain(t, onceConfig(lbfgs))
+	resolvesAgain(t, onceConfig(majority))
 }

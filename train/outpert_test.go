@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
-	"github.com/privgrad/privgrad/internal/cpu"
-	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -26,38 +22,6 @@ func outpertConfig(optimizer string) Config {
 	c := tableConfig()
 	c.Optimizer, c.NoiseMultiplier, c.Batch, c.Steps, c.Epsilon = optimizer, nil, nil, nil, ptr(1.0)
 	return c
-}
-
-// writes is a device that notes what is written into parameters, or writes what it noted before:
-// of a fit, the release.
-type writes struct {
-	device.Device
-	all    [][]float32
-	replay bool
-	next   int
-}
-
-type writingNet struct {
-	device.Net
-	w *writes
-}
-
-func (w *writes) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	n, err := w.Device.Compile(s, o)
-	return writingNet{n, w}, err
-}
-
-func (n writingNet) Write(v device.Vector, src []float32) error {
-	if v != n.Params() {
-		return n.Net.Write(v, src)
-	}
-	if n.w.replay {
-		src = n.w.all[n.w.next]
-		n.w.next++
-	} else {
-		n.w.all = append(n.w.all, slices.Clone(src))
-	}
-	return n.Net.Write(v, src)
 }
 
 // Two tables that differ in every record, in their number and in what is damaged, behind one
@@ -74,29 +38,11 @@ func TestOutpertTranscript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := outpertConfig(outpert.GD)
 			change(&c)
-			d, err := cpu.Open(1)
-			check(t, err)
-			record := &writes{Device: d}
-			var shown [2]string
-			var wrote [2]map[string]string
-			place := filepath.Join(t.TempDir(), "place")
-			for i, damaged := range []float64{0, 0.3} {
-				emptied(t, place)
-				makeTable(t, "two", uint64(i), 2000+345*i, damaged) // the second one is larger than it may be
-				record.replay = i == 1
-				r, s := runShown(t, c, record)
+			tablesReplayed(t, c, "two", [2]int{2000, 2345}, func(r *Result) { // the second one is larger than it may be
 				if !r.Guarantee || r.Epsilon == nil || *r.Epsilon > 1 || r.Steps != 1 || *r.Committed != 1 || r.Clip != nil || *r.Neighbouring != "replace-one" {
 					t.Errorf("the result is %+v", r)
 				}
-				shown[i], wrote[i] = s, files(t, "run")
-			}
-			if record.next != len(record.all) || record.next < 2 || slices.Equal(record.all[0], record.all[record.next-1]) {
-				t.Fatalf("%d writes were recorded, %d replayed", len(record.all), record.next)
-			}
-			if shown[0] != shown[1] {
-				t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
-			}
-			sameFiles(t, wrote[0], wrote[1])
+			})
 		})
 	}
 }
@@ -186,30 +132,6 @@ func TestOutpertFollowsTheRecursion(t *testing.T) {
 	}
 }
 
-// A release that a crash lost stays spent, and is not repeated: the model stays at zero.
-func TestOutpertLost(t *testing.T) {
-	for _, optimizer := range []string{outpert.GD, outpert.RSGD} {
-		t.Chdir(t.TempDir())
-		makeTable(t, "two", 1, 500, 0)
-		c := outpertConfig(optimizer)
-		p, err := resolve(c, Options{})
-		check(t, err)
-		_, crash := stopAt(t, Options{Out: "run"}, 0, false)
-		if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
-		r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-		check(t, err)
-		if r.Steps != 0 || *r.Committed != 1 || *r.EpsilonSoFar != *r.Epsilon {
-			t.Errorf("the result is %+v", r)
-		}
-		w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
-		if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
-			t.Errorf("the model is %v: %v", w, err)
-		}
-	}
-}
-
 // lasts is a context that is cancelled when it has been asked so often.
 type lasts struct {
 	context.Context
@@ -223,12 +145,16 @@ func (c *lasts) Err() error {
 	return nil
 }
 
-// Ctrl-C in the middle of the descent leaves nothing charged and no iterate; the run begins again.
-func TestOutpertInterrupted(t *testing.T) {
-	for _, optimizer := range []string{outpert.GD, outpert.RSGD} {
+// Ctrl-C on the way to a fit leaves nothing charged and no iterate; the run begins again, under other noise where
+// that is not seeded.
+func TestFitsInterrupted(t *testing.T) {
+	for _, optimizer := range []string{outpert.GD, outpert.RSGD, objpert.Name} {
 		t.Chdir(t.TempDir())
 		makeTable(t, "two", 1, 500, 0)
 		c := outpertConfig(optimizer)
+		if optimizer == objpert.Name {
+			c = objpertConfig()
+		}
 		c.Noise = dpoptim.Seeded // so that runs can be compared
 		whole, err := Run(context.Background(), c, Options{Out: "whole"})
 		check(t, err)
@@ -247,24 +173,36 @@ func TestOutpertInterrupted(t *testing.T) {
 				t.Errorf("%s left %s behind: %d bytes", optimizer, name, len(text))
 			}
 		}
-		state, err := rundir.Dir("run").ReadCheckpoint(6, nil)
-		if err != nil || state == nil || slices.ContainsFunc(state.Params, func(v float32) bool { return v != 0 }) {
-			t.Errorf("%s: the checkpoint is %+v: %v", optimizer, state, err)
+		beginsAtZero := func(dir string) error {
+			state, err := rundir.Dir(dir).ReadCheckpoint(6, nil)
+			if err == nil && (state == nil || slices.ContainsFunc(state.Params, func(v float32) bool { return v != 0 })) {
+				err = fmt.Errorf("the checkpoint is %+v", state)
+			}
+			return err
+		}
+		if err := beginsAtZero("run"); err != nil {
+			t.Errorf("%s: %v", optimizer, err)
 		}
 		secure := c // whose charged slots are lost where they were not used
 		secure.Noise = dpoptim.Secure
 		if _, err := Run(&lasts{context.Background(), 25}, secure, Options{Out: "secure"}); !errors.Is(err, ErrInterrupted) {
 			t.Fatalf("%s: %v", optimizer, err)
 		}
-		if r, err := Run(context.Background(), secure, Options{Out: "secure", Resume: ResumeAuto}); err != nil || r.Steps != 1 || !r.Guarantee {
-			t.Errorf("%s: what was stopped before the release has charged it: %+v, %v", optimizer, r, err)
+		unused := beginsAtZero("secure")
+		r, err := Run(context.Background(), secure, Options{Out: "secure", Resume: ResumeAuto})
+		if err != nil || unused != nil || r.Steps != 1 || !r.Guarantee {
+			t.Errorf("%s: what was stopped before the release has charged it: %+v, %v, %v", optimizer, r, err, unused)
 		}
-		r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
+		again, err := Run(context.Background(), secure, Options{Out: "secure", Resume: ResumeAuto})
+		if err != nil || *again.TestLoss != *r.TestLoss || slices.Equal(read(t, "secure", rundir.Model), read(t, "whole", rundir.Model)) {
+			t.Errorf("%s: a finished run, or one with noise of its own: %v, %v", optimizer, again, err)
+		}
+		r, err = Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
 		check(t, err)
 		if r.Steps != 1 || *r.TestLoss != *whole.TestLoss || !slices.Equal(read(t, "run", rundir.Model), read(t, "whole", rundir.Model)) {
 			t.Errorf("%s: after a new begin the loss is %v, without a stop %v", optimizer, *r.TestLoss, *whole.TestLoss)
 		}
-		again, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
+		again, err = Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
 		if err != nil || *again.TestLoss != *r.TestLoss {
 			t.Errorf("%s: a finished run: %v, %v", optimizer, again, err)
 		}
@@ -308,23 +246,10 @@ func TestOutpertRefuses(t *testing.T) {
 	} {
 		config := outpertConfig(c.optimizer)
 		c.change(&config)
-		var refused *UsageError
-		if _, err := Run(context.Background(), config, Options{Out: "run"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.optimizer, err, c.want)
-		}
-		if _, err := os.Stat("run"); err == nil {
-			t.Fatalf("%s, %s: the run directory was made", c.optimizer, c.want)
-		}
+		refusedOnATable(t, config, c.want)
 	}
-	for _, optimizer := range []string{outpert.GD, outpert.RSGD} {
-		// A resolved configuration can be run again.
-		p, err := resolve(outpertConfig(optimizer), Options{})
-		check(t, err)
-		again, err := resolve(p.Config, Options{})
-		if err != nil || fmt.Sprint(again.Declaration) != fmt.Sprint(p.Declaration) {
-			t.Errorf("%s: its own configuration is refused, or another: %v", optimizer, err)
-		}
-	}
+	resolvesAgain(t, outpertConfig(outpert.GD))
+	resolvesAgain(t, outpertConfig(outpert.RSGD))
 }
 
 // The price: a pure ε halves where records are replaced, and published noise costs what it does.

@@ -19,17 +19,6 @@ func choosing() Config {
 	return c
 }
 
-// Privgene keeps what the suite of optimizers asks of private runs.
-func TestPrivGene(t *testing.T) {
-	c := choosing()
-	t.Run("bad records", func(t *testing.T) { testBadRecords(t, c) })
-	t.Run("crash", func(t *testing.T) { testCrashStaysCharged(t, c) })
-	t.Run("empty batches", func(t *testing.T) { testEmptyBatches(t, c) })
-	t.Run("budget", func(t *testing.T) { testBudget(t, c) })
-}
-
-func TestLongPrivGeneResumes(t *testing.T) { testSeededResume(t, choosing()) }
-
 // Without noise, a round takes the move of one weight that lowers the objective most.
 func TestPrivGeneMoves(t *testing.T) {
 	for _, model := range []string{"logistic", "huber-svm"} {

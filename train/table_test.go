@@ -98,32 +98,62 @@ func TestTableTranscript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := tableConfig()
 			c.change(&config)
-			d, err := cpu.Open(1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			record := &transcript{Device: d}
-			var shown [2]string
-			var wrote [2]map[string]string
-			place := filepath.Join(t.TempDir(), "place")
-			for i, damaged := range []float64{0, 0.3} {
-				emptied(t, place)
-				makeTable(t, c.schema, uint64(i), 2000-345*i, damaged)
-				record.replay = i == 1
-				r, s := runShown(t, config, record)
+			tablesReplayed(t, config, c.schema, [2]int{2000, 1655}, func(r *Result) {
 				if r.Guarantee != (config.Folds == 0) {
 					t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
 				}
-				shown[i], wrote[i] = s, files(t, "run")
-			}
-			if record.next != len(record.released) || record.next == 0 {
-				t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
-			}
-			if shown[0] != shown[1] {
-				t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
-			}
-			sameFiles(t, wrote[0], wrote[1])
+			})
 		})
+	}
+}
+
+// tablesReplayed runs on two tables of so many records, the second, which is damaged, against the first
+// one's transcript.
+func tablesReplayed(t *testing.T, c Config, schema string, records [2]int, judge func(*Result)) {
+	t.Helper()
+	d, err := cpu.Open(1)
+	check(t, err)
+	record := &transcript{Device: d}
+	var shown [2]string
+	var wrote [2]map[string]string
+	place := filepath.Join(t.TempDir(), "place")
+	for i, damaged := range []float64{0, 0.3} {
+		emptied(t, place)
+		makeTable(t, schema, uint64(i), records[i], damaged)
+		record.replay = i == 1
+		r, s := runShown(t, c, record)
+		judge(r)
+		shown[i], wrote[i] = s, files(t, "run")
+	}
+	if !record.complete() {
+		t.Fatalf("%d releases were recorded and %d written, %d and %d replayed", len(record.released), len(record.wrote), record.next, record.nextWrite)
+	}
+	if shown[0] != shown[1] {
+		t.Errorf("what was shown depends on the table:\n%s\n%s", shown[0], shown[1])
+	}
+	sameFiles(t, wrote[0], wrote[1])
+}
+
+// refusedOnATable demands that a run on t.csv is refused as a wrong setting, before anything is written.
+func refusedOnATable(t *testing.T, c Config, want string) {
+	t.Helper()
+	var refused *UsageError
+	if _, err := Run(context.Background(), c, Options{Out: "run"}); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v, want %q", c.Optimizer, err, want)
+	}
+	if _, err := os.Stat("run"); err == nil {
+		t.Fatalf("%s, %s: the run directory was made", c.Optimizer, want)
+	}
+}
+
+// resolvesAgain demands that a resolved configuration can be run again, as the same.
+func resolvesAgain(t *testing.T, c Config) {
+	t.Helper()
+	p, err := resolve(c, Options{})
+	check(t, err)
+	again, err := resolve(p.Config, Options{})
+	if err != nil || fmt.Sprint(again.Declaration, again.Sigma, again.Steps) != fmt.Sprint(p.Declaration, p.Sigma, p.Steps) {
+		t.Errorf("%s: its own configuration is refused, or another: %v", c.Optimizer, err)
 	}
 }
 

@@ -24,11 +24,20 @@ import (
 // then on can depend on private data only behind the mechanisms' back.
 type transcript struct {
 	device.Device
-	released [][]float32
-	found    []int // by searches, whose indices are released too
-	replay   bool
-	next     int
-	nextFind int
+	released  [][]float32
+	found     []int // by searches, whose indices are released too
+	replay    bool
+	next      int
+	nextFind  int
+	wrote     [][]float32 // into parameters by the host: where a run begins, and what fits and choices released
+	nextWrite int
+}
+
+// complete reports whether something was released, and all of it replayed.
+func (d *transcript) complete() bool {
+	last := len(d.wrote) - 1
+	released := d.next > 0 || last > 0 && !slices.Equal(d.wrote[0], d.wrote[last])
+	return released && d.next == len(d.released) && d.nextFind == len(d.found) && d.nextWrite == len(d.wrote)
 }
 
 func (d *transcript) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
@@ -53,6 +62,18 @@ func (n *transcriptNet) NewScalars(size int) (device.Vector, error) {
 	v, err := n.Net.NewScalars(size)
 	n.sizes[v] = size
 	return v, err
+}
+
+func (n *transcriptNet) Write(v device.Vector, src []float32) error {
+	if d := n.d; v != n.Params() {
+		return n.Net.Write(v, src)
+	} else if d.replay {
+		src = d.wrote[d.nextWrite]
+		d.nextWrite++
+	} else {
+		d.wrote = append(d.wrote, slices.Clone(src))
+	}
+	return n.Net.Write(v, src)
 }
 
 // Record cuts a step after its releases. Neighbouring ones stay together, as
@@ -282,8 +303,8 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		shown[i], wrote[i] = s.String(), files(t, "run")
 		maps.Copy(wrote[i], used(t, "run", first.Test.Features))
 	}
-	if record.next != len(record.released) || record.nextFind != len(record.found) || record.next == 0 {
-		t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
+	if !record.complete() {
+		t.Fatalf("%d releases were recorded and %d written, %d and %d replayed", len(record.released), len(record.wrote), record.next, record.nextWrite)
 	}
 	if shown[0] != shown[1] {
 		t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])

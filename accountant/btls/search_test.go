@@ -231,3 +231,34 @@ func TestPureBoundIsTight(t *testing.T) {
 		}
 	}
 }
+
+// Theorem 1 of Chen and Lee 2020 asks for |f| ≤ Δ. That is too weak: a record with f = Δ before a step and −Δ after
+// it moves a query by 2Δ, and the search costs more than the theorem's ε. With losses in [0, Δ], or with
+// their decrease clipped to Δ, it costs no more.
+func TestTheorem1NeedsLossesAboveZero(t *testing.T) {
+	const epsilon, trials = 1.0, 400
+	s := Search{Threshold: 2 / epsilon, Query: 4 / epsilon, Trials: trials} // ε₁ = ε/2, ε₂ = ε/4
+	within(t, "the theorem's ε", s.LaplacePure(), epsilon, 1e-13)
+	// cost is the log ratio of the last candidate with and without the record, whose loss falls from 1 to least
+	// at all candidates but that one.
+	cost := func(least, most float64) float64 {
+		without, with := make([]float64, trials), make([]float64, trials)
+		for i := range trials - 1 {
+			without[i] = 40 / epsilon
+			with[i] = without[i] + min(1-least, most)
+		}
+		without[trials-1], with[trials-1] = -60/epsilon, -60/epsilon
+		p, q := distribution(t, s, without, Laplace), distribution(t, s, with, Laplace)
+		return math.Log(p[trials-1] / q[trials-1])
+	}
+	if got := cost(-1, 2); got < 1.3*epsilon || got > 1.5*epsilon { // 2ε₁+2ε₂
+		t.Errorf("losses in [−Δ, Δ] cost ε %v", got)
+	}
+	s.Shared = true
+	if got := cost(0, 1); got > s.LaplacePure() || s.LaplacePure() > epsilon {
+		t.Errorf("losses in [0, Δ] cost ε %v, at most %v", got, s.LaplacePure())
+	}
+	if got := cost(-1, 1); got > epsilon {
+		t.Errorf("clipped decreases cost ε %v", got)
+	}
+}

@@ -5,6 +5,8 @@
 package objpert
 
 import (
+	"cmp"
+
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -50,25 +52,16 @@ func (m *Method) Traits() dpoptim.Traits {
 
 // Check refuses settings that have no meaning here.
 func (m *Method) Check(c *dpoptim.Settings) error {
-	if err := c.CheckOnce(Name); err != nil {
+	if err := cmp.Or(c.CheckOnce(Name), c.CheckFit(Name, m.own.Form == Paper)); err != nil {
 		return err
 	}
 	switch {
 	case c.Steps != nil && *c.Steps != 1:
 		return usage.Errorf("steps %d: optimizer %s makes a single release, and the steps to the minimum follow from public figures; leave out --steps", *c.Steps, Name)
-	case c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0:
-		return usage.Errorf("noise multiplier 0: optimizer %s is nothing without noise; give --epsilon, or use --optimizer lbfgs for the minimum without privacy", Name)
-	case c.NoiseMultiplier != nil && m.own.Form == Paper:
-		return usage.Errorf("noise multiplier %v: the noise of --objpert-form %s follows from ε; give --epsilon", *c.NoiseMultiplier, Paper)
-	case c.Noise == dpoptim.Exact:
-		return usage.Errorf("noise exact: optimizer %s releases no sum of gradients; use --noise secure, which is as exact here", Name)
 	case m.own.Form == Paper && c.Neighbouring != string(accountant.AddRemove):
 		return usage.Errorf("neighbouring relation %s: the noise of --objpert-form %s is for records that are added or removed; leave out --neighbouring", c.Neighbouring, Paper)
 	}
 	c.SamplingRate, c.Steps = new(1.0), new(1)
-	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(1.0)
-	}
 	return nil
 }
 

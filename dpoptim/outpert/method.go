@@ -12,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/perexample"
 )
 
 const (
@@ -43,7 +42,6 @@ type Settings struct {
 const (
 	defaultRadius  = 5
 	defaultTargets = 0.3
-	defaultNorm    = 1
 	defaultPasses  = 10
 	defaultBatch   = 50
 	usualDelta     = 1e-5
@@ -73,19 +71,8 @@ func (m *Method) paper() bool { return m.own.Form == Paper }
 
 // Check refuses settings that have no meaning here.
 func (m *Method) Check(c *dpoptim.Settings) error {
-	switch {
-	case c.Momentum != 0 || c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
-		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", m.name)
-	case c.Clipping != string(perexample.Flat) || c.TrainLossNoise != nil:
-		return usage.Errorf("optimizer %s clips features and no gradients, and releases no loss: leave out --clipping and --train-loss-noise; --feature-norm is its bound", m.name)
-	case c.Noise == dpoptim.Exact:
-		return usage.Errorf("noise exact: optimizer %s releases no sum of gradients; use --noise secure, which is as exact here", m.name)
-	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || m.pure() || m.paper()):
-		return usage.Errorf("noise multiplier %v: optimizer %s has noise that follows from ε here; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, m.name)
-	}
-	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(float64)
-		*c.FeatureNorm = defaultNorm
+	if err := c.CheckFit(m.name, m.pure() || m.paper()); err != nil {
+		return err
 	}
 	if m.name == RSGD {
 		return m.checkPasses(c)
