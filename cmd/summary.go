@@ -63,7 +63,7 @@ func other(epsilon *float64) float64 {
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.
 func steps(r *train.Result) string {
-	all := cli.Plural(r.Steps, "step")
+	all := iterated(cli.Plural(r.Steps, "step"), r.Iterations)
 	switch r.StepsNow {
 	case r.Steps:
 		return fmt.Sprintf("%s in %.0f s", all, r.Seconds)
@@ -71,6 +71,14 @@ func steps(r *train.Result) string {
 		return all
 	}
 	return fmt.Sprintf("%s, the last %d in %.0f s after a resume", all, r.StepsNow, r.Seconds)
+}
+
+// iterated is a number of steps with what a solver does in them.
+func iterated(steps string, iterations *int) string {
+	if iterations == nil {
+		return steps
+	}
+	return fmt.Sprintf("%s of %s", steps, cli.Plural(*iterations, "iteration"))
 }
 
 // A summary is the table of a result's figures.
@@ -177,7 +185,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)
 		}
 		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
-		row("Steps", "%d", e.Steps)
+		row("Steps", "%s", iterated(cli.Plural(e.Steps, "step"), e.Iterations))
 		row("Parameters", "%d", e.Parameters)
 		row("Memory", "about %s for records, features and a batch (result.json will round it up to %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {

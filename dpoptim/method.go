@@ -196,7 +196,7 @@ func (n Network) NeedLinear(name string) error {
 	if n.Linear != nil {
 		return nil
 	}
-	return usage.Errorf("optimizer %s is for linear models with a convex, smooth loss, and not for this one: %w; use --model logistic, huber-svm or huber-regression", name, n.Why)
+	return usage.Errorf("optimizer %s is for linear models with a convex, smooth loss: %w; use --model logistic, huber-svm or huber-regression", name, n.Why)
 }
 
 // Facts are what is public of a run before its first step.
@@ -215,6 +215,11 @@ type Facts struct {
 	// Noise multipliers of gradients, known from Open on: the planned one, 0 without noise, and of a
 	// Scheduled budget the one with which a single step would spend it all.
 	Planned, Least float64
+}
+
+// A Solving method computes, between two questions, what Iterations counts: a public number.
+type Solving interface {
+	Iterations(f Facts) int
 }
 
 // A Question is a kind of release.
@@ -263,6 +268,8 @@ type Ask struct {
 	Release func(multiplier float64) (Release, error)
 	// At gives the noise of a step of the schedule, from 0 on, in the place of Release: of a Planned budget.
 	At func(step int) (Release, error)
+	// Alike says that At gives the same at every step, so that a price need not walk over them.
+	Alike bool
 }
 
 // Budget says when the noise of releases is decided.

@@ -106,7 +106,7 @@ func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration,
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.release.Bound)}}, nil
 	}
 	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{
-		Question: dpoptim.Gradients, At: func(int) (dpoptim.Release, error) { return m.release, nil },
+		Question: dpoptim.Gradients, Alike: true, At: func(int) (dpoptim.Release, error) { return m.release, nil },
 	}}}, nil
 }
 

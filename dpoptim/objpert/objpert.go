@@ -92,7 +92,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	ask := dpoptim.Ask{Question: dpoptim.Fits}
 	if m.own.Form == Paper {
 		multiplier := m.problem.published()
-		ask.At = func(int) (dpoptim.Release, error) { return m.problem.release(multiplier), nil }
+		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return m.problem.release(multiplier), nil }
 		return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{ask}}, nil
 	}
 	if err := m.problem.regularize(c); err != nil {
@@ -102,8 +102,11 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{ask}}, nil
 }
 
+// Iterations are the steps to the minimum.
+func (m *Method) Iterations(f dpoptim.Facts) int { return m.problem.minimum(f.Planned).Steps }
+
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	if m.problem.minimum(e.Facts().Planned).Steps > convex.MostSteps {
+	if m.Iterations(e.Facts()) > convex.MostSteps {
 		return nil, usage.Errorf("optimizer %s: with so little regularization beside the smoothness the minimum is out of reach; raise --l2, or lower --feature-norm", Name)
 	}
 	return steps{e, m.problem}, nil

@@ -137,7 +137,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	case m.paper():
 		steps := p.descent(1).PaperSteps(*c.Epsilon, p.delta, p.radius, p.params)
 		c.Steps = new(int)
-		*c.Steps = int(min(steps, mostSteps))
+		*c.Steps = int(min(steps, mostPublished))
 	default:
 		c.Steps = new(int)
 		*c.Steps = p.steps()
@@ -204,7 +204,7 @@ func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpo
 			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave --outpert-form out", Paper, multiplier, *c.Epsilon, needed)
 		}
 		release := fixed(accountant.Gaussian{NoiseMultiplier: multiplier}, bound)
-		ask.At = func(int) (dpoptim.Release, error) { return release(0) }
+		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return release(0) }
 	default:
 		ask.Release = func(multiplier float64) (dpoptim.Release, error) {
 			return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: bound}, nil
@@ -215,6 +215,14 @@ func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpo
 
 func fixed(noise accountant.Mechanism, bound float64) func(float64) (dpoptim.Release, error) {
 	return func(float64) (dpoptim.Release, error) { return dpoptim.Release{Noise: noise, Bound: bound}, nil }
+}
+
+// Iterations are the steps of the descent.
+func (m *Method) Iterations(dpoptim.Facts) int {
+	if d, ok := m.solver.(convex.Passes); ok {
+		return d.Steps()
+	}
+	return m.solver.(convex.Descent).Steps
 }
 
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e, m.solver}, nil }

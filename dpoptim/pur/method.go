@@ -194,15 +194,20 @@ func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
 	if c.Neighbouring == string(accountant.AddRemove) {
 		p.Lipschitz /= 2
 	}
+	if c.Steps != nil {
+		p.Most = *c.Steps
+	}
 	s, err := papers.NewPUR(m.kind, p, budget)
 	switch {
+	case c.Steps != nil && *c.Steps > mostPlanned:
+		return usage.Errorf("steps %d: optimizer %s plans the noise of %d steps at most; give fewer", *c.Steps, m.name, mostPlanned)
 	case err != nil:
 		if err = fmt.Errorf("optimizer %s: %w", m.name, err); errors.Is(err, papers.ErrBudget) {
 			return err
 		}
 		return usage.Wrap(err)
 	case c.Steps == nil && s.Steps > mostPlanned:
-		return usage.Errorf("optimizer %s: the budget pays for %d steps; give fewer by --steps", m.name, s.Steps)
+		return usage.Errorf("optimizer %s: the budget pays for %d steps; give at most %d by --steps", m.name, s.Steps, mostPlanned)
 	case c.Steps == nil:
 		c.Steps = &s.Steps
 	case *c.Steps > s.Steps:
@@ -250,7 +255,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	if m.kind == "" || m.sigmas == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.problem.Lipschitz)}}, nil
 	}
-	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{Question: dpoptim.Gradients, At: m.at}}}, nil
+	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{Question: dpoptim.Gradients, At: m.at, Alike: m.kind == papers.PURConstant}}}, nil
 }
 
 // at is the noise of a step, from 0 on.

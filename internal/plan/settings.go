@@ -106,7 +106,7 @@ var settings = []Setting{
 	{Key: "steps", Group: inTraining, limit: within(1, mostSteps, "1 to %d", mostSteps), instead: "epochs", Help: "number of updates, instead of --epochs"},
 	{Key: "lr", Group: inTraining, name: "learning rate", limit: positive, Help: "learning rate (default by optimizer and model)"},
 	{Key: "eval_every", Group: inTraining, limit: within(0, math.MaxInt, "a number of steps, or 0 for once per epoch"),
-		Help: "steps between evaluations on the test data (default 0: once per epoch)"},
+		Help: "steps between evaluations (default 0: each epoch; full batches: 20 in all)"},
 	{Key: "tensorboard", Group: inTraining, resume: always, Help: "also write evaluations for TensorBoard, in the run directory"},
 	{Key: "momentum", Group: onOptimizers, limit: must(belowOne, "in [0, 1)"), Help: "heavy-ball momentum (default 0)"},
 	{Key: "l2", Group: onOptimizers, limit: within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay (default 0)"},
