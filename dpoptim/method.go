@@ -154,6 +154,14 @@ func (c *Settings) CheckOnce(name string) error {
 	return nil
 }
 
+// CheckUnclipped refuses a clip norm, for a method that clips no gradients.
+func (c *Settings) CheckUnclipped(name string) error {
+	if c.Clip != 1 { // none was given
+		return usage.Errorf("clip norm %v: optimizer %s clips no gradients; leave --clip out", c.Clip, name)
+	}
+	return nil
+}
+
 // FitDoubts are why a fit has no guarantee. It takes the public number of records, those in front, so that
 // a record that is added in front of as many pushes another one out: two moves, where add-remove prices one.
 func (c *Settings) FitDoubts() []string {

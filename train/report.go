@@ -77,7 +77,7 @@ func (r *run) reportPrivacy(res *Result) {
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip
 	}
-	if p.Method.Traits().Once { // no gradient is clipped
+	if p.Declaration.Asks[0].Question != dpoptim.Gradients { // none is clipped
 		res.Clipping, res.Clip = nil, nil
 	}
 	if b := p.Declaration.Budget; b == dpoptim.Scheduled || b == dpoptim.Adaptive { // no length was committed to

@@ -5,6 +5,8 @@
 package objpert
 
 import (
+	"cmp"
+
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -50,7 +52,7 @@ func (m *Method) Traits() dpoptim.Traits {
 
 // Check refuses settings that have no meaning here.
 func (m *Method) Check(c *dpoptim.Settings) error {
-	if err := c.CheckOnce(Name); err != nil {
+	if err := cmp.Or(c.CheckOnce(Name), c.CheckUnclipped(Name)); err != nil {
 		return err
 	}
 	switch {

@@ -69,6 +69,9 @@ func (m *Method) paper() bool { return m.own.Form == Paper }
 
 // Check refuses settings that have no meaning here.
 func (m *Method) Check(c *dpoptim.Settings) error {
+	if err := c.CheckUnclipped(m.name); err != nil {
+		return err
+	}
 	switch {
 	case c.Momentum != 0 || c.LRSchedule != dpoptim.Constant || c.Warmup != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", m.name)

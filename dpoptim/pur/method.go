@@ -92,8 +92,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
 	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
 		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
-	case m.name == Convex && s.Radius == nil:
-		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
 	}
@@ -104,6 +102,8 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 func (m *Method) checkBudget(c *dpoptim.Settings) error {
 	rho, planned := m.settings.Rho, m.kind != ""
 	switch {
+	case m.name == Oracle && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage.Errorf("optimizer %s is not private: its noise follows from the exact gradient, and has no ε; leave out --epsilon and --noise-multiplier, or use --optimizer %s or %s", m.name, StronglyConvex, NoisyGD)
 	case rho != nil && !planned:
 		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
 	case rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
@@ -122,7 +122,12 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return notes, err
 	}
-	if m.name == Oracle {
+	switch m.name {
+	case Convex:
+		if m.settings.Radius == nil {
+			return notes, usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
+		}
+	case Oracle:
 		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
 	}
 	if c.FeatureNorm == nil {
@@ -144,6 +149,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	}
 	if c.LR == nil {
 		c.LR = &rate
+	}
+	if most := 2 / m.problem.Smoothness; *c.LR > most {
+		notes.Warnings = append(notes.Warnings, fmt.Sprintf("learning rate %v: above 2/smoothness = %.4g steps may lead away from the minimum; lower --lr, or leave it out", *c.LR, most))
 	}
 	budget, err := m.budget(c)
 	if err != nil {
@@ -207,7 +215,7 @@ func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
 		}
 		return usage.Wrap(err)
 	case c.Steps == nil && s.Steps > mostPlanned:
-		return usage.Errorf("optimizer %s: the budget pays for %d steps; give at most %d by --steps", m.name, s.Steps, mostPlanned)
+		return usage.Errorf("optimizer %s: the budget pays for %d steps; give fewer by --steps, at most %d", m.name, s.Steps, mostPlanned)
 	case c.Steps == nil:
 		c.Steps = &s.Steps
 	case *c.Steps > s.Steps:

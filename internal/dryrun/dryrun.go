@@ -41,10 +41,10 @@ type Estimate struct {
 	SamplingRate  float64  `json:"sampling_rate"`
 	ExpectedBatch float64  `json:"expected_batch"`
 	PublicN       int      `json:"public_n"`
-	Steps         int      `json:"steps"`            // at most, where a filter ends the run
+	Steps         int      `json:"steps"`                // at most, where a filter ends the run
 	Iterations    *int     `json:"iterations,omitempty"` // of a solver in the one step
-	Memory        int64    `json:"memory_bytes"`     // of the process, on the host
-	Seconds       *float64 `json:"seconds_estimate"` // null for an optimizer that is no sequence of steps
+	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
+	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
 	Rounded  int64    `json:"-"` // Memory, as a result would state it
 	Warnings []string `json:"-"`

@@ -159,9 +159,11 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 		}
 		// A schedule goes on for as long as its budget, and no longer than all runs here.
 		problem := s.planned(l)
-		problem.Most = s.most
-		if p, err := papers.NewPUR(kind, problem, s.rho(l, epsilon)); err == nil && p.Steps == s.most {
-			c.Steps = &s.most
+		if problem.Most = s.most; kind == papers.PURConstant {
+			problem.Most = cmp.Or(s.slow, s.most)
+		}
+		if p, err := papers.NewPUR(kind, problem, s.rho(l, epsilon)); err == nil && p.Steps == problem.Most {
+			c.Steps = &p.Steps
 		}
 	case s.slow > 0 && s.z > 1: // a method's own choice for a large Z is thousands of steps
 		c.Steps = &s.slow
