@@ -177,7 +177,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	}
 	bound := whole/2*(1+formula) + 2*drift
 	if !(drift < whole) {
-		return dpoptim.Declaration{}, usage.Errorf("optimizer %s: rounding may take a result of so many steps %.3g from where it would be, where a record moves it by %.3g; lower --steps, --epochs or --lr", m.name, drift, whole/2)
+		return dpoptim.Declaration{}, usage.Errorf("optimizer %s: rounding may take a result of so many steps %.3g from where it would be, where a record moves it by %.3g; lower --steps, --epochs, --lr, --radius or --feature-norm", m.name, drift, whole/2)
 	}
 	return m.declaration(c, p, bound)
 }

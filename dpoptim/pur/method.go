@@ -106,8 +106,10 @@ func (m *Method) checkBudget(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s is not private: its noise follows from the exact gradient, and has no ε; leave out --epsilon and --noise-multiplier, or use --optimizer %s or %s", m.name, StronglyConvex, NoisyGD)
 	case rho != nil && !planned:
 		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
-	case rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
-		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *rho)
+	case rho != nil && c.Epsilon != nil:
+		return usage.Errorf("rho %v and epsilon %v: both are the budget; give one of them", *rho, *c.Epsilon)
+	case rho != nil && c.NoiseMultiplier != nil:
+		return usage.Errorf("rho %v and noise multiplier %v: the noise follows from the budget; give one of them", *rho, *c.NoiseMultiplier)
 	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
 	case planned && rho == nil && c.Epsilon != nil && c.Accountant != accountant.GDP:
@@ -202,24 +204,29 @@ func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
 	if c.Neighbouring == string(accountant.AddRemove) {
 		p.Lipschitz /= 2
 	}
+	p.Most = mostPlanned + 1
 	if c.Steps != nil {
 		p.Most = *c.Steps
+	}
+	at := fmt.Sprintf("optimizer %s at feature-norm %v", m.name, *c.FeatureNorm)
+	if m.kind == papers.PURConvex {
+		at += fmt.Sprintf(" and radius %v", p.Radius)
 	}
 	s, err := papers.NewPUR(m.kind, p, budget)
 	switch {
 	case c.Steps != nil && *c.Steps > mostPlanned:
 		return usage.Errorf("steps %d: optimizer %s plans the noise of %d steps at most; give fewer", *c.Steps, m.name, mostPlanned)
 	case err != nil:
-		if err = fmt.Errorf("optimizer %s: %w", m.name, err); errors.Is(err, papers.ErrBudget) {
+		if err = fmt.Errorf("%s: %w", at, err); errors.Is(err, papers.ErrBudget) {
 			return err
 		}
 		return usage.Wrap(err)
 	case c.Steps == nil && s.Steps > mostPlanned:
-		return usage.Errorf("optimizer %s: the budget pays for %d steps; give fewer by --steps, at most %d", m.name, s.Steps, mostPlanned)
+		return usage.Errorf("%s: the budget pays for more than %d steps; give fewer by --steps", at, mostPlanned)
 	case c.Steps == nil:
 		c.Steps = &s.Steps
 	case *c.Steps > s.Steps:
-		return papers.Refuse("optimizer %s: the budget pays for %d steps of its schedule, not for %d: lower --steps or leave it out, raise epsilon or rho", m.name, s.Steps, *c.Steps)
+		return papers.Refuse("%s: the budget pays for %d steps of its schedule, not for %d: lower --steps or leave it out, raise epsilon or rho", at, s.Steps, *c.Steps)
 	}
 	m.sigmas = make([]float64, *c.Steps)
 	for i := range m.sigmas {

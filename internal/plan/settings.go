@@ -124,9 +124,9 @@ var settings = []Setting{
 	{Key: "protector_sha256", Group: onL2P, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
 	{Key: "norm_noise", Group: onL2P, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
 
-	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
+	{Key: "feature_norm", Group: onConvex, Arg: "Z", limit: within(leastLength, mostLength, "in [%g, %g]", leastLength, mostLength),
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
-	{Key: "radius", Group: onConvex, limit: positive, Help: "keep the weights in the ball of this radius around 0, by projection"},
+	{Key: "radius", Group: onConvex, limit: within(leastLength, mostLength, "in [%g, %g]", leastLength, mostLength), Help: "keep the weights in the ball of this radius around 0, by projection"},
 	{Key: "rho", Group: onConvex, limit: positive, instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
 	{Key: "pur_k", Group: onConvex, Arg: "K", limit: positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
 	{Key: "pur_sigma", Group: onConvex, Arg: "SIGMA", limit: positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
