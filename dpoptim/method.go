@@ -156,7 +156,7 @@ func (c *Settings) CheckOnce(name string) error {
 
 // CheckUnclipped refuses a clip norm, for a method that clips no gradients.
 func (c *Settings) CheckUnclipped(name string) error {
-	if c.Clip != 1 { // none was given
+	if c.Clip != 0 && c.Clip != 1 { // none was given
 		return usage.Errorf("clip norm %v: optimizer %s clips no gradients; leave --clip out", c.Clip, name)
 	}
 	return nil
