@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,15 +43,17 @@ func newPredict() *cobra.Command {
 	var flags modelFlags
 	return cli.Command{
 		Use:   "predict RUN PATH...",
-		Short: "Classify new images with a saved model",
+		Short: "Classify new records with a saved model",
 		Long: `predict runs the saved model of a run on new records. Each PATH is a PNG or JPEG image, a
 folder of images, or an array from numpy.save (.npy, uint8 images or float32 values). It
-resizes images and converts their colors as --data dir: does. For each record it prints the
-class and its probability. Using a model costs no privacy.`,
+resizes images and converts their colors as --data dir: does. A model of a table reads a
+table with the columns of its schema, and ignores the column of labels. For each record
+predict prints the class and its probability. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
-  privgrad predict runs/first images.npy`,
-		Args:  cli.SomeArgs("a run directory", "images, folders of images or .npy files"),
+  privgrad predict runs/first images.npy
+  privgrad predict runs/table new.csv`,
+		Args:  cli.SomeArgs("a run directory", "images, folders of images, .npy files or tables"),
 		Flags: flags.register,
 		Run: func(c *cli.Call) error {
 			m, err := flags.open(c.Arguments[0])
@@ -86,11 +89,7 @@ func describePredictions(w io.Writer, all []predicted) {
 			case p.Probabilities == nil:
 				fmt.Fprintf(w, "%s\t%s\n", p.Name, *p.Class)
 			default:
-				best := 0.
-				for _, x := range p.Probabilities {
-					best = max(best, x)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%.1f%%\n", p.Name, *p.Class, 100*best)
+				fmt.Fprintf(w, "%s\t%s\t%.1f%%\n", p.Name, *p.Class, 100*slices.Max(p.Probabilities))
 			}
 		}
 	})

@@ -48,22 +48,21 @@ func summarise(w io.Writer, r *train.Result) {
 		}
 		next("the model for other programs", "export %s --onnx model.onnx", cli.Quote(r.Run))
 		if r.Delta != nil {
-			next("another run: on the same private data its ε adds to this one's", "train -c %s --epsilon %.3g", cli.Quote(filepath.Join(r.Run, train.ConfigFile)), other(r.Epsilon))
+			other := 3.0
+			if r.Epsilon != nil {
+				other = *r.Epsilon / 2
+			}
+			next("another run: on the same private data its ε adds to this one's", "train -c %s --epsilon %.3g", cli.Quote(filepath.Join(r.Run, train.ConfigFile)), other)
 		}
 	})
-}
-
-// other is a budget that differs from a run's.
-func other(epsilon *float64) float64 {
-	if epsilon == nil {
-		return 3
-	}
-	return *epsilon / 2
 }
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.
 func steps(r *train.Result) string {
 	all := cli.Plural(r.Steps, "step")
+	if r.Iterations != nil {
+		all += " of " + cli.Plural(*r.Iterations, "iteration")
+	}
 	switch r.StepsNow {
 	case r.Steps:
 		return fmt.Sprintf("%s in %.0f s", all, r.Seconds)
@@ -178,6 +177,9 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		}
 		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
 		row("Steps", "%d", e.Steps)
+		if e.Iterations != nil {
+			row("Iterations", "%d, in the one step", *e.Iterations)
+		}
 		row("Parameters", "%d", e.Parameters)
 		row("Memory", "about %s for records, features and a batch (result.json will round it up to %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {

@@ -167,8 +167,19 @@ func (c *Settings) CheckFit(name string, published bool) error {
 	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || published):
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from ε here; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, name)
 	}
+	if err := c.CheckUnclipped(name); err != nil {
+		return err
+	}
 	if c.FeatureNorm == nil {
 		c.FeatureNorm = new(1.0)
+	}
+	return nil
+}
+
+// CheckUnclipped refuses a clip norm, for a method that clips no gradients.
+func (c *Settings) CheckUnclipped(name string) error {
+	if c.Clip != 0 && c.Clip != 1 { // none was given
+		return usage.Errorf("clip norm %v: optimizer %s clips no gradients; leave --clip out", c.Clip, name)
 	}
 	return nil
 }
@@ -215,7 +226,7 @@ func (n Network) NeedLinear(name string) error {
 	if n.Linear != nil {
 		return nil
 	}
-	return usage.Errorf("optimizer %s is for linear models with a convex, smooth loss, and not for this one: %w; use --model logistic, huber-svm or huber-regression", name, n.Why)
+	return usage.Errorf("optimizer %s is for linear models with a convex, smooth loss: %w; use --model logistic, huber-svm or huber-regression", name, n.Why)
 }
 
 // Facts are what is public of a run before its first step.
@@ -234,6 +245,11 @@ type Facts struct {
 	// Noise multipliers of gradients, known from Open on: the planned one, 0 without noise, and of a
 	// Scheduled budget the one with which a single step would spend it all.
 	Planned, Least float64
+}
+
+// A Solving method computes, between two questions, what Iterations counts: a public number.
+type Solving interface {
+	Iterations(f Facts) int
 }
 
 // A Question is a kind of release.
@@ -282,6 +298,8 @@ type Ask struct {
 	Release func(multiplier float64) (Release, error)
 	// At gives the noise of a step of the schedule, from 0 on, in the place of Release: of a Planned budget.
 	At func(step int) (Release, error)
+	// Alike says that At gives the same at every step, so that a price need not walk over them.
+	Alike bool
 }
 
 // Budget says when the noise of releases is decided.

@@ -19,7 +19,7 @@ func (r *run) result() (*Result, error) {
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
-		Steps: r.step, StepsNow: r.ran, Committed: &p.Steps,
+		Steps: r.step, Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: plan.PrivacyUnit, NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: p.DefaultsFrom(),
@@ -73,19 +73,14 @@ func (r *run) reportPrivacy(res *Result) {
 		return
 	}
 	res.Delta, res.Accountant = c.Delta, &c.Accountant
-	res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, &p.Sigma
+	res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, p.NoiseMultiplier()
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip
 	}
-	if p.Method.Traits().Once { // no gradient is clipped
+	if p.Declaration.Asks[0].Question != dpoptim.Gradients { // none is clipped
 		res.Clipping, res.Clip = nil, nil
 	}
-	switch p.Declaration.Budget {
-	case dpoptim.Planned: // a noise for every step
-		res.NoiseMultiplier = nil
-	case dpoptim.Scheduled, dpoptim.Adaptive: // neither length nor noise was committed to
-		if res.Committed = nil; p.Sigma > 0 {
-			res.NoiseMultiplier = nil
-		}
+	if b := p.Declaration.Budget; b == dpoptim.Scheduled || b == dpoptim.Adaptive { // no length was committed to
+		res.Committed = nil
 	}
 }

@@ -14,9 +14,10 @@ type Result struct {
 	Device          string           `json:"device"`
 	Precision       string           `json:"precision"` // of matrix products
 	Threads         int              `json:"threads"`
-	Steps           int              `json:"steps"`              // updates applied
-	StepsNow        int              `json:"-"`                  // of these, by this process, to which seconds belong; 0 of a stored result
-	Committed       *int             `json:"committed_schedule"` // updates paid for; null where a filter ends the run
+	Steps           int              `json:"steps"`                // updates applied
+	Iterations      *int             `json:"iterations,omitempty"` // of a solver in the one step, a public number
+	StepsNow        int              `json:"-"`                    // of these, by this process, to which seconds belong; 0 of a stored result
+	Committed       *int             `json:"committed_schedule"`   // updates paid for; null where a filter ends the run
 	Sampling        string           `json:"sampling"`
 	SamplingRate    float64          `json:"sampling_rate"`
 	ExpectedBatch   float64          `json:"expected_batch"` // q·N, the normaliser

@@ -9,12 +9,14 @@ import (
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, or an array that
-// numpy.save wrote, whose name ends in .npy. Images are brought to the model's shape as those of an image folder are.
+// Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, an array that
+// numpy.save wrote, whose name ends in .npy, or, of a model that was trained on a table, a table with the
+// columns of its schema, of which a column of labels is ignored. Images are brought to the model's shape as those of an image folder are.
 func (m *Model) Read(paths ...string) (names []string, records features.Images, err error) {
 	for _, path := range paths {
 		its, more, err := m.readOne(path)
@@ -35,6 +37,8 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	switch {
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
 		return m.readArray(path)
+	case !info.IsDir() && strings.HasPrefix(m.config.Data, plan.TablePrefix):
+		return m.readTable(path)
 	case m.reading == rundir.AsIs:
 		return nil, records, usage.Errorf("%s: the model of %s reads floating-point values, not images: give them as a file .npy of float32", path, m.dir)
 	}
@@ -57,6 +61,18 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	return names, records, nil
 }
 
+// readTable names records by their numbers, from 0.
+func (m *Model) readTable(path string) (names []string, records features.Images, err error) {
+	s, err := m.config.Unlabeled(path)
+	if err != nil {
+		return nil, records, err
+	}
+	if s.Shape != m.shape {
+		return nil, records, usage.Errorf("table %s: its schema gives %d values a record, the model of %s reads %d: restore the schema that it was trained with", path, s.Shape[2], m.dir, m.shape[2])
+	}
+	return numbered(path, s.Len()), features.Images{Values: s.Values}, nil
+}
+
 // readArray names records by their numbers, from 0.
 func (m *Model) readArray(path string) (names []string, records features.Images, err error) {
 	s, err := numpy.Array(path, m.shape)
@@ -67,8 +83,13 @@ func (m *Model) readArray(path string) (names []string, records features.Images,
 		kind := map[bool]string{true: "float32", false: "uint8"}
 		return nil, records, usage.Errorf("array %s holds %s, the model of %s reads %s: convert it by .astype", path, kind[s.Values != nil], m.dir, kind[s.Values == nil])
 	}
-	for i := range (len(s.Features) + len(s.Values)) / (m.shape[0] * m.shape[1] * m.shape[2]) {
+	n := (len(s.Features) + len(s.Values)) / (m.shape[0] * m.shape[1] * m.shape[2])
+	return numbered(path, n), features.Images{Bytes: s.Features, Values: s.Values}, nil
+}
+
+func numbered(path string, records int) (names []string) {
+	for i := range records {
 		names = append(names, fmt.Sprintf("%s[%d]", path, i))
 	}
-	return names, features.Images{Bytes: s.Features, Values: s.Values}, nil
+	return names
 }

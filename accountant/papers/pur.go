@@ -62,13 +62,14 @@ type Problem struct {
 	Radius          float64 // R, schedule (b) only
 	K               float64 // k: noise over the size of the gradient; 0 for the schedule as published
 	Sigma           float64 // σ, constant schedule only
+	Most            int     // steps to plan, at most; 0: as many as the budget pays for
 }
 
 // PUR is a schedule of full-batch gradient steps θ −= η(∇F(θ)+N(0, σ_t²I)).
 // One step costs ρ_t = Δ²/(2σ_t²) in zCDP, Δ = 2L/N (replace-one; Bun and
 // Steinke 2016, proposition 1.6), and costs add.
 type PUR struct {
-	Steps        int     // T, the largest with Σρ_t ≤ ρ
+	Steps        int     // T, the largest with Σρ_t ≤ ρ, and Most at most
 	Spent        float64 // Σρ_t, rounded up; never above ρ
 	LearningRate float64 // η = 1/(M(1+k²)), 1/(2M) as published
 
@@ -106,13 +107,15 @@ func NewPUR(kind PURKind, p Problem, budget float64) (*PUR, error) {
 	if !affordable(1) {
 		return nil, Refuse("a budget of rho %v does not pay for one step, which costs %.4g: raise epsilon or rho, or the number of records", budget, up(first))
 	}
-	hi := 2
-	for affordable(hi) {
-		if hi *= 2; hi > maxSteps {
+	lo, hi := 1, 2 // lo is affordable, hi will not be
+	if p.Most > 0 && affordable(p.Most) {
+		lo, hi = p.Most, p.Most+1
+	}
+	for p.Most != lo && affordable(hi) {
+		if lo, hi = hi, 2*hi; hi > maxSteps {
 			return nil, fmt.Errorf("a budget of rho %v pays for more than %d steps: lower it", budget, maxSteps)
 		}
 	}
-	lo := hi / 2 // affordable, hi is not
 	for hi-lo > 1 {
 		if mid := lo + (hi-lo)/2; affordable(mid) {
 			lo = mid

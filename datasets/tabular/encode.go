@@ -32,7 +32,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // cut finds header and records. Its errors are about structure and quote the
 // schema alone.
-func (s *Schema) cut(text []byte) (*table, error) {
+func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t := &table{separator: s.Separator[0]}
 	for line := range bytes.Lines(text) {
 		// A mark is no part of any line: only the first could have one otherwise,
@@ -56,7 +56,7 @@ func (s *Schema) cut(text []byte) (*table, error) {
 	t.fields = len(names)
 	place := func(name string) error {
 		at := slices.Index(names, name)
-		if at < 0 {
+		if at < 0 && (labeled || name != s.Label.Column) {
 			return fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
 		}
 		t.column = append(t.column, at)
@@ -181,6 +181,29 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		e.seen.Malformed++
 		fields = make([]string, t.fields)
 	}
+	e.features(m, t, fields)
+	text := fields[t.column[len(t.column)-1]]
+	if b := e.schema.Label.Bounds; b != nil {
+		x, ok := e.number(text, b)
+		if !ok {
+			e.seen.BadLabels++
+			x = math.NaN()
+		}
+		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
+		return
+	}
+	k, ok := e.class[text]
+	if ok {
+		e.seen.PerClass[k]++
+	} else {
+		e.seen.BadLabels++
+		k = badLabel
+	}
+	m.Labels = append(m.Labels, uint8(k))
+}
+
+// features appends the values of a whole record, without its label.
+func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 	for i := range e.schema.Columns {
 		switch c := &e.schema.Columns[i]; {
 		case c.Bounds != nil:
@@ -202,24 +225,6 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 			}
 		}
 	}
-	text := fields[t.column[len(t.column)-1]]
-	if b := e.schema.Label.Bounds; b != nil {
-		x, ok := e.number(text, b)
-		if !ok {
-			e.seen.BadLabels++
-			x = math.NaN()
-		}
-		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
-		return
-	}
-	k, ok := e.class[text]
-	if ok {
-		e.seen.PerClass[k]++
-	} else {
-		e.seen.BadLabels++
-		k = badLabel
-	}
-	m.Labels = append(m.Labels, uint8(k))
 }
 
 // badLabel is no class.

@@ -181,7 +181,7 @@ func (s *Schema) read(path string, file int, into func(line []byte) *datasets.Sp
 }
 
 func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.Split) (*Records, error) {
-	t, err := s.cut(text)
+	t, err := s.cut(text, true)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +196,39 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 		}
 	}
 	return &e.seen, nil
+}
+
+// Unlabeled reads the records of a file as those of a table that was trained on, to predict their
+// labels: by its schema, all of them, and whether there is a column of labels or not. Unlike records to train on, a
+// malformed one is refused.
+func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
+	_, _, s, err := facts(trained, o)
+	if err != nil {
+		return nil, err
+	}
+	text, err := datasets.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("table %s cannot be read: %w", path, err)
+	}
+	t, err := s.cut(text, false)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", path, err)
+	}
+	same := func(file string) bool { return trim(filepath.Base(file)) == trim(filepath.Base(path)) }
+	t.file = max(slices.IndexFunc(s.files(trained), same), 0)
+	m, e := s.empty(), s.encoder()
+	for _, line := range t.lines {
+		if !s.isRecord(line) {
+			continue
+		}
+		fields := split(line, t.separator)
+		if len(fields) != t.fields {
+			return nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d: correct the file", path, m.Len(), len(fields), t.fields)
+		}
+		e.features(&m, t, fields)
+		m.Labels = append(m.Labels, 0)
+	}
+	return &m, nil
 }
 
 func missing(path string) error {

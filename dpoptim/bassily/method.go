@@ -47,8 +47,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	switch {
 	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s is the published one; give --epsilon, or use --optimizer dp-sgd", *c.NoiseMultiplier, Name)
-	case m.radius == 0 && c.L2 == 0:
-		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", Name)
 	}
 	return c.CheckPlain(Name)
 }
@@ -58,6 +56,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	if err := n.NeedLinear(Name); err != nil {
 		return notes, err
+	}
+	if m.radius == 0 && c.L2 == 0 {
+		return notes, usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", Name)
 	}
 	if c.FeatureNorm == nil {
 		c.FeatureNorm = new(1.0)
@@ -106,7 +107,7 @@ func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration,
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.release.Bound)}}, nil
 	}
 	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{
-		Question: dpoptim.Gradients, At: func(int) (dpoptim.Release, error) { return m.release, nil },
+		Question: dpoptim.Gradients, Alike: true, At: func(int) (dpoptim.Release, error) { return m.release, nil },
 	}}}, nil
 }
 

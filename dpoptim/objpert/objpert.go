@@ -74,7 +74,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		return dpoptim.Notes{}, usage.Errorf("optimizer %s is for models of one output: a record of %d classes changes the curvature in %d directions, and the bound is for one; use --classes A,B or --positive CLASS, or --optimizer noisy-gd", Name, n.Linear.Outputs, n.Linear.Outputs-1)
 	}
 	if m.own.Form == Paper {
-		return dpoptim.Notes{NoGuarantee: append([]string{"noise and regularizer as published (Kifer, Smith and Thakurta 2012), for the exact minimum"}, c.FitDoubts()...)}, nil
+		return dpoptim.Notes{NoGuarantee: c.FitDoubts(), Warnings: []string{
+			"objpert-form paper has the noise and the regularizer that are published for the ε asked for; what they cost by our proof, with the solver's distance from the minimum, is shown as ε",
+		}}, nil
 	}
 	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds, NoGuarantee: c.FitDoubts()}, nil
 }
@@ -85,7 +87,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	ask := dpoptim.Ask{Question: dpoptim.Fits}
 	if m.own.Form == Paper {
 		multiplier := m.problem.published()
-		ask.At = func(int) (dpoptim.Release, error) { return m.problem.release(multiplier), nil }
+		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return m.problem.release(multiplier), nil }
 		return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{ask}}, nil
 	}
 	if err := m.problem.regularize(c); err != nil {
@@ -95,8 +97,11 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{ask}}, nil
 }
 
+// Iterations are the steps to the minimum.
+func (m *Method) Iterations(f dpoptim.Facts) int { return m.problem.minimum(f.Planned).Steps }
+
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
-	if m.problem.minimum(e.Facts().Planned).Steps > convex.MostSteps {
+	if m.Iterations(e.Facts()) > convex.MostSteps {
 		return nil, usage.Errorf("optimizer %s: with so little regularization beside the smoothness the minimum is out of reach; raise --l2, or lower --feature-norm", Name)
 	}
 	return steps{e, m.problem}, nil

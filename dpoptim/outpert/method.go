@@ -128,7 +128,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	case m.paper():
 		steps := p.descent(1).PaperSteps(*c.Epsilon, p.delta, p.radius, p.params)
 		c.Steps = new(int)
-		*c.Steps = int(min(steps, mostSteps))
+		*c.Steps = int(min(steps, mostPublished))
 	default:
 		c.Steps = new(int)
 		*c.Steps = p.steps()
@@ -165,7 +165,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	}
 	bound := whole/2*(1+formula) + 2*drift
 	if !(drift < whole) {
-		return dpoptim.Declaration{}, usage.Errorf("optimizer %s: rounding may take a result of so many steps %.3g from where it would be, where a record moves it by %.3g; lower --steps, --epochs or --lr", m.name, drift, whole/2)
+		return dpoptim.Declaration{}, usage.Errorf("optimizer %s: rounding may take a result of so many steps %.3g from where it would be, where a record moves it by %.3g; lower --steps, --epochs, --lr, --radius or --feature-norm", m.name, drift, whole/2)
 	}
 	return m.declaration(c, p, bound)
 }
@@ -195,7 +195,7 @@ func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpo
 			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave --outpert-form out", Paper, multiplier, *c.Epsilon, needed)
 		}
 		release := fixed(accountant.Gaussian{NoiseMultiplier: multiplier}, bound)
-		ask.At = func(int) (dpoptim.Release, error) { return release(0) }
+		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return release(0) }
 	default:
 		ask.Release = func(multiplier float64) (dpoptim.Release, error) {
 			return dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: multiplier}, Bound: bound}, nil
@@ -206,6 +206,14 @@ func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpo
 
 func fixed(noise accountant.Mechanism, bound float64) func(float64) (dpoptim.Release, error) {
 	return func(float64) (dpoptim.Release, error) { return dpoptim.Release{Noise: noise, Bound: bound}, nil }
+}
+
+// Iterations are the steps of the descent.
+func (m *Method) Iterations(dpoptim.Facts) int {
+	if d, ok := m.solver.(convex.Passes); ok {
+		return d.Steps()
+	}
+	return m.solver.(convex.Descent).Steps
 }
 
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return steps{e, m.solver}, nil }

@@ -78,8 +78,12 @@ func (p problem) descent(steps int) papers.Descent {
 	}
 }
 
-// mostSteps is where planning ends.
-const mostSteps = 100_000
+// Where planning ends: of steps by the bound on the excess, which grow without end as the features' norm
+// falls and the minimum moves away, and of the published ones.
+const (
+	mostSteps     = 10_000
+	mostPublished = 100_000
+)
 
 // excess bounds how far a result is above the minimum: what T steps leave, which is at most D²/(2ηT),
 // and (β/2)(1−ημ)^2T·D² with a penalty; and the noise's, half the Hessian's trace times E‖z‖²/d.

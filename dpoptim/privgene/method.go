@@ -9,6 +9,7 @@
 package privgene
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -23,6 +24,7 @@ const (
 	defaultStep  = 0.5
 	defaultDecay = 0.95
 	perRound     = 800 // records times ε that a round is worth
+	largeStep    = 100 // the features of a table are at most 1
 )
 
 // Settings are the method's own.
@@ -47,6 +49,9 @@ func (m *Method) Traits() dpoptim.Traits {
 func (m *Method) pure() bool { return m.settings.Delta != nil && *m.settings.Delta == 0 }
 
 func (m *Method) Check(c *dpoptim.Settings) error {
+	if err := c.CheckUnclipped(Name); err != nil {
+		return err
+	}
 	switch {
 	case c.Momentum != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s moves one parameter at a time: leave out --momentum and --average", Name)
@@ -64,8 +69,8 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 
 // Complete fills in the step and the rounds. A round evaluates every record at two points a parameter.
 func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	if err := n.NeedLinear(Name); err != nil {
-		return dpoptim.Notes{}, err
+	if n.Linear == nil {
+		return dpoptim.Notes{}, usage.Errorf("optimizer %s is written for the losses of --model logistic, huber-svm and huber-regression: use one of them, not %s", Name, c.Model)
 	}
 	if c.LR == nil {
 		c.LR = new(defaultStep)
@@ -76,7 +81,14 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		}
 		c.Steps = new(max(1, int(math.Round(float64(n.Records)**c.Epsilon/perRound))))
 	}
-	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}, nil
+	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
+	switch step := *c.LR; {
+	case step > dpoptim.MostScale:
+		return notes, usage.Errorf("learning rate %v: optimizer %s moves weights by it, and single precision ends; give at most %g, such as %v", step, Name, dpoptim.MostScale, defaultStep)
+	case step > largeStep:
+		notes.Warnings = append(notes.Warnings, fmt.Sprintf("learning rate %v: optimizer %s moves weights by as much in the first round, which is far for features of at most 1; lower --lr, or leave it out for %v", step, Name, defaultStep))
+	}
+	return notes, nil
 }
 
 // Declare is a choice in every round. A record's share of a move's gain is clipped to the step:

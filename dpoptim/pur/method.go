@@ -92,8 +92,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
 	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
 		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
-	case m.name == Convex && s.Radius == nil:
-		return usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
 	}
@@ -104,10 +102,14 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 func (m *Method) checkBudget(c *dpoptim.Settings) error {
 	rho, planned := m.settings.Rho, m.kind != ""
 	switch {
+	case m.name == Oracle && (c.Epsilon != nil || c.NoiseMultiplier != nil):
+		return usage.Errorf("optimizer %s is not private: its noise follows from the exact gradient, and has no ε; leave out --epsilon and --noise-multiplier, or use --optimizer %s or %s", m.name, StronglyConvex, NoisyGD)
 	case rho != nil && !planned:
 		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
-	case rho != nil && (c.Epsilon != nil || c.NoiseMultiplier != nil):
-		return usage.Errorf("rho %v: the budget is also given by --epsilon, or the noise by --noise-multiplier; give one of them", *rho)
+	case rho != nil && c.Epsilon != nil:
+		return usage.Errorf("rho %v and epsilon %v: both are the budget; give one of them", *rho, *c.Epsilon)
+	case rho != nil && c.NoiseMultiplier != nil:
+		return usage.Errorf("rho %v and noise multiplier %v: the noise follows from the budget; give one of them", *rho, *c.NoiseMultiplier)
 	case planned && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from its schedule; give --epsilon or --rho", *c.NoiseMultiplier, m.name)
 	case planned && rho == nil && c.Epsilon != nil && c.Accountant != accountant.GDP:
@@ -122,7 +124,12 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if err := n.NeedLinear(m.name); err != nil {
 		return notes, err
 	}
-	if m.name == Oracle {
+	switch m.name {
+	case Convex:
+		if m.settings.Radius == nil {
+			return notes, usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
+		}
+	case Oracle:
 		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
 	}
 	if c.FeatureNorm == nil {
@@ -144,6 +151,9 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	}
 	if c.LR == nil {
 		c.LR = &rate
+	}
+	if most := 2 / m.problem.Smoothness; *c.LR > most {
+		notes.Warnings = append(notes.Warnings, fmt.Sprintf("learning rate %v: above 2/smoothness = %.4g steps may lead away from the minimum; lower --lr, or leave it out", *c.LR, most))
 	}
 	budget, err := m.budget(c)
 	if err != nil {
@@ -194,19 +204,29 @@ func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
 	if c.Neighbouring == string(accountant.AddRemove) {
 		p.Lipschitz /= 2
 	}
+	p.Most = mostPlanned + 1
+	if c.Steps != nil {
+		p.Most = *c.Steps
+	}
+	at := fmt.Sprintf("optimizer %s at feature-norm %v", m.name, *c.FeatureNorm)
+	if m.kind == papers.PURConvex {
+		at += fmt.Sprintf(" and radius %v", p.Radius)
+	}
 	s, err := papers.NewPUR(m.kind, p, budget)
 	switch {
+	case c.Steps != nil && *c.Steps > mostPlanned:
+		return usage.Errorf("steps %d: optimizer %s plans the noise of %d steps at most; give fewer", *c.Steps, m.name, mostPlanned)
 	case err != nil:
-		if err = fmt.Errorf("optimizer %s: %w", m.name, err); errors.Is(err, papers.ErrBudget) {
+		if err = fmt.Errorf("%s: %w", at, err); errors.Is(err, papers.ErrBudget) {
 			return err
 		}
 		return usage.Wrap(err)
 	case c.Steps == nil && s.Steps > mostPlanned:
-		return usage.Errorf("optimizer %s: the budget pays for %d steps; give fewer by --steps", m.name, s.Steps)
+		return usage.Errorf("%s: the budget pays for more than %d steps; give fewer by --steps", at, mostPlanned)
 	case c.Steps == nil:
 		c.Steps = &s.Steps
 	case *c.Steps > s.Steps:
-		return papers.Refuse("optimizer %s: the budget pays for %d steps of its schedule, not for %d: lower --steps or leave it out, raise epsilon or rho", m.name, s.Steps, *c.Steps)
+		return papers.Refuse("%s: the budget pays for %d steps of its schedule, not for %d: lower --steps or leave it out, raise epsilon or rho", at, s.Steps, *c.Steps)
 	}
 	m.sigmas = make([]float64, *c.Steps)
 	for i := range m.sigmas {
@@ -250,7 +270,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	if m.kind == "" || m.sigmas == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.problem.Lipschitz)}}, nil
 	}
-	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{Question: dpoptim.Gradients, At: m.at}}}, nil
+	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{Question: dpoptim.Gradients, At: m.at, Alike: m.kind == papers.PURConstant}}}, nil
 }
 
 // at is the noise of a step, from 0 on.

@@ -58,7 +58,9 @@ type arithmetic struct {
 }
 
 // drift is how far computed iterates may be from exact ones, the last one and any, and how long any of
-// them is. A step, counted from 1, brings no two points farther apart than by a factor of 1 − rate·l2.
+// them is, for rates that do not rise. A step, counted from 1, brings no two points farther apart than by a
+// factor of 1 − rate·l2. Of many steps, some are taken together, as if each had the block's largest rate, its least
+// shrinkage and its longest iterate: 1024 blocks from one power of two to the next.
 func (a arithmetic) drift(steps int, rate func(step int) float64) (last, most, reach float64) {
 	const u = 0x1p-53
 	lipschitz, smooth := a.Lipschitz(a.norm), a.Smoothness(a.norm)
@@ -66,16 +68,29 @@ func (a arithmetic) drift(steps int, rate func(step int) float64) (last, most, r
 	outer := float64(a.Outputs+24+a.terms) * u   // of a record's gradient, and of the sum of them
 	ball := float64(a.Params()+8) * u * a.radius // of what brings an iterate back
 	exact := 0.0                                 // norm of an iterate
-	for step := range steps {
-		eta := rate(step + 1)
-		keep, at := 1-eta*a.l2, exact+last
-		if exact = keep*exact + eta*lipschitz; a.radius > 0 {
+	for step := 1; step <= steps; {
+		block := min(max(step>>10, 1), steps-step+1)
+		eta, shrink := rate(step), rate(step+block-1)*a.l2
+		before := exact
+		if exact = affine(exact, -shrink, eta*lipschitz, block); a.radius > 0 {
 			exact = min(exact, a.radius)
 		}
-		off := eta*(inner*smooth*at+outer*lipschitz) + (6*max(at, exact)+4*eta*lipschitz)*u + ball
-		last = keep*last + off
-		most, reach = max(most, last), max(reach, exact+last)
+		long, start := max(before, exact), last
+		off := eta*(inner*smooth*long+outer*lipschitz) + (6*long+4*eta*lipschitz)*u + ball
+		last = affine(last, eta*inner*smooth+6*u-shrink, off, block)
+		most = max(most, last)
+		reach = max(reach, long+max(start, last))
+		step += block
 	}
 	const higher = 1 + 0x1p-10 // terms of second order, and the roundings here
 	return last * higher, most * higher, reach * higher
+}
+
+// affine is x behind so many steps x ← (1 + growth)·x + c.
+func affine(x, growth, c float64, steps int) float64 {
+	if growth == 0 {
+		return x + float64(steps)*c
+	}
+	risen := math.Expm1(float64(steps) * math.Log1p(growth))
+	return x + risen*(x+c/growth)
 }

@@ -41,9 +41,10 @@ type Estimate struct {
 	SamplingRate  float64  `json:"sampling_rate"`
 	ExpectedBatch float64  `json:"expected_batch"`
 	PublicN       int      `json:"public_n"`
-	Steps         int      `json:"steps"`            // at most, where a filter ends the run
-	Memory        int64    `json:"memory_bytes"`     // of the process, on the host
-	Seconds       *float64 `json:"seconds_estimate"` // null for an optimizer that is no sequence of steps
+	Steps         int      `json:"steps"`                // at most, where a filter ends the run
+	Iterations    *int     `json:"iterations,omitempty"` // of a solver in the one step
+	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
+	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
 	Rounded  int64    `json:"-"` // Memory, as a result would state it
 	Warnings []string `json:"-"`
@@ -217,11 +218,7 @@ func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 // timeEvaluation is how long all evaluations take, with the accounting for each.
 func (t *trial) timeEvaluation() (float64, error) {
 	p := t.plan
-	every := p.Config.EvalEvery
-	if every == 0 {
-		every = max(int(math.Round(1/p.SamplingRate)), 1)
-	}
-	evaluations := math.Ceil(float64(p.MostSteps) / float64(every))
+	evaluations := float64(p.Evaluations())
 	start := time.Now()
 	p.EpsilonAt(p.Steps / 2)
 	account := time.Since(start).Seconds()
@@ -244,7 +241,7 @@ func (t *trial) estimate() *Estimate {
 	p, c, info := t.plan, &t.plan.Config, t.device.Info()
 	e := &Estimate{
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
-		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps,
+		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps, Iterations: p.Iterations(),
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings,
 	}
 	e.Rounded = devices.Coarse(e.Memory, p.RowBytes())
@@ -257,12 +254,10 @@ func (t *trial) estimate() *Estimate {
 		return e
 	}
 	e.Epsilon, e.Delta, e.Accountant, e.Neighbouring = p.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
-	switch {
-	case p.Method.Traits().Pure:
+	e.NoiseMultiplier = p.NoiseMultiplier()
+	if p.Method.Traits().Pure {
 		delta, by := 0.0, accountant.Pure{}.Name()
 		e.Delta, e.Accountant = &delta, &by
-	case p.Declaration.Budget == dpoptim.Committed:
-		e.NoiseMultiplier = &p.Sigma
 	}
 	return e
 }

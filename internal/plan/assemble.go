@@ -85,6 +85,9 @@ func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, er
 
 // Sampling is how batches are drawn, for the result.
 func (p *Plan) Sampling() string {
+	if t := p.Method.Traits(); t.Private && p.SamplingRate == 1 && (t.FullBatch || t.Once) && !p.shuffles() {
+		return "full"
+	}
 	if p.Config.fixedSize() {
 		return "fixed-size"
 	}

@@ -188,10 +188,12 @@ const (
 const (
 	leastScale, mostScale = dpoptim.LeastScale, dpoptim.MostScale
 	leastNoise, mostNoise = 1e-6, 1e9
-	leastBatch            = 1e-6
-	mostThreads           = 1024
-	mostFolds             = 1000
-	mostSteps             = 1_000_000_000
+	// Of features and of weights, whose products and squares have to fit, too.
+	leastLength, mostLength = 1e-12, 1e12
+	leastBatch              = 1e-6
+	mostThreads             = 1024
+	mostFolds               = 1000
+	mostSteps               = 1_000_000_000
 )
 
 // exact reports whether sums and noise are of integers, which hides records

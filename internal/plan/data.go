@@ -167,7 +167,21 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 	if facts {
 		open = tabular.Facts
 	}
-	return open(path, tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst})
+	return open(path, c.tableOptions())
+}
+
+func (c *Config) tableOptions() tabular.Options {
+	return tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst}
+}
+
+// Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels.
+func (c *Config) Unlabeled(file string) (*datasets.Split, error) {
+	path, err := c.Path()
+	if err != nil {
+		return nil, err
+	}
+	m, err := tabular.Unlabeled(file, path, c.tableOptions())
+	return m, usage.Wrap(err)
 }
 
 // openPublished opens a set of the sources.

@@ -182,7 +182,7 @@ func (c *Config) checkConvex() error {
 		key  string
 		read bool
 	}{
-		{"radius", own == onConvex && !chooses}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
+		{"radius", own == onConvex && !chooses && !perturbs}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
 		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses},
 	} {
 		s := Setting{Key: of.key}
@@ -210,8 +210,13 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 		}
 		c.SamplingRate = new(1.0)
 	}
-	if t := c.traits(); t.Once && t.Private && c.Init != "" {
-		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
+	if t := c.traits(); t.Once && t.Private {
+		switch {
+		case c.Init != "":
+			return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
+		case c.PrivateDiagnostics:
+			return usage.Errorf("private-diagnostics: optimizer %s has no course to watch, but a single release; leave it out", c.Optimizer)
+		}
 	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork

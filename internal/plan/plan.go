@@ -277,6 +277,9 @@ const (
 	defaultDelta  = 1e-5
 )
 
+// fullEvaluations is the most in a run whose epochs are single steps, where nothing was said.
+const fullEvaluations = 20
+
 // resolveRecords settles the public number of records, and δ.
 func (p *Plan) resolveRecords() error {
 	c := &p.Config
@@ -344,7 +347,9 @@ func (p *Plan) resolveSampling() error {
 	}
 	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
-		p.evalEvery = epoch
+		if p.evalEvery = epoch; epoch == 1 {
+			p.evalEvery = (p.Steps + fullEvaluations - 1) / fullEvaluations
+		}
 	}
 	return p.resolveFacts()
 }

@@ -183,7 +183,7 @@ func (p *Plan) resolveCommitted() error {
 // resolvePlanned prices the noise that the method has fixed for every step.
 func (p *Plan) resolvePlanned() error {
 	c := &p.Config
-	for step := range p.Steps {
+	for step := range p.different(p.Steps) {
 		r, err := p.Declaration.Asks[0].At(step)
 		if err != nil {
 			return usage.Wrap(err)
@@ -224,9 +224,38 @@ func multiplierOf(m accountant.Mechanism) (multiplier float64, ok bool) {
 	return 0, false
 }
 
+// different is in how many of so many steps of a planned budget the noise has to be looked at.
+func (p *Plan) different(steps int) int {
+	if p.Declaration.Asks[0].Alike {
+		return min(steps, 1)
+	}
+	return steps
+}
+
+// NoiseMultiplier is that of every step's gradients; nil where they differ, or are not planned.
+func (p *Plan) NoiseMultiplier() *float64 {
+	switch b := p.Declaration.Budget; {
+	case !p.Config.Private() || p.Method.Traits().Pure, (b == dpoptim.Scheduled || b == dpoptim.Adaptive) && p.Sigma > 0,
+		b == dpoptim.Planned && !p.Declaration.Asks[0].Alike:
+		return nil
+	}
+	return &p.Sigma
+}
+
+// Iterations are those of a solver between two questions; nil where there is none.
+func (p *Plan) Iterations() *int {
+	s, ok := p.Method.(dpoptim.Solving)
+	if !ok {
+		return nil
+	}
+	n := s.Iterations(p.Facts)
+	return &n
+}
+
 // planned are the events of so many steps of a planned budget; steps of one noise are one.
 func (p *Plan) planned(steps int) (events []accountant.Event, err error) {
-	for step := range steps {
+	different := p.different(steps)
+	for step := range different {
 		r, err := p.Declaration.Asks[0].At(step)
 		if err != nil {
 			return nil, err
@@ -236,6 +265,9 @@ func (p *Plan) planned(steps int) (events []accountant.Event, err error) {
 			continue
 		}
 		events = append(events, p.BatchEvent(r.Noise))
+	}
+	if different > 0 {
+		events[len(events)-1].Count += steps - different
 	}
 	return events, nil
 }
@@ -377,6 +409,9 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 // Evaluates says whether an evaluation follows slot number n, counted from 1.
 // It goes by slots, so that a slot's noisy loss is never drawn twice.
 func (p *Plan) Evaluates(n int) bool { return n%p.evalEvery == 0 || n == p.Steps }
+
+// Evaluations counts those of a run of so many slots.
+func (p *Plan) Evaluations() int { return p.evaluations(p.MostSteps) }
 
 // evaluations counts those after the first n slots.
 func (p *Plan) evaluations(n int) int {

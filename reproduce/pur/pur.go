@@ -158,8 +158,12 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 			c.Radius = new(reach / s.z)
 		}
 		// A schedule goes on for as long as its budget, and no longer than all runs here.
-		if p, err := papers.NewPUR(kind, s.planned(l), s.rho(l, epsilon)); err == nil && p.Steps > s.most {
-			c.Steps = &s.most
+		problem := s.planned(l)
+		if problem.Most = s.most; kind == papers.PURConstant {
+			problem.Most = cmp.Or(s.slow, s.most)
+		}
+		if p, err := papers.NewPUR(kind, problem, s.rho(l, epsilon)); err == nil && p.Steps == problem.Most {
+			c.Steps = &p.Steps
 		}
 	case s.slow > 0 && s.z > 1: // a method's own choice for a large Z is thousands of steps
 		c.Steps = &s.slow
@@ -197,13 +201,9 @@ func (s *setup) planned(l line) papers.Problem {
 	}
 }
 
-// rho is a line's budget: that of the paper's conversion, or of the exact one. Constant noise has
-// no use for more than the steps of a run cost, which may be a small part of it.
+// rho is a line's budget: that of the paper's conversion, or of the exact one.
 func (s *setup) rho(l line, epsilon float64) float64 {
-	switch step := s.z / float64(len(s.y)) / l.sigma; {
-	case l.sigma > 0:
-		return min(s.budget(epsilon), 2*step*step*(float64(cmp.Or(s.slow, s.most))+0.5))
-	case l.byPaper:
+	if l.byPaper {
 		return s.budget(epsilon)
 	}
 	rho, err := papers.GaussianBudget(epsilon, 1/float64(len(s.y)))
