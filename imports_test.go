@@ -91,7 +91,9 @@ var allowed = map[string][]string{
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
 	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
-	"dpoptim/banco":    nil,
+	"dpoptim/banco":    nil, // its server learns from reports alone: records are out of its reach
+
+	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
 	"datasets":               {"internal/fault", "internal/stream"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
