@@ -89,6 +89,7 @@ var allowed = map[string][]string{
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
+	"dpoptim/local":    {"dpoptim/banco"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
 	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
 	"dpoptim/banco":    nil, // its server learns from reports alone: records are out of its reach

@@ -76,10 +76,12 @@ func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
 		return "the first question has no batch of its own"
 	case a.Question == Norms && (a.Batch != OfSum || a.Every > 1):
 		return "norms are released with every sum"
-	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits, Choices}, a.Question):
-		return "a majority is pure, a fit or a choice may be, and nothing else is"
+	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits, Choices, Reports}, a.Question):
+		return "a majority is pure, a fit or a choice may be, reports are, and nothing else is"
 	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget.Filtered()):
 		return "a fit is the only release of its method"
+	case (a.Question == Reports) != t.Local, t.Local && (!t.Pure || a.Every > 1):
+		return "records report where privacy is local: purely, one in every step"
 	case a.Question == Choices && (!t.FullBatch || a.Batch != Own):
 		return "a choice is of all records"
 	}

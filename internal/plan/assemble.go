@@ -91,5 +91,8 @@ func (p *Plan) Sampling() string {
 	if p.shuffles() {
 		return "permutation"
 	}
+	if p.Method.Traits().Local {
+		return "passes"
+	}
 	return "poisson"
 }

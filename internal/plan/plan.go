@@ -364,7 +364,7 @@ func (p *Plan) resolveFacts() error {
 		}
 	}
 	switch {
-	case c.LR == nil && p.Method.Traits().Once:
+	case c.LR == nil && (p.Method.Traits().Once || p.Method.Traits().Local):
 		return nil
 	case c.LR == nil:
 		return usage.Errorf("optimizer %s has no learning rate of its own: give --lr", c.Optimizer)
@@ -428,6 +428,9 @@ func (p *Plan) resolveWork() error {
 	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
 	if p.Method.Traits().FullBatch { // of whose few steps a crash should not lose many
 		p.Block = min(p.Block, max(p.Steps/50, 1))
+	}
+	if p.Method.Traits().Local { // whose steps take less time than the ledger does
+		p.Block = max(p.Block, p.Steps/200)
 	}
 	f, err := c.fingerprint()
 	if err != nil {
