@@ -191,6 +191,7 @@ var stages = map[string]stage{
 	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
 	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
 	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
+	"banco":        {"the report of one record", 4, 0, asIs, steep},
 }
 
 // search steps by about 2 along the mean of the gradients of downhill's records.

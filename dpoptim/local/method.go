@@ -5,7 +5,6 @@ package local
 
 import (
 	"encoding/json"
-	"math"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -55,8 +54,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("l2 %v: the steps of optimizer %s are made for gradients up to a bound, which a penalty has not; leave it out", c.L2, Banco)
 	case c.Batch != nil && *c.Batch != 1 || c.SamplingRate != nil:
 		return usage.Errorf("optimizer %s takes one report after the other: leave out --batch and --sampling-rate", Banco)
-	case c.Steps != nil || c.Epochs != nil && *c.Epochs != math.Trunc(*c.Epochs):
-		return usage.Errorf("optimizer %s has every record report once a pass: leave out --steps, and give a whole number as --epochs", Banco)
 	case c.NoiseMultiplier != nil:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from ε; give --epsilon", *c.NoiseMultiplier, Banco)
 	case c.TrainLossNoise != nil:
@@ -69,7 +66,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		*c.FeatureNorm = defaultNorm
 	}
 	c.Batch = new(1.0)
-	if c.Epochs == nil {
+	if c.Epochs == nil && c.Steps == nil {
 		c.Epochs = new(1.0)
 	}
 	return c.CheckPlain(Banco)
@@ -83,9 +80,10 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}, c.BoundClip(Banco, n.Linear.Lipschitz(*c.FeatureNorm))
 }
 
-// Declare is a report in every step. The passes share ε.
+// Declare is a report in every step. A record that reports once in every pass divides ε among them.
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
-	epsilon := *c.Epsilon / *c.Epochs * (1 - 0x1p-50)
+	passes := (f.Steps + f.Records - 1) / f.Records
+	epsilon := *c.Epsilon / float64(passes) * (1 - 0x1p-50)
 	var err error
 	if m.params, err = banco.New(epsilon, f.Clip, f.Params); err != nil {
 		return dpoptim.Declaration{}, usage.Wrap(err)
