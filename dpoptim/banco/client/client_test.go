@@ -2,6 +2,7 @@ package client
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/dpoptim/banco"
@@ -50,9 +51,9 @@ func TestReports(t *testing.T) {
 }
 
 // A report's mean is the gradient, and its mean square that of Params: within six deviations of the mean of
-// 20,000 reports, which is left less than once in 10⁸ runs a figure.
+// 5,000 reports, which is left less than once in 10⁸ runs a figure.
 func TestMoments(t *testing.T) {
-	const n, d, bound = 20000, 5, 2
+	const n, d, bound = 5000, 5, 2
 	for _, p := range []banco.Params{params(t, 2, bound, d), params(t, 2, bound, d).OnSphere()} {
 		c, gradient := seeded(t, p, 1), []float64{1, 0, -0.5, 0, 0.2}
 		mean, square := make([]float64, d), 0.0
@@ -82,10 +83,44 @@ func TestMoments(t *testing.T) {
 	}
 }
 
+// The length of the noise has the distribution Gamma(d, 2G/ε), and on a line it is Laplace: within a distance that
+// the inequality of Dvoretzky, Kiefer and Wolfowitz leaves to one in 10⁹.
+func TestNoiseLaw(t *testing.T) {
+	const n = 3000
+	for d, law := range map[int]func(x float64) float64{
+		1: func(x float64) float64 { return 1 - math.Exp(-x) },
+		3: func(x float64) float64 { return 1 - math.Exp(-x)*(1+x+x*x/2) },
+	} {
+		p := params(t, 0.5, 3, d)
+		c, lengths, above := seeded(t, p, 7), make([]float64, n), 0
+		for i := range lengths {
+			r, err := c.Report(make([]float64, d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.0
+			for _, x := range r {
+				sum += x * x
+			}
+			if lengths[i] = math.Sqrt(sum) / p.RadiusScale(); r[0] > 0 {
+				above++
+			}
+		}
+		slices.Sort(lengths)
+		most := 0.0
+		for i, x := range lengths {
+			most = max(most, law(x)-float64(i)/n, float64(i+1)/n-law(x))
+		}
+		if most > math.Sqrt(math.Log(2e9)/(2*n)) || math.Abs(float64(above)/n-0.5) > 3/math.Sqrt(n) { // six deviations
+			t.Errorf("d = %d: the distance of the distributions is %v, %d of %d above 0", d, most, above, n)
+		}
+	}
+}
+
 // Clients and server together, without a mechanism between them and nobody's step size: on |⟨w, x⟩ − y| they come
 // near the weights that y was made of.
 func TestLearns(t *testing.T) {
-	const d, rounds = 3, 20000
+	const d, rounds = 3, 6000
 	for _, p := range []banco.Params{params(t, 4, 1, d), params(t, 4, 1, d).OnSphere()} {
 		c, s := seeded(t, p, 2), banco.NewServer(p)
 		want := []float64{0.5, -0.3, 0.2}
