@@ -5,6 +5,7 @@ package local
 
 import (
 	"encoding/json"
+	"math"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -54,6 +55,8 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("l2 %v: the steps of optimizer %s are made for gradients up to a bound, which a penalty has not; leave it out", c.L2, Banco)
 	case c.Batch != nil && *c.Batch != 1 || c.SamplingRate != nil:
 		return usage.Errorf("optimizer %s takes one report after the other: leave out --batch and --sampling-rate", Banco)
+	case c.Epochs != nil && *c.Epochs != math.Trunc(*c.Epochs):
+		return usage.Errorf("epochs %v: optimizer %s makes whole passes; give a whole number, or the number of reports as --steps", *c.Epochs, Banco)
 	case c.NoiseMultiplier != nil:
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from ε; give --epsilon", *c.NoiseMultiplier, Banco)
 	case c.TrainLossNoise != nil:

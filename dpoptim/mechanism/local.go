@@ -68,8 +68,8 @@ const directionScale = 0x1p30
 func newHemisphere(noise accountant.Pure, bound, radius float64, values int, s *stream.Stream, tensor uint32) (*hemisphere, error) {
 	epsilon := 2 * noise.Epsilon
 	switch {
-	case !(epsilon > 0) || epsilon > 40:
-		return nil, fmt.Errorf("hemisphere noise at ε = %v: must be above 0 and at most 40", epsilon)
+	case !(epsilon > 0):
+		return nil, fmt.Errorf("hemisphere noise at ε = %v: must be above 0", epsilon)
 	case !(bound > 0) || bound > device.MostClip || !(radius > 0) || math.IsInf(radius, 0):
 		return nil, fmt.Errorf("hemisphere noise on gradients up to %v, on a sphere of radius %v: both must be above 0, the first at most %g", bound, radius, float64(device.MostClip))
 	case values < 1 || uint64(values) > 1<<24:
@@ -81,7 +81,7 @@ func newHemisphere(noise accountant.Pure, bound, radius float64, values int, s *
 	}
 	// The factor is for the float64 operations of this line, so that the bit is wrong often enough.
 	wrong := min(1/(1+math.Exp(epsilon))*(1+0x1p-48), 0.5)
-	flip := uint64(math.Ceil(wrong * 0x1p64))
+	flip := max(uint64(math.Ceil(wrong*0x1p64)), 1)
 	return &hemisphere{noise: noise, bound: bound, values: values, stream: s, tensor: tensor, normal: normal, flip: flip, radius: radius}, nil
 }
 
