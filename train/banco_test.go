@@ -20,10 +20,11 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-// reporting is a run of local reports on the made set, in which 24 of 200 places report.
+// reporting is a run of local reports on the made set, in which 24 of 400 places report.
 func reporting() Config {
 	c := small()
 	c.Optimizer, c.Batch, c.LR, c.NoiseMultiplier, c.Epsilon, c.Steps = local.Banco, nil, nil, nil, ptr(4.0), ptr(24)
+	c.Classes, c.Positive = nil, "a"
 	return c
 }
 
@@ -135,7 +136,7 @@ func TestBancoFollowsTheAlgorithm(t *testing.T) {
 	for _, noise := range local.Noises() {
 		c := reporting()
 		c.Noise, c.LocalNoise, c.Steps = dpoptim.Seeded, noise, ptr(410)
-		const passes = 3 // of 200 places, the last one in part
+		const passes = 2 // of 400 places, the last one in part
 		set := made(1, 300)
 		r, got := trainedOn(t, c, set, Options{})
 		p, err := resolve(c, Options{Sources: sources(set)})
@@ -158,7 +159,7 @@ func TestBancoFollowsTheAlgorithm(t *testing.T) {
 		check(t, err)
 		server, im := banco.NewServer(params), p.Set.Train
 		for slot := range 410 {
-			g, place := make([]float64, 65), slot%200
+			g, place := make([]float64, 65), slot%400
 			if place < im.Len() && im.Labels[place] < 2 {
 				square := 0.0
 				for j, b := range im.Features[64*place:][:64] {
@@ -192,7 +193,7 @@ func TestBancoFollowsTheAlgorithm(t *testing.T) {
 // A record costs ε a pass over the number of passes: reports of different records do not add up, those of two passes do;
 // the price of what is released is the run's ε.
 func TestBancoPrice(t *testing.T) {
-	for steps, passes := range map[int]int{24: 1, 200: 1, 201: 2, 600: 3} {
+	for steps, passes := range map[int]int{24: 1, 400: 1, 401: 2, 1200: 3} {
 		c := reporting()
 		c.Steps = ptr(steps)
 		p, err := resolve(c, Options{Sources: sources(made(1, 200))})
@@ -206,7 +207,7 @@ func TestBancoPrice(t *testing.T) {
 		if math.Abs(pure-4) > 1e-12 || pure > 4 || *p.Epsilon != 4 {
 			t.Errorf("%d steps cost ε %v, the run says %v", steps, pure, *p.Epsilon)
 		}
-		for slots, want := range map[int]float64{0: 0, 1: 4 / float64(passes), min(steps, 200): 4 / float64(passes), steps: 4} {
+		for slots, want := range map[int]float64{0: 0, 1: 4 / float64(passes), min(steps, 400): 4 / float64(passes), steps: 4} {
 			if got := p.EpsilonAt(slots); math.Abs(*got-want) > 1e-12 {
 				t.Errorf("%d of %d steps cost ε %v, want %v", slots, steps, *got, want)
 			}
@@ -216,7 +217,7 @@ func TestBancoPrice(t *testing.T) {
 		}
 	}
 	// Without --steps it is one pass, and --epochs are so many.
-	for epochs, want := range map[float64]int{0: 200, 1: 200, 2: 400} {
+	for epochs, want := range map[float64]int{0: 400, 1: 400, 2: 800} {
 		c := reporting()
 		if c.Steps = nil; epochs > 0 {
 			c.Epochs = &epochs
@@ -263,23 +264,24 @@ func TestBancoNeverAsksTwice(t *testing.T) {
 
 func TestBancoRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"optimizer banco is for linear models":             func(c *Config) { c.Model = "svm" },
-		"optimizer banco has no learning rate":             func(c *Config) { c.LR = ptr(0.1) },
-		"average of its iterates already":                  func(c *Config) { c.Average = 0.9 },
-		"l2 0.1: the steps":                                func(c *Config) { c.L2 = 0.1 },
-		"takes one report after the other":                 func(c *Config) { c.Batch = ptr(10.0) },
-		"noise multiplier 1: the noise of optimizer banco": func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
-		"train-loss-noise 2: records that report":          func(c *Config) { c.TrainLossNoise = ptr(2.0) },
-		"noise exact: optimizer banco":                     func(c *Config) { c.Noise = dpoptim.Exact },
-		"clipping adaptive: the gradients":                 func(c *Config) { c.Clipping = "adaptive" },
-		"optimizer banco makes whole passes":               func(c *Config) { c.Steps, c.Epochs = nil, ptr(1.5) },
-		"clip norm 2: optimizer banco":                     func(c *Config) { c.Clip = 2 },
-		"neighbouring add-remove: local privacy":           func(c *Config) { c.Relate(accountant.AddRemove) },
-		`unknown local-noise "gaussian"`:                   func(c *Config) { c.LocalNoise = "gaussian" },
-		"local-noise gamma: optimizer dp-sgd does not":     func(c *Config) { c.Optimizer, c.LocalNoise = "dp-sgd", local.Gamma },
-		"radius 1: optimizer banco does not read it":       func(c *Config) { c.Radius = ptr(1.0) },
-		"init nowhere: optimizer banco begins at zero":     func(c *Config) { c.Init = "nowhere" },
-		"no privacy budget":                                func(c *Config) { c.Epsilon = nil },
+		"optimizer banco is for linear models":               func(c *Config) { c.Model = "svm" },
+		"optimizer banco has no learning rate":               func(c *Config) { c.LR = ptr(0.1) },
+		"average of its iterates already":                    func(c *Config) { c.Average = 0.9 },
+		"l2 0.1: the steps":                                  func(c *Config) { c.L2 = 0.1 },
+		"takes one report after the other":                   func(c *Config) { c.Batch = ptr(10.0) },
+		"noise multiplier 1: the noise of optimizer banco":   func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
+		"train-loss-noise 2: records that report":            func(c *Config) { c.TrainLossNoise = ptr(2.0) },
+		"noise exact: optimizer banco":                       func(c *Config) { c.Noise = dpoptim.Exact },
+		"clipping adaptive: the gradients":                   func(c *Config) { c.Clipping = "adaptive" },
+		"optimizer banco makes whole passes":                 func(c *Config) { c.Steps, c.Epochs = nil, ptr(1.5) },
+		"optimizer banco has records report at their places": func(c *Config) { c.Positive, c.Classes = "", []int{0, 1} },
+		"clip norm 2: optimizer banco":                       func(c *Config) { c.Clip = 2 },
+		"neighbouring add-remove: local privacy":             func(c *Config) { c.Relate(accountant.AddRemove) },
+		`unknown local-noise "gaussian"`:                     func(c *Config) { c.LocalNoise = "gaussian" },
+		"local-noise gamma: optimizer dp-sgd does not":       func(c *Config) { c.Optimizer, c.LocalNoise = "dp-sgd", local.Gamma },
+		"radius 1: optimizer banco does not read it":         func(c *Config) { c.Radius = ptr(1.0) },
+		"init nowhere: optimizer banco begins at zero":       func(c *Config) { c.Init = "nowhere" },
+		"no privacy budget":                                  func(c *Config) { c.Epsilon = nil },
 	} {
 		c := reporting()
 		change(&c)
