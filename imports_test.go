@@ -167,7 +167,7 @@ var allowed = map[string][]string{
 		"internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/price":   {"accountant", "accountant/papers", "internal/cli", "internal/usage"},
+	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
 }
 
 // methodImports are what a method of training, a folder of dpoptim, may import.

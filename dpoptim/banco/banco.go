@@ -132,6 +132,34 @@ func (p Params) LogMagnitude(x float64, t int) (logAbs float64, sign int) {
 	return logMagnitude(x, p.BetLimit(), p.Curvature(t))
 }
 
+// Excess bounds the expected excess of the average after t reports over a point of a norm: theorem 2 of the paper
+// with its constants. The bets regret at most 1 + norm·x with m(x) = norm, the directions at most 3·√(t·E‖ĝ‖²)
+// times the norm; docs/proofs/local.md has the proof.
+func (p Params) Excess(norm float64, t int) float64 {
+	square := p.SecondMoment()
+	if p.law != sphere {
+		square += p.bound * p.bound
+	}
+	return (1 + norm*p.winning(norm, t) + 3*norm*math.Sqrt(float64(t)*square)) / float64(t)
+}
+
+// winning is the sum at which the bet is a number above 0.
+func (p Params) winning(bet float64, t int) float64 {
+	if !(bet > 0) {
+		return 0
+	}
+	low, high := -700., 700. // of its logarithm
+	for range 100 {
+		mid := (low + high) / 2
+		if log, _ := p.LogMagnitude(math.Exp(mid), t); log < math.Log(bet) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(high)
+}
+
 // Cost is kε, the price of k uses of one client's record.
 func (p Params) Cost(uses int) float64 { return float64(uses) * p.epsilon }
 

@@ -152,14 +152,15 @@ func TestServerWithstands(t *testing.T) {
 	}
 }
 
-// Theorem 3's two regrets, on sequences that turn against the learner: that of directions is at most
-// 3·√Σ‖ĝ‖² for every unit vector, and that of magnitudes below what the bets' wealth allows: Σs(v − m) of each v
-// is at most 2|v|·max(b', √(y·ln(1+v²y/a²)))+2/a with b' = 1/a·ln(2+|v|·y).
+// Theorem 3's two regrets, on sequences that turn against the learner: that of directions is at most 3·√Σ‖ĝ‖²
+// against every unit vector, and that of bets at most 1 + |v|·x with m(x) = |v| against every number v, also without
+// an expectation. Reports a thousand times as long as the bound break the second one.
 func TestRegrets(t *testing.T) {
-	for name, slope := range map[string]func(i int, q []float64) float64{
-		"steady":    func(int, []float64) float64 { return -1 },
-		"turns":     func(i int, _ []float64) float64 { return float64(1 - 2*(i/250%2)) },
-		"adversary": func(_ int, q []float64) float64 { return math.Copysign(1, q[0]) },
+	for name, slope := range map[string]func(i int, won float64) float64{
+		"steady":    func(int, float64) float64 { return -1 },
+		"turns":     func(i int, _ float64) float64 { return float64(1 - 2*(i/250%2)) },
+		"too long":  func(_ int, bet float64) float64 { return 1000 * math.Copysign(1, bet) },
+		"adversary": func(_ int, bet float64) float64 { return math.Copysign(1, bet) },
 	} {
 		p, _ := New(4, 1, 2)
 		s := NewServer(p)
@@ -168,11 +169,13 @@ func TestRegrets(t *testing.T) {
 		lost, squares, bets, won := 0.0, 0.0, 0.0, 0.0
 		for i := range rounds {
 			q, m := slices.Clone(s.state.Direction), s.state.Magnitude
-			g := []float64{slope(i, q), 0.3 * math.Sin(float64(i))}
+			g := []float64{slope(i, q[0]*m), 0.3 * math.Sin(float64(i))}
 			norm := math.Hypot(g[0], g[1])
 			inner := 0.0
 			for k := range g {
-				g[k] /= max(norm, 1)
+				if name != "too long" {
+					g[k] /= max(norm, 1)
+				}
 				sum[k] -= g[k]
 				inner -= g[k] * q[k]
 				squares += g[k] * g[k]
@@ -185,13 +188,39 @@ func TestRegrets(t *testing.T) {
 		if regret := math.Hypot(sum[0], sum[1]) + lost; regret > 3*math.Sqrt(squares) {
 			t.Errorf("%s: directions regret %v, allowed %v", name, regret, 3*math.Sqrt(squares))
 		}
-		a, y := p.BetLimit(), p.Curvature(rounds)
+		worst := math.Inf(-1)
 		for _, v := range []float64{-10, -0.1, 0, 0.1, 1, 10, 1e4} {
-			size := math.Abs(v)
-			allowed := 2*size*max(math.Log(2+size*y)/a, math.Sqrt(y*math.Log(1+size*size*y/(a*a)))) + 2/a
-			if regret := v*won - bets; regret > allowed {
-				t.Errorf("%s: magnitudes regret %v against %v, allowed %v", name, regret, v, allowed)
+			allowed := 1 + math.Abs(v)*p.winning(math.Abs(v), rounds)
+			worst = max(worst, v*won-bets-allowed)
+		}
+		if (worst > 0) != (name == "too long") {
+			t.Errorf("%s: bets regret %v more than allowed", name, worst)
+		}
+	}
+}
+
+// The number that a bet is made at is the one that gives it; and the bound falls as √(ln(t)/t), and with the norm.
+func TestExcess(t *testing.T) {
+	for _, dim := range []int{1, 5, 100} {
+		p, _ := New(2, 1, dim)
+		for _, p := range []Params{p, p.OnSphere(), p.Printed()} {
+			for _, bet := range []float64{1e-9, 0.1, 1, 1e6} {
+				log, sign := p.LogMagnitude(p.winning(bet, 500), 500)
+				near(t, "the bet", log, math.Log(bet), 1e-9)
+				if sign != 1 {
+					t.Errorf("a sign of %d", sign)
+				}
 			}
+			near(t, "at zero", p.Excess(0, 100), 0.01, 1e-12)
+			if more, less := p.Excess(1, 100), p.Excess(1, 10_000); !(less < more/8 && less > more/30) {
+				t.Errorf("a bound of %v after 100 reports and %v after 10,000", more, less)
+			}
+			if p.Excess(2, 1000) < p.Excess(1, 1000) {
+				t.Error("a farther point is nearer")
+			}
+		}
+		if dim > 1 && p.Excess(1, 1000) > p.Printed().Excess(1, 1000) {
+			t.Error("the larger variance has the smaller bound")
 		}
 	}
 }
