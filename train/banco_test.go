@@ -190,6 +190,20 @@ func TestBancoFollowsTheAlgorithm(t *testing.T) {
 	}
 }
 
+// Where nothing is said, reports have the noise with the smaller bound: Gamma noise in few dimensions and for a large ε.
+func TestBancoNoise(t *testing.T) {
+	for epsilon, sphere := range map[float64]bool{1: true, 4: true, 100: false} {
+		c := reporting()
+		c.Steps, c.Epsilon = ptr(400), &epsilon
+		p, err := resolve(c, Options{Sources: sources(made(1, 200))})
+		check(t, err)
+		r, err := p.Declaration.Asks[0].Release(0)
+		if check(t, err); (r.Radius > 0) != sphere {
+			t.Errorf("at ε = %v the sphere's radius is %v", epsilon, r.Radius)
+		}
+	}
+}
+
 // A record costs ε a pass over the number of passes: reports of different records do not add up, those of two passes do;
 // the price of what is released is the run's ε.
 func TestBancoPrice(t *testing.T) {

@@ -28,7 +28,7 @@ func Noises() []string { return []string{Gamma, Hemisphere} }
 
 // Settings are the method's own.
 type Settings struct {
-	Noise string // empty: Gamma
+	Noise string // empty: that with the smaller bound on the excess
 }
 
 const defaultNorm = 1
@@ -91,8 +91,9 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 	if m.params, err = banco.New(epsilon, f.Clip, f.Params); err != nil {
 		return dpoptim.Declaration{}, usage.Wrap(err)
 	}
-	if m.settings.Noise == Hemisphere {
-		m.params = m.params.OnSphere()
+	sphere, near := m.params.OnSphere(), 1/f.Clip
+	if n := m.settings.Noise; n == Hemisphere || n == "" && sphere.Excess(near, f.Steps) < m.params.Excess(near, f.Steps) {
+		m.params = sphere
 	}
 	r := dpoptim.Release{Noise: accountant.Pure{Epsilon: epsilon / 2}, Bound: f.Clip, Radius: m.params.Radius()}
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{{

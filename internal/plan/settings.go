@@ -140,7 +140,7 @@ var settings = []Setting{
 	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
 	{Key: "local_noise", Group: onConvex, limit: unlessEmpty(oneOf(local.Noises()...)),
-		Help: "banco: noise of a report, gamma or hemisphere, which is smaller in many dimensions (default gamma)"},
+		Help: "banco: noise of a report, gamma or hemisphere (default: that with the smaller bound on the excess loss)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
