@@ -130,7 +130,7 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/hear", "audit/reach", "datasets", "dpoptim", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
+		"accountant", "audit/hear", "audit/reach", "datasets", "dpoptim", "dpoptim/local", "dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
