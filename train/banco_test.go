@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -273,6 +274,28 @@ func TestBancoNeverAsksTwice(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, rundir.Model)); err != nil {
 		t.Error(err)
+	}
+}
+
+// asksTwice asks for two reports in a step.
+type asksTwice struct{ dpoptim.Engine }
+
+func (e asksTwice) Report(point []float64) ([]float64, error) {
+	if _, err := e.Engine.Report(point); err != nil {
+		return nil, err
+	}
+	return e.Engine.Report(point)
+}
+
+type twice struct{ dpoptim.Method }
+
+func (m twice) Open(e dpoptim.Engine) (dpoptim.Steps, error) { return m.Method.Open(asksTwice{e}) }
+
+// A method gets one report of a place.
+func TestBancoReportsOnce(t *testing.T) {
+	o := Options{Sources: sources(made(1, 200)), Out: filepath.Join(t.TempDir(), "run"), Method: twice{local.New(local.Settings{})}}
+	if _, err := Run(context.Background(), reporting(), o); err == nil || !strings.Contains(err.Error(), "more often than it has declared") {
+		t.Errorf("two reports of a place: %v", err)
 	}
 }
 
