@@ -42,7 +42,7 @@ func NewServer(p Params) *Server {
 	return &Server{p, state{Direction: make([]float64, p.dim), Points: make([]float64, p.dim)}}
 }
 
-// Point is where the next client evaluates its gradient. It is the caller's.
+// Point is where the next client evaluates its gradient, and the last iterate. It is the caller's.
 func (s *Server) Point() []float64 {
 	w := slices.Clone(s.state.Direction)
 	for i := range w {
