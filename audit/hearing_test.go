@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -237,6 +238,8 @@ var hearingFaults = []struct {
 		}
 	}},
 	{"privgene", "ε of a round doubled", 4000, true, nil, less(dpoptim.Choices, 2)},
+	{"banco", "noise halved", 4000, true, nil, less(dpoptim.Reports, 2)},
+	{"banco", "a bit that is right too often", 4000, false, &onSphere, less(dpoptim.Reports, 2)},
 	{"noisy-gd", "replace-one priced as add-remove", 4000, true, nil, pricedAs(accountant.AddRemove, unchanged)},
 	{"pur-a", "noise of the last step halved", 4000, false, nil, less(dpoptim.Gradients, 2)},
 	{"pur-b", "a quarter of the noise of the last step", 4000, false, nil, less(dpoptim.Gradients, 4)},
@@ -250,6 +253,9 @@ func pure(s stage) *stage {
 	s.delta = 0
 	return &s
 }
+
+// onSphere has reports on a sphere.
+var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, steep}
 
 func unchanged(m accountant.Mechanism) accountant.Mechanism { return m }
 
@@ -286,6 +292,9 @@ func TestLongHeardCorrect(t *testing.T) {
 func hearCorrect(t *testing.T, runs int, relations ...accountant.Neighbouring) {
 	for name, s := range stages {
 		for _, relation := range relations {
+			if name == local.Banco && relation == accountant.AddRemove {
+				continue // local privacy is about replacing
+			}
 			t.Run(name+", "+string(relation), func(t *testing.T) {
 				c := Default()
 				c.Optimizer, c.Neighbouring, c.Runs, c.Accountant = name, string(relation), runs, ""

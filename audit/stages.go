@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit/hear"
+	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -191,6 +192,7 @@ var stages = map[string]stage{
 	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
 	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
 	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
+	"banco":        {"the report of one record", 4, 0, func(c *plan.Config) { c.LocalNoise = local.Gamma }, steep},
 }
 
 // search steps by about 2 along the mean of the gradients of downhill's records.

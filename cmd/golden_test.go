@@ -156,6 +156,7 @@ func TestGoldenResults(t *testing.T) {
 		"schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 30",
 		"schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.5 --steps 30",
 		"schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3",
+		"schedule banco --epsilon 2 --dim 5 --steps 30000",
 		"schedule outpert-gd --n 60000 --dim 784 --steps 100 --epsilon 1",
 		"schedule outpert-gd --n 60000 --dim 784 --steps 100 --strong-convexity 0.01 --epsilon 1 --delta 1e-6",
 		"schedule nothing",

@@ -183,11 +183,36 @@ func TestScheduleRefuses(t *testing.T) {
 		{"outpert-gd --n 10 --dim 0 --steps 3 --epsilon 1", "dim 0"},
 		{"outpert-gd --n 10 --dim 2 --steps 3 --epsilon 0", "epsilon 0"},
 		{"outpert-gd --n 10 --dim 2 --steps 3 --epsilon 1 --delta 0", "delta 0"},
+		{"banco --epsilon 0 --dim 2 --steps 3", "epsilon 0"},
+		{"banco --epsilon 1 --dim 0 --steps 3", "dim 0"},
+		{"banco --epsilon 1 --dim 2 --steps 0", "steps 0"},
+		{"banco --epsilon 1 --dim 2 --steps 3 --clip 0", "gradient bound 0"},
+		{"banco --epsilon 1 --dim 2 --steps 3 --radius -1", "radius -1"},
 	} {
 		fails(t, cli.ExitUsage, strings.Fields("schedule "+c.args+" --json"), c.want)
 	}
 	fails(t, cli.ExitUsage, []string{"schedule", "pur-oracle"}, `unknown command "pur-oracle"`) // it reads the data
 	fails(t, cli.ExitRefused, strings.Fields("schedule pur-a --n 10 --dim 2 --rho 1e-9 --json"), "does not pay for one step")
+}
+
+// The figures are those of the formulas for G = 2; the bounds are in the order of what they are bounds for, and
+// that over weights of zero is the initial wealth.
+func TestScheduleBanco(t *testing.T) {
+	keys := []string{"epsilon", "clip", "dim", "steps", "radius", "scale", "noise_rms_norm", "sigma_direction", "tail", "bet_limit", "excess_bound", "hemisphere", "paper"}
+	r := runSchedule(t, "banco --epsilon 0.5 --clip 2 --dim 3 --steps 10000", keys...)
+	near(t, "scale", r["scale"], 8, 1e-12)
+	near(t, "noise_rms_norm", r["noise_rms_norm"], 8*math.Sqrt(12), 1e-12)
+	near(t, "sigma_direction", r["sigma_direction"], 4*math.Sqrt(16*math.Log(4./3)*4), 1e-12)
+	near(t, "tail", r["tail"], 16, 1e-12)
+	near(t, "bet_limit", r["bet_limit"], 1./16, 1e-12)
+	sphere, paper := r["hemisphere"].(map[string]any), r["paper"].(map[string]any)
+	wantKeys(t, sphere, "report_norm", "sigma_direction", "tail", "bet_limit", "excess_bound")
+	// E|u₁| of a uniform direction in space is ½.
+	near(t, "report_norm", sphere["report_norm"], 4/math.Tanh(0.25), 1e-12)
+	if ours, hemi, theirs := r["excess_bound"].(float64), sphere["excess_bound"].(float64), paper["excess_bound"].(float64); !(hemi < ours && ours < theirs) {
+		t.Errorf("bounds of %v, %v on hemispheres and %v by the paper's variance", ours, hemi, theirs)
+	}
+	near(t, "excess_bound at zero", runSchedule(t, "banco --epsilon 0.5 --dim 3 --steps 10000 --radius 0", keys...)["excess_bound"], 1e-4, 1e-12)
 }
 
 // What docs/reference/schedules.md shows is what the command prints.
@@ -204,7 +229,7 @@ func TestScheduleDocument(t *testing.T) {
 			t.Errorf("%s\nprints\n%sand the document shows\n%s", command, got, want)
 		}
 	}
-	if shown != 6 {
+	if shown != 7 {
 		t.Errorf("the document shows %d commands, want one a schedule", shown)
 	}
 }

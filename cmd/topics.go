@@ -124,7 +124,7 @@ how far a step may go, and a part of ε pays for that. The search starts at --lr
 	},
 	{
 		Name:  "convex",
-		Short: "Private linear models: noisy-gd, pur-*, outpert-*, objpert, privgene, bassily-sgd",
+		Short: "Private linear models: noisy-gd, pur-*, outpert-*, objpert, privgene, banco, bassily-sgd",
 		Text: `These optimizers train linear models, with noise that follows from public bounds.
 --feature-norm scales the features of each record to a public norm, which bounds its
 gradient. ε is for replacing one record, unless --neighbouring says otherwise.

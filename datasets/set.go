@@ -66,6 +66,9 @@ type Set struct {
 	// each by itself; 0 stands for all. A public size of the table is to be
 	// multiplied by it, as PublicN has been.
 	Share float64
+	// Chosen says that what a record holds decides whether it is in Train. One that changes then
+	// moves all behind it to another place.
+	Chosen bool
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
@@ -91,6 +94,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Classes:      len(classes),
 		TestIsPublic: s.TestIsPublic,
 		Published:    s.Published,
+		Chosen:       true,
 		Note:         s.Note,
 	}
 	for i, c := range classes {

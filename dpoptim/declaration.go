@@ -57,12 +57,19 @@ func (d Declaration) fault(t Traits) string {
 		return "it asks for nothing"
 	case t.Pure && (len(d.Asks) != 1 || d.Budget != Committed):
 		return "a pure release is the only one"
+	case slices.ContainsFunc(d.Asks, func(a Ask) bool { return !a.reportsAsDeclared(t) }):
+		return "records report where privacy is local: purely, one in every step"
 	case d.Budget.Filtered() && !t.Private:
 		return "a filter admits private releases"
 	case len(d.Asks) > 1 && d.Asks[0].Every > 1:
 		return "questions beside a sum that is not asked for in every step"
 	}
 	return ""
+}
+
+// reportsAsDeclared says that a question is of reports where a method's privacy is local, and nowhere else.
+func (a Ask) reportsAsDeclared(t Traits) bool {
+	return (a.Question == Reports) == t.Local && (!t.Local || t.Pure && a.Every <= 1)
 }
 
 // faultOf is one of a single question.
@@ -76,8 +83,8 @@ func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
 		return "the first question has no batch of its own"
 	case a.Question == Norms && (a.Batch != OfSum || a.Every > 1):
 		return "norms are released with every sum"
-	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits, Choices}, a.Question):
-		return "a majority is pure, a fit or a choice may be, and nothing else is"
+	case a.Question == Majority && !t.Pure, t.Pure && !slices.Contains([]Question{Majority, Fits, Choices, Reports}, a.Question):
+		return "a majority is pure, a fit or a choice may be, reports are, and nothing else is"
 	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget.Filtered()):
 		return "a fit is the only release of its method"
 	case a.Question == Choices && (!t.FullBatch || a.Batch != Own):

@@ -43,6 +43,10 @@ type Engine interface {
 	// Choose gives the coordinate and the direction, −1 or 1, in which a step makes the losses of all records least.
 	Choose(step float64) (coordinate, sign int, err error)
 
+	// Report is that of the record at the slot's place, of its gradient at a point, with the record's own noise: what a
+	// client of local privacy sends.
+	Report(point []float64) ([]float64, error)
+
 	// Filtered says that a filter admits every release, at the noise that is asked for.
 	Filtered() bool
 	// Left is the share of the budget that is left; of the steps, without noise.

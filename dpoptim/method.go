@@ -80,6 +80,9 @@ type Traits struct {
 	Subsets bool // it can be priced on batches of a fixed size
 	// FullBatch says that every sum is of all records.
 	FullBatch bool
+	// Local says that the records report one after the other, each with noise of its own. So a pass over them
+	// costs what one report does.
+	Local bool
 	// Relation, Accountant and Clip are for where the user chose none; empty or 0: as for all.
 	Relation   accountant.Neighbouring
 	Accountant string
@@ -265,6 +268,7 @@ const (
 	Majority  Question = "majority" // which class has most records
 	Fits      Question = "fit"      // parameters that were computed of all records
 	Choices   Question = "choice"   // which coordinate's move makes losses least
+	Reports   Question = "report"   // one record's gradient, with noise of its own
 )
 
 // A Release is one question's noise, with the bound on a record's share that it hides. It is
@@ -274,6 +278,8 @@ type Release struct {
 	Bound float64
 	// Within is how far a solver may stay from the minimum that objective perturbation releases.
 	Within float64
+	// Radius is that of the sphere of which reports are points; 0: they are gradients with noise added.
+	Radius float64
 }
 
 // Batch says of which records a question is asked.

@@ -127,7 +127,7 @@ func (v *verification) settings(p *plan.Plan) {
 	for _, x := range []struct {
 		key            string
 		result, config string
-	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, plan.PrivacyUnit}} {
+	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, c.PrivacyUnit()}} {
 		f.add(x.result != x.config, "%s is %s in %s, %s in %s", x.key, x.result, rundir.Result, x.config, rundir.Config)
 	}
 	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name() && (p == nil || p.Method.Traits().Pure)

@@ -156,7 +156,7 @@ func (c *committed) saved() error {
 const positions = 3
 
 var positionOf = map[dpoptim.Question]uint64{
-	dpoptim.Gradients: 0, dpoptim.Majority: 0, dpoptim.Fits: 0, dpoptim.Choices: 0,
+	dpoptim.Gradients: 0, dpoptim.Majority: 0, dpoptim.Fits: 0, dpoptim.Choices: 0, dpoptim.Reports: 0,
 	dpoptim.Searches: 1, dpoptim.Curves: 1, dpoptim.Minima: 1,
 	dpoptim.Losses: 2,
 }

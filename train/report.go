@@ -21,7 +21,7 @@ func (r *run) result() (*Result, error) {
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: plan.PrivacyUnit, NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
+		PrivacyUnit: c.PrivacyUnit(), NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		DefaultsFrom: p.DefaultsFrom(),
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
@@ -43,6 +43,9 @@ func (r *run) result() (*Result, error) {
 		r.reportPrivacy(res)
 	} else if p.Method.Traits().Once {
 		res.Committed = &res.Steps // it stopped by itself
+	}
+	if p.Method.Traits().Local {
+		res.ModelIs = new("the average of the iterates")
 	}
 	if res.TrainLoss != nil {
 		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", plan.LossBound)

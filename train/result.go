@@ -9,6 +9,7 @@ type Result struct {
 	Run             string           `json:"run"`
 	Dataset         string           `json:"dataset"`
 	Model           string           `json:"model"`
+	ModelIs         *string          `json:"model_is,omitempty"` // where it is not the last iterate
 	Parameters      int              `json:"parameters"`
 	Optimizer       string           `json:"optimizer"`
 	Device          string           `json:"device"`

@@ -104,6 +104,16 @@ func logDirection(y, mean []float64, scale float64) float64 {
 	return -length(d) / scale
 }
 
+// logHalf is of a point of a sphere that lies in a gradient's half of it, by a bit that is right e^ε times
+// as often as not, or in the other one.
+func logHalf(y, gradient []float64, epsilon, bound float64) float64 {
+	inner := 0.0
+	for i, x := range y {
+		inner += x * gradient[i]
+	}
+	return math.Log1p(math.Copysign(math.Tanh(epsilon/2)*length(gradient)/bound, inner))
+}
+
 // logChoice is of candidate told by the exponential mechanism, with e^(rate·utility).
 func logChoice(told int, utilities []float64, rate float64) float64 {
 	total := 0.0

@@ -290,6 +290,31 @@ func (l *listener) logMinimum(t *convex.Table, y []float64, rows []int32, noise 
 	return logNormal(tilt, make([]float64, len(y)), noise.NoiseMultiplier*bound) + math.Log(a*c-b*b)
 }
 
+// Report hears one record's, of the place that the slot has.
+func (l *listener) Report(point []float64) ([]float64, error) {
+	r, err := l.declared(dpoptim.Reports)
+	if err != nil {
+		return nil, err
+	}
+	y, err := l.Engine.Report(point)
+	if err != nil {
+		return nil, err
+	}
+	pure, _ := r.Noise.(accountant.Pure)
+	place := l.Slot() % l.Plan.PublicN
+	l.hear(dpoptim.Reports, func(rows []int32) float64 {
+		gradient := make([]float64, len(point))
+		if place < len(rows) {
+			gradient = l.sum(rows[place:place+1], point, r.Bound)
+		}
+		if r.Radius > 0 {
+			return logHalf(y, gradient, 2*pure.Epsilon, r.Bound)
+		}
+		return logDirection(y, gradient, r.Bound/pure.Epsilon)
+	})
+	return y, nil
+}
+
 func (l *listener) Choose(step float64) (coordinate, sign int, err error) {
 	r, err := l.declared(dpoptim.Choices)
 	if err != nil {

@@ -110,6 +110,7 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	case s.TestShare > 0:
 		set.Share = 1 - s.TestShare
 	}
+	set.Chosen = set.Share < 1 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Only != nil })
 	return set, known, s, nil
 }
 

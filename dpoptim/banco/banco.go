@@ -2,7 +2,8 @@
 // (Jun and Orabona 2019, "Parameter-free locally differentially private
 // stochastic subgradient descent"): the noise that a client adds to its own
 // subgradient before anybody else sees it, and the bet that the server makes
-// on the noisy ones. It sees no data and draws no noise.
+// on the noisy ones. It sees no data and draws no noise: package client has what a client runs, and
+// Server what takes the reports.
 package banco
 
 import (
@@ -16,7 +17,17 @@ import (
 type Params struct {
 	epsilon, bound float64
 	dim            int
+	law            law
 }
+
+// law is that of a client's noise.
+type law uint8
+
+const (
+	gamma law = iota
+	printed
+	sphere
+)
 
 // New takes ε of one use of a client's record, the bound G that the client
 // enforces on its subgradient's norm, and the number of parameters d.
@@ -29,7 +40,47 @@ func New(epsilon, bound float64, dim int) (Params, error) {
 	case dim < 1:
 		return Params{}, fmt.Errorf("dim %d: must be 1 or more", dim)
 	}
-	return Params{epsilon, bound, dim}, nil
+	return Params{epsilon: epsilon, bound: bound, dim: dim}, nil
+}
+
+// Printed is the same noise under the paper's larger variance: the whole noise's E‖ξ‖² = d(d+1)(2G/ε)²,
+// where that along the direction is enough.
+func (p Params) Printed() Params {
+	p.law = printed
+	return p
+}
+
+// OnSphere is for reports of the hemisphere mechanism (Duchi, Jordan and Wainwright 2018), which are points of a
+// sphere with Radius.
+func (p Params) OnSphere() Params {
+	p.law = sphere
+	return p
+}
+
+// Epsilon is that of one report, Bound is G and Dim is d.
+func (p Params) Epsilon() float64 { return p.epsilon }
+func (p Params) Bound() float64   { return p.bound }
+func (p Params) Dim() int         { return p.dim }
+
+// Radius is the norm B = G·√π·Γ((d+1)/2)/Γ(d/2)·(e^ε+1)/(e^ε−1) of every report on a sphere, whose mean is then
+// the gradient; and 0 for noise that is added.
+func (p Params) Radius() float64 {
+	if p.law != sphere {
+		return 0
+	}
+	half := float64(p.dim) / 2
+	above, _ := math.Lgamma(half + 0.5)
+	below, _ := math.Lgamma(half)
+	return p.bound * math.SqrtPi * math.Exp(above-below) / math.Tanh(p.epsilon/2)
+}
+
+// SecondMoment is E‖ĝ‖² of a report without a gradient.
+func (p Params) SecondMoment() float64 {
+	if p.law == sphere {
+		return p.Radius() * p.Radius()
+	}
+	d := float64(p.dim)
+	return d * (d + 1) * p.RadiusScale() * p.RadiusScale()
 }
 
 // RadiusScale is 2G/ε: the noise is r·u with r from the Gamma distribution of
@@ -39,16 +90,29 @@ func (p Params) RadiusScale() float64 { return 2 * p.bound / p.epsilon }
 
 // Tail is b = 4G/ε: the noise in any direction is sub-exponential with
 // parameters (DirectionVariance, b). The paper prints ε/4, its inverse at
-// G = 1.
-func (p Params) Tail() float64 { return 4 * p.bound / p.epsilon }
+// G = 1. On a sphere it is B/√d.
+func (p Params) Tail() float64 {
+	if p.law == sphere {
+		return p.Radius() / math.Sqrt(float64(p.dim))
+	}
+	return 4 * p.bound / p.epsilon
+}
 
 // BetLimit is a = min(0.6838/G, 1/b), the largest fraction that is bet.
 func (p Params) BetLimit() float64 { return min(0.6838/p.bound, 1/p.Tail()) }
 
 // DirectionVariance is σ²_1D = 16·ln(4/3)·(d+1)G²/ε². Along a unit vector the
 // noise has the moment generating function (1−(2Gβ/ε)²)^{−(d+1)/2}; its
-// logarithm over β²/2 is largest at the end, |β| = 1/b, and this there.
+// logarithm over β²/2 is largest at the end, |β| = 1/b, and this there. On
+// a sphere it is 2r·b², with r of docs/proofs/local.md.
 func (p Params) DirectionVariance() float64 {
+	switch p.law {
+	case printed:
+		return p.SecondMoment()
+	case sphere:
+		r := math.Sqrt(math.E)*(1+math.Erf(math.Sqrt2/2)) - 1 - math.Sqrt(2/math.Pi)
+		return 2 * r * p.Tail() * p.Tail()
+	}
 	s := p.bound / p.epsilon
 	return 16 * math.Log(4./3) * (float64(p.dim) + 1) * s * s
 }
@@ -66,6 +130,34 @@ func (p Params) Curvature(t int) float64 {
 // At x = 0, m is 0: its logarithm is −Inf, its sign 0.
 func (p Params) LogMagnitude(x float64, t int) (logAbs float64, sign int) {
 	return logMagnitude(x, p.BetLimit(), p.Curvature(t))
+}
+
+// Excess bounds the expected excess of the average after t reports over a point of a norm: theorem 2 of the paper
+// with its constants. The bets regret at most 1 + norm·x with m(x) = norm, the directions at most 3·√(t·E‖ĝ‖²)
+// times the norm; docs/proofs/local.md has the proof.
+func (p Params) Excess(norm float64, t int) float64 {
+	square := p.SecondMoment()
+	if p.law != sphere {
+		square += p.bound * p.bound
+	}
+	return (1 + norm*p.winning(norm, t) + 3*norm*math.Sqrt(float64(t)*square)) / float64(t)
+}
+
+// winning is the sum at which the bet is a number above 0.
+func (p Params) winning(bet float64, t int) float64 {
+	if !(bet > 0) {
+		return 0
+	}
+	low, high := -700., 700. // of its logarithm
+	for range 100 {
+		mid := (low + high) / 2
+		if log, _ := p.LogMagnitude(math.Exp(mid), t); log < math.Log(bet) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return math.Exp(high)
 }
 
 // Cost is kε, the price of k uses of one client's record.

@@ -141,6 +141,51 @@ func TestParams(t *testing.T) {
 	}
 }
 
+// What is said of reports on a sphere: their norm is the integral's, with which the mean is the gradient; and the
+// noise of a gradient of any length along an axis, in that axis, is sub-exponential as the bet needs it.
+func TestSphere(t *testing.T) {
+	for _, epsilon := range []float64{0.1, 1, 8} {
+		for _, dim := range []int{2, 3, 5, 20, 100} {
+			p, _ := New(epsilon, 3, dim)
+			p = p.OnSphere()
+			// Of a coordinate sin θ of a uniform direction θ has the density cos^{d−2}.
+			integral := func(f func(u float64) float64) float64 {
+				weight := func(x float64) float64 { return math.Pow(math.Cos(x), float64(dim-2)) }
+				half := math.Pi / 2
+				return simpson(half, func(x float64) float64 { return weight(x) * f(math.Sin(x)) }) / simpson(half, weight)
+			}
+			right := math.Tanh(epsilon / 2) // how much more often than not a report lies in the gradient's half
+			mean := p.Radius() * right * integral(math.Abs)
+			near(t, "a report's mean", mean, 3, 1e-6)
+			near(t, "b", p.Tail()*math.Sqrt(float64(dim)), p.Radius(), 1e-12)
+			for _, share := range []float64{0, 0.5, 1} { // of the bound
+				for i := -4; i <= 4; i++ {
+					beta := float64(i) / 4 / p.Tail()
+					generating := integral(func(u float64) float64 {
+						if math.Abs(u) < 1e-12 {
+							return 1
+						}
+						return math.Exp(beta*p.Radius()*u) * (1 + share*right*math.Copysign(1, u))
+					}) * math.Exp(-beta*share*mean)
+					if bound := math.Exp(beta * beta * p.DirectionVariance() / 2); generating > bound*(1+1e-9) {
+						t.Errorf("ε %v, d %d, at %v of 1/b: the noise's generating function %v is above %v", epsilon, dim, float64(i)/4, generating, bound)
+					}
+				}
+			}
+			if a := p.BetLimit(); a*a*p.Curvature(1) < 0.28 { // what the closed form of a bet needs
+				t.Errorf("a²y is %v", a*a*p.Curvature(1))
+			}
+		}
+	}
+	p, _ := New(1, 2, 3)
+	near(t, "the paper's variance", p.Printed().DirectionVariance(), 4*4*3*4, 1e-12)
+	near(t, "E‖ξ‖²", p.SecondMoment(), 4*4*3*4, 1e-12)
+	near(t, "that of a sphere", p.OnSphere().SecondMoment(), p.OnSphere().Radius()*p.OnSphere().Radius(), 1e-12)
+	if p.Radius() != 0 {
+		t.Error("noise that is added has a radius")
+	}
+}
+
 // The bet scales: with gradients G times as large, and a sum as large, it is
 // m/G, which is the only unit it can have.
 func TestMagnitudeHasTheUnitOfAWeight(t *testing.T) {

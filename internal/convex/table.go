@@ -125,6 +125,14 @@ func (t *Table) addGradient(into, w, z, delta []float64, i int) {
 	}
 }
 
+// RecordGradient sets into to the gradient at w of the record at one place: zero where none counts.
+func (t *Table) RecordGradient(place int, w, into []float64) {
+	clear(into)
+	if t.counts(place) {
+		t.addGradient(into, w, make([]float64, t.Outputs), make([]float64, t.Outputs), place)
+	}
+}
+
 // blockRows are added up from zero, and their sums in the order of the table, so that results do
 // not depend on threads.
 const blockRows = 512

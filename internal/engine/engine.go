@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -72,6 +73,7 @@ type Engine struct {
 	declared map[dpoptim.Question]*declared
 	paid     []accountant.Mechanism // by the batch of the last sum, and not asked yet
 	solved   *convex.Table          // of the records; nil until something is asked of it
+	local    mechanism.Local        // nil until a report is asked for
 }
 
 // Open compiles the schedule and records the method's work.

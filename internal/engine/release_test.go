@@ -97,6 +97,8 @@ var undeclared = map[string]struct {
 		aSum, "asks for a gradient, which it has not declared"},
 	"an undeclared majority": {declare(dpoptim.Adaptive, gradients), aSum,
 		func(a *asker) error { _, err := a.Majority(); return err }, "asks for a majority, which it has not declared"},
+	"an undeclared report": {declare(dpoptim.Committed, gradients), aSum,
+		func(a *asker) error { _, err := a.Report(nil); return err }, "asks for a report, which it has not declared"},
 	"an un-noised loss": {declare(dpoptim.Committed, gradients), aSum,
 		func(a *asker) error { _, err := a.Loss(); return err }, "is private, and asks for an un-noised loss"},
 	"a sum twice in a step": {declare(dpoptim.Committed, gradients), aSum,

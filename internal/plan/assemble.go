@@ -94,5 +94,8 @@ func (p *Plan) Sampling() string {
 	if p.shuffles() {
 		return "permutation"
 	}
+	if p.Method.Traits().Local {
+		return "passes"
+	}
 	return "poisson"
 }

@@ -74,6 +74,7 @@ type Config struct {
 	OutpertForm    string   `yaml:"outpert_form,omitempty"`
 	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
 	StepDecay      *float64 `yaml:"step_decay,omitempty"`
+	LocalNoise     string   `yaml:"local_noise,omitempty"`
 
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`

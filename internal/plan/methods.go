@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
+	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/nesterov"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
@@ -56,6 +57,8 @@ var methods = map[string]struct {
 	outpert.RSGD: {byOutput, onConvex, "passes of SGD without noise on a linear model, released once"},
 	objpert.Name: {func(_ string, c *Config) dpoptim.Method { return objpert.New(objpert.Settings{Form: c.ObjpertForm}) }, onConvex,
 		"the minimum of a linear model's losses and a random linear term"},
+	local.Banco: {func(_ string, c *Config) dpoptim.Method { return local.New(local.Settings{Noise: c.LocalNoise}) }, onConvex,
+		"linear models from reports that each record noises itself, without a learning rate"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 	privgene.Name: {func(_ string, c *Config) dpoptim.Method {
 		return privgene.New(privgene.Settings{Decay: c.StepDecay, Delta: c.Delta})
@@ -178,12 +181,13 @@ func (c *Config) checkConvex() error {
 	_, descends := m.(*outpert.Method)
 	_, chooses := m.(*privgene.Method)
 	_, perturbs := m.(*objpert.Method)
+	_, reports := m.(*local.Method)
 	for _, of := range []struct {
 		key  string
 		read bool
 	}{
-		{"radius", own == onConvex && !chooses && !perturbs}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
-		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses},
+		{"radius", own == onConvex && !chooses && !perturbs && !reports}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
+		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses}, {"local_noise", reports},
 	} {
 		s := Setting{Key: of.key}
 		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !of.read {
@@ -210,13 +214,11 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 		}
 		c.SamplingRate = new(1.0)
 	}
-	if t := c.traits(); t.Once && t.Private {
-		switch {
-		case c.Init != "":
-			return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
-		case c.PrivateDiagnostics:
-			return usage.Errorf("private-diagnostics: optimizer %s has no course to watch, but a single release; leave it out", c.Optimizer)
-		}
+	if t := c.traits(); (t.Once || t.Local) && t.Private && c.Init != "" {
+		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
+	}
+	if t := c.traits(); t.Once && t.Private && c.PrivateDiagnostics {
+		return usage.Errorf("private-diagnostics: optimizer %s has no course to watch, but a single release; leave it out", c.Optimizer)
 	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork

@@ -369,7 +369,7 @@ func (p *Plan) resolveFacts() error {
 		}
 	}
 	switch {
-	case c.LR == nil && p.Method.Traits().Once:
+	case c.LR == nil && (p.Method.Traits().Once || p.Method.Traits().Local):
 		return nil
 	case c.LR == nil:
 		return usage.Errorf("optimizer %s has no learning rate of its own: give --lr", c.Optimizer)
@@ -430,10 +430,7 @@ func (p *Plan) resolveWork() error {
 	if p.Schedule.Chunk == 0 {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
-	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
-	if p.Method.Traits().FullBatch { // of whose few steps a crash should not lose many
-		p.Block = min(p.Block, max(p.Steps/50, 1))
-	}
+	p.Block = p.block()
 	f, err := c.fingerprint()
 	if err != nil {
 		return err
@@ -450,6 +447,18 @@ func (p *Plan) resolveWork() error {
 	h := sha256.Sum256(id)
 	p.Fingerprint = hex.EncodeToString(h[:])
 	return nil
+}
+
+// block is how many steps the ledger reserves at a time.
+func (p *Plan) block() int {
+	n := blockSteps(p.Network.Program, p.ExpectedBatch)
+	switch t := p.Method.Traits(); {
+	case t.FullBatch: // of whose few steps a crash should not lose many
+		return min(n, max(p.Steps/50, 1))
+	case t.Local: // whose steps take less time than the ledger does
+		return max(n, p.Steps/200)
+	}
+	return n
 }
 
 // blockSteps is about a second of work, judged by arithmetic at a nominal

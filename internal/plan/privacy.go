@@ -106,15 +106,24 @@ func (p *Plan) resolvePure() error {
 	if !ok {
 		return fmt.Errorf("optimizer %s declares %v as its noise, and promises a pure ε", c.Optimizer, prices[0])
 	}
-	cost := pure.Epsilon * float64(p.Steps)
+	cost := pure.Epsilon * float64(p.uses(p.Steps))
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		cost *= 2
 	}
 	if cost > *c.Epsilon {
-		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", c.Optimizer, p.Steps, cost, *c.Epsilon)
+		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", c.Optimizer, p.uses(p.Steps), cost, *c.Epsilon)
 	}
 	p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, p.Steps: *c.Epsilon}
 	return nil
+}
+
+// uses is how often the first n slots of a pure method ask a record. Records that report one after the
+// other are each asked once a pass.
+func (p *Plan) uses(n int) int {
+	if p.Method.Traits().Local {
+		return (n + p.PublicN - 1) / p.PublicN
+	}
+	return n
 }
 
 // checkDeclaration refuses what does not go together with the settings.
@@ -124,6 +133,10 @@ func (p *Plan) checkDeclaration() error {
 		return err
 	}
 	switch {
+	case p.Method.Traits().Local && c.Neighbouring != string(accountant.ReplaceOne):
+		return usage.Errorf("neighbouring %s: local privacy is about which record reports, not whether; use --neighbouring %s", c.Neighbouring, accountant.ReplaceOne)
+	case p.Method.Traits().Local && p.Set.Chosen:
+		return usage.Errorf("optimizer %s has records report at their places, and a part of data set %s is left out by what its records hold, so that one of them could move all behind it; leave out --classes and --folds (--positive keeps all records), and give test records a file of their own in the schema", c.Optimizer, c.Data)
 	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.adapts() || c.TrainLossNoise != nil):
 		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
 	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
@@ -388,7 +401,7 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 	switch {
 	case known:
 	case p.Method.Traits().Pure:
-		epsilon = *p.Epsilon * float64(n) / float64(p.Steps)
+		epsilon = *p.Epsilon * float64(p.uses(n)) / float64(p.uses(p.Steps))
 	default:
 		part := p.price
 		part.Steps, part.Besides = n, slices.Clone(part.Besides)

@@ -12,8 +12,13 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 )
 
-// PrivacyUnit is what every guarantee protects.
-const PrivacyUnit = "one record"
+// PrivacyUnit is what the guarantee protects: locally where nobody but its client sees a record.
+func (c *Config) PrivacyUnit() string {
+	if c.traits().Local {
+		return "one record, local"
+	}
+	return "one record"
+}
 
 // reasons are all that can make of a run's ε no guarantee: what a result says, and of
 // what, for a run of which it is true. docs/explain/privacy.md has them, too.

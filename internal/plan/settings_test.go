@@ -143,6 +143,7 @@ func TestLimits(t *testing.T) {
 		{"pur_sigma", func(c *Config) { c.PURSigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
 		{"outpert_form", func(c *Config) { c.OutpertForm = "m" }, `unknown outpert-form "m": choose one of tight, paper`},
 		{"objpert_form", func(c *Config) { c.ObjpertForm = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
+		{"local_noise", func(c *Config) { c.Optimizer, c.LocalNoise = "banco", "loud" }, `unknown local-noise "loud": choose one of gamma, hemisphere`},
 		{"step_decay", func(c *Config) { c.Optimizer, c.StepDecay = "privgene", ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},

@@ -26,7 +26,8 @@ same public size and differ in one record.
 Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE.`,
 		Example: `  privgrad schedule pur-c --n 60000 --dim 784 --strong-convexity 0.001 --rho 0.5
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
-  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json`,
+  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3 --json
+  privgrad schedule banco --epsilon 2 --dim 5 --steps 30000`,
 	}
 	for _, x := range purs {
 		cmd.AddCommand(x.method().command())
@@ -50,7 +51,7 @@ type method struct {
 type inputs struct {
 	n, dim, steps                          int
 	epsilon, delta, rho, rate, lr          float64
-	f0, radius, k                          float64
+	f0, radius, k, clip                    float64
 	lipschitz, smoothness, strongConvexity float64
 }
 
@@ -163,6 +164,7 @@ Gaussian. Its size follows the exact condition of Balle and Wang 2018, at every 
 		required: []string{"n", "dim", "steps", "epsilon"},
 		plan:     planOutputPerturbation,
 	},
+	bancoMethod,
 }
 
 func planCtCDP(in *inputs, _ func(string) bool) (*plan, error) {
