@@ -160,8 +160,8 @@ var allowed = map[string][]string{
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
-		"internal/usage", "reproduce",
+		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
+		"internal/plan", "internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "internal/cli", "internal/usage"},

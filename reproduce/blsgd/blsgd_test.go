@@ -220,14 +220,14 @@ func TestStandIns(t *testing.T) {
 		e := &reproduce.Env{Options: reproduce.Options{Sources: map[string]train.Source{}}}
 		var c train.Config
 		r := reproduce.Record{Seed: 3}
-		if !b.open(e, &c, &r) || r.Label != b.made.label() || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), b.made.label()) {
+		if !b.open(e, &c, &r) || r.Label != b.made.Label() || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), b.made.Label()) {
 			t.Errorf("the record is %+v, the labels %q", r, e.Labels())
 		}
 		set, err := e.Sources[c.Data].Open("")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := set.Train.Len() + set.Test.Len(); n != b.made.records || set.Test.Len() != n/folds || set.PublicN != set.Train.Len() || len(set.Train.Features) != set.Train.Len()*b.made.columns {
+		if n := set.Train.Len() + set.Test.Len(); n != b.made.Records || set.Test.Len() != n/folds || set.PublicN != set.Train.Len() || len(set.Train.Features) != set.Train.Len()*b.made.Columns {
 			t.Errorf("%s has %d and %d records, public N %d", set.Name, set.Train.Len(), set.Test.Len(), set.PublicN)
 		}
 		// Scores are centred, so that classes are about as large as each other, as in
@@ -237,8 +237,8 @@ func TestStandIns(t *testing.T) {
 		}
 		// Nearly all records are told apart from each other by a line through the
 		// features: without privacy there is something to learn.
-		fresh := standIn{name: b.made.name, records: b.made.records, columns: b.made.columns, seed: b.made.seed}
-		if other := fresh.set("", 3); !bytes.Equal(other.Train.Features, set.Train.Features) || !bytes.Equal(other.Test.Labels, set.Test.Labels) {
+		fresh := reproduce.StandIn{Name: b.made.Name, Records: b.made.Records, Columns: b.made.Columns, Seed: b.made.Seed}
+		if other := fresh.Fold("", 3, folds); !bytes.Equal(other.Train.Features, set.Train.Features) || !bytes.Equal(other.Test.Labels, set.Test.Labels) {
 			t.Error("made again it is another")
 		}
 	}
