@@ -161,9 +161,11 @@ func TestTables(t *testing.T) {
 		t.Errorf("20 tasks are of %d of two tables", len(drawn))
 	}
 	for what, bad := range map[string]func() (*Tables, error){
-		"none":    func() (*Tables, error) { return NewTables(nil, 5, 3) },
-		"records": func() (*Tables, error) { return NewTables([]*Records{{Width: 1, Features: []float64{1}, Labels: []int{1}}}, 5, 3) },
-		"sizes":   func() (*Tables, error) { return NewTables([]*Records{made(0)}, 0, 3) },
+		"none": func() (*Tables, error) { return NewTables(nil, 5, 3) },
+		"records": func() (*Tables, error) {
+			return NewTables([]*Records{{Width: 1, Features: []float64{1}, Labels: []int{1}}}, 5, 3)
+		},
+		"sizes": func() (*Tables, error) { return NewTables([]*Records{made(0)}, 0, 3) },
 	} {
 		if _, err := bad(); err == nil {
 			t.Errorf("%s: accepted", what)
