@@ -20,6 +20,7 @@ type Env struct {
 	Learned *Protection // nil: the figure has none
 	skipped []string
 	labels  []string
+	lessons map[string]*Lesson
 }
 
 // Steps scales a number of steps, or of anything else that is work.

@@ -179,10 +179,20 @@ type Protection struct {
 // A Lesson makes a protector when a run first needs it.
 type Lesson struct {
 	What  string // all that it follows from
-	Learn func(ctx context.Context) (*l2p.Protector, error)
+	learn func(ctx context.Context) (*l2p.Protector, error)
+	mu    sync.Mutex
+	made  *Protection
+}
 
-	mu   sync.Mutex
-	made *Protection
+// Lesson is the one of this description, which is learned once.
+func (e *Env) Lesson(what string, learn func(ctx context.Context) (*l2p.Protector, error)) *Lesson {
+	if e.lessons == nil {
+		e.lessons = map[string]*Lesson{}
+	}
+	if e.lessons[what] == nil {
+		e.lessons[what] = &Lesson{What: what, learn: learn}
+	}
+	return e.lessons[what]
 }
 
 // Protection is the same for all runs. Those that need it at a time wait for the first.
@@ -190,7 +200,7 @@ func (l *Lesson) Protection(ctx context.Context) (*Protection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.made == nil {
-		p, err := l.Learn(ctx)
+		p, err := l.learn(ctx)
 		if err != nil {
 			return nil, err
 		}
