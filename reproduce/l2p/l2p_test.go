@@ -239,7 +239,7 @@ func digitsSource(t *testing.T, o *reproduce.Options) {
 	o.Sources["mnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}
 	e, m, s, r := pairsEpsilons, mnist35Epsilons, quickSteps, quickRates
 	t.Cleanup(func() { pairsEpsilons, mnist35Epsilons, quickSteps, quickRates = e, m, s, r })
-	pairsEpsilons, mnist35Epsilons, quickSteps, quickRates = []float64{0.2, 1}, []float64{0.2, 1}, []int{2, 3}, []float64{0.5}
+	pairsEpsilons, mnist35Epsilons, quickSteps, quickRates = []float64{0.2}, []float64{0.2, 1}, []int{2, 3}, []float64{0.5}
 }
 
 // tinyCensus is a table in the form of IPUMS-BR, in a data directory.

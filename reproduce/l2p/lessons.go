@@ -126,10 +126,11 @@ func openMNIST(e *reproduce.Env) (*datasets.Set, error) {
 	return e.Sources["mnist"].Open(j.Config.DataDir)
 }
 
-// censusRecords is the size of the part of IPUMS-BR that trains, so that noise and gradients are alike.
+// censusRecords is the size of the part of IPUMS-BR that trains, so that noise and gradients are alike. Of the scales
+// 0.05, 0.2 and 0.6, the last led to the lowest loss on the stand-in.
 const (
 	censusRecords = 30_400
-	censusScale   = 0.1
+	censusScale   = 0.6
 )
 
 // censusLesson is on records of a stand-in for IPUMS-US, by the model of the runs.
