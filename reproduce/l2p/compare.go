@@ -67,13 +67,10 @@ func (k *comparison) shown(e *reproduce.Env, rs reproduce.Records, panel string)
 			return "–"
 		})
 	}
-	tables = []reproduce.Table{accuracy, objective}
-	if slices.Contains(k.others, agdLine) {
-		_, counts := rs.Against(panel, []string{k.pupils[0].name, agdLine}, budgets, queries)
-		counts.Title = panel + ": " + queries.Name
-		tables = append(tables, counts)
-	}
-	return charts, tables
+	asking := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return line == objpertLine || line == outpertLine })
+	_, counts := rs.Against(panel, asking, budgets, queries)
+	counts.Title = panel + ": " + queries.Name
+	return charts, []reproduce.Table{accuracy, objective, counts}
 }
 
 func (k *comparison) show(e *reproduce.Env, rs reproduce.Records, statements []statement) reproduce.Page {
@@ -124,7 +121,7 @@ func (k *comparison) howOthers(e *reproduce.Env) (how []string) {
 		how = append(how, fmt.Sprintf("A step of L2P asks the data once, for a gradient. DP-AGD asks for gradients, and once for each search, which compares %d losses.", searched))
 	}
 	if k.table {
-		how = append(how, "IPUMS-BR is the extract of DP-AGD's authors; a fifth of the records tests. Unless --protector names one, its protector learned on a synthetic stand-in for IPUMS-US, which nobody published: "+lesson()+".")
+		how = append(how, "IPUMS-BR is the extract of DP-AGD's authors; a fifth of the records tests. Unless --protector names one, its protector learned on a synthetic stand-in for IPUMS-US, which nobody published: "+short.String()+".")
 	}
 	if e.Learned != nil {
 		how = append(how, "\"projector alone\" is the protector's projector, with the planned noise in every step.")

@@ -3,7 +3,6 @@ package l2p
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/reproduce"
@@ -96,7 +95,7 @@ var (
 
 func auxiliaryPupils() (all []pupil) {
 	for _, classes := range auxiliary {
-		all = append(all, pupil{auxiliaryLine(classes), func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, classes) }})
+		all = append(all, pupil{auxiliaryLine(classes), func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, classes, short) }})
 	}
 	return all
 }
@@ -120,7 +119,7 @@ func showFig4(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 		p.Tables = append(p.Tables, likeness(set))
 	}
 	p.How = append(p.How,
-		"The paper names 4 and 6 as visually similar to 3 and 5, and its text names no other pair. The others are our choice. Each protector learned on one pair alone: "+lesson()+".",
+		"The paper names 4 and 6 as visually similar to 3 and 5, and its text names no other pair. The others are our choice. Each protector learned on one pair alone: "+short.String()+".",
 		digitHow)
 	return p
 }
@@ -165,8 +164,8 @@ var (
 	imagesRuns       = comparison{
 		model: "mlp-small", activation: "sigmoid", pairs: 1, epsilons: &scheduleEpsilons,
 		pupils: []pupil{
-			{learnedLine, func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, unseen) }},
-			{projectorLine, func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, unseen).alone(e) }},
+			{learnedLine, func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, unseen, long) }},
+			{projectorLine, func(_ *comparison, e *reproduce.Env, _ target) teacher { return digitLesson(e, unseen, long).alone(e) }},
 		},
 	}
 )
@@ -181,17 +180,9 @@ var images = reproduce.Figure{
 			{"ours: the protector classifies better than the tuned DP-SGD", learnedLine, tunedLine, reproduce.Accuracy, 0},
 			{"ours: its projector alone classifies better than the tuned DP-SGD", projectorLine, tunedLine, reproduce.Accuracy, 0},
 		})
-		p.How = append(p.How, fmt.Sprintf("The protector learned on pairs of the digits %v: ", unseen)+lesson()+". \"projector alone\" has the same weights and the planned noise in every step.", digitHow)
+		p.How = append(p.How, fmt.Sprintf("The protector learned on pairs of the digits %v: ", unseen)+long.String()+". \"projector alone\" has the same weights and the planned noise in every step.", digitHow)
 		return p
 	},
-}
-
-func lesson() string {
-	var epsilons []string
-	for _, s := range lessonStages {
-		epsilons = append(epsilons, fmt.Sprintf("%d epochs at ε = %g", s.Epochs, s.Epsilon))
-	}
-	return fmt.Sprintf("LSTMs of one layer of %d units, runs of %d steps, %s", lessonHidden, lessonSteps, strings.Join(epsilons, ", then "))
 }
 
 var digitHow = fmt.Sprintf("Its tasks are networks of %d sigmoids on %d images of 7×7, which is smaller than what it is used on. The scale of its updates, %g, was chosen on 4 against 9 at full size.", digitUnits, digitRecords, digitCard)

@@ -334,7 +334,7 @@ func TestLessons(t *testing.T) {
 		}
 	}
 	e := &reproduce.Env{Options: o}
-	one, same, other := digitLesson(e, []int{4, 6}), digitLesson(e, []int{4, 6}), digitLesson(e, []int{1, 7})
+	one, same, other := digitLesson(e, []int{4, 6}, short), digitLesson(e, []int{4, 6}, short), digitLesson(e, []int{1, 7}, short)
 	if one.lesson != same.lesson || one.lesson == other.lesson || one.lesson.What == one.alone(e).lesson.What {
 		t.Error("lessons are mixed up")
 	}

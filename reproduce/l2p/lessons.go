@@ -2,8 +2,10 @@ package l2p
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
@@ -36,13 +38,30 @@ func (t teacher) alone(e *reproduce.Env) teacher {
 const (
 	lessonSteps   = 60
 	lessonHidden  = 12
-	lessonRuns    = 8 // simulated runs of an update, of which an epoch has as many
-	lessonHeld    = 32
+	lessonRuns    = 8 // simulated for an update
 	lessonJudged  = 500
 	lessonVersion = 1
 )
 
-var lessonStages = []meta.Stage{{Epsilon: 0.8, Epochs: 2}, {Epsilon: 0.2, Epochs: 6}}
+// A course is how much of it there is.
+type course struct {
+	stages        []meta.Stage
+	updates, held int // of an epoch, and tasks that choose among epochs
+	rate          float64
+}
+
+var (
+	short = course{[]meta.Stage{{Epsilon: 0.8, Epochs: 2}, {Epsilon: 0.2, Epochs: 6}}, 8, 32, 0.003}
+	long  = course{[]meta.Stage{{Epsilon: 0.8, Epochs: 3}, {Epsilon: 0.2, Epochs: 14}}, 12, 64, 0.006}
+)
+
+func (c course) String() string {
+	var stages []string
+	for _, s := range c.stages {
+		stages = append(stages, fmt.Sprintf("%d epochs at ε = %g", s.Epochs, s.Epsilon))
+	}
+	return fmt.Sprintf("LSTMs of one layer of %d units, runs of %d steps, %s, with %d updates each", lessonHidden, lessonSteps, strings.Join(stages, ", then "), c.updates)
+}
 
 // A curriculum is what is particular to a lesson.
 type curriculum struct {
@@ -55,15 +74,15 @@ type curriculum struct {
 	network       bool
 }
 
-func (c curriculum) teach(e *reproduce.Env) teacher {
-	records, stages := c.records, lessonStages
+func (c curriculum) teach(e *reproduce.Env, in course) teacher {
+	records, stages := c.records, in.stages
 	if e.Quick {
 		stages = stages[:1]
 	}
 	o := meta.Options{
 		Plan:   meta.Plan{Steps: lessonSteps, Rate: c.rate, Clip: pairsClip, Delta: pairsDelta, Neighbouring: accountant.AddRemove, Accountant: spending},
-		Stages: stages, Batches: lessonRuns, Tasks: lessonRuns, LearningRate: 0.003, GradientNorm: 1, Gamma: 4,
-		Curvature: c.network, Odd: c.network, Validation: lessonHeld, Seed: 1, Workers: runtime.NumCPU(),
+		Stages: stages, Batches: in.updates, Tasks: lessonRuns, LearningRate: in.rate, GradientNorm: 1, Gamma: 4,
+		Curvature: c.network, Odd: c.network, Validation: in.held, Seed: 1, Workers: runtime.NumCPU(),
 	}
 	part := l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: lessonHidden}
 	o.Card = l2p.Card{
@@ -94,7 +113,7 @@ const (
 	digitScale, digitCard               = 0.06, 0.012
 )
 
-func digitLesson(e *reproduce.Env, classes []int) teacher {
+func digitLesson(e *reproduce.Env, classes []int, in course) teacher {
 	return curriculum{
 		name: fmt.Sprint("mnist ", classes), public: []l2p.Public{{Data: "mnist", Classes: classes}},
 		summary: fmt.Sprintf("networks of %d sigmoids on pairs of the digits %v, %d images of 7×7", digitUnits, classes, digitRecords),
@@ -114,14 +133,14 @@ func digitLesson(e *reproduce.Env, classes []int) teacher {
 			source, err := meta.NewImages(pixels, labels, set.Train.Shape[1], digitPool, classes, records, lessonJudged)
 			return meta.Classifiers{Source: source, Model: meta.MLP, Hidden: digitUnits}, err
 		},
-	}.teach(e)
+	}.teach(e, in)
 }
 
 // openMNIST is for data of which Images has found the files.
 func openMNIST(e *reproduce.Env) (*datasets.Set, error) {
 	var j reproduce.Job
 	if !e.Images(&j.Config, "mnist") {
-		return nil, fmt.Errorf("the files of MNIST are gone: put them back, and start again")
+		return nil, errors.New("the files of MNIST are gone: put them back, and start again")
 	}
 	return e.Sources["mnist"].Open(j.Config.DataDir)
 }
@@ -151,5 +170,5 @@ func censusLesson(e *reproduce.Env, model string, l2 float64) teacher {
 			source, err := meta.NewTables([]*meta.Records{table}, records, lessonJudged)
 			return meta.Classifiers{Source: source, Model: model, Penalty: l2}, err
 		},
-	}.teach(e)
+	}.teach(e, short)
 }
