@@ -80,7 +80,8 @@ func (e *Env) Images(c *train.Config, name string) bool {
 	return true
 }
 
-func (e *Env) onGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
+// OnGPU says whether runs are made on one.
+func (e *Env) OnGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
 
 // cached opens every data set once for all runs, which only read it.
 func cached(sources map[string]train.Source) map[string]train.Source {

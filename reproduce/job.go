@@ -110,7 +110,7 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 			return nil, err
 		}
 	}
-	if !e.onGPU() {
+	if !e.OnGPU() {
 		c.Threads = 1
 		if c.Device == "" {
 			c.Device = "cpu"
