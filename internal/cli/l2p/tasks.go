@@ -65,6 +65,9 @@ func (o *settings) family(images bool) (meta.Family, []l2p.Public, string, error
 	if o.records < 4 || o.units < 1 {
 		return nil, nil, "", fmt.Errorf("--records %d and --units %d: at least 4 and 1 are needed", o.records, o.units)
 	}
+	if o.tasks != tableTasks && len(o.tables) > 0 {
+		return nil, nil, "", fmt.Errorf("--tables is for --tasks %s; leave it out, or choose these", tableTasks)
+	}
 	const judged = 500
 	model := meta.Classifiers{Source: meta.Gaussians{Width: 20, Train: o.records, Judged: judged}, Model: o.tasks, Hidden: o.units}
 	switch {
