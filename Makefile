@@ -125,7 +125,7 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 	$(ACCURACY) page
 
 # Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
-NETWORKS = fig5|rates|l2p-mnist35|l2p-table1
+NETWORKS = fig5|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
 figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
 	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
 	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit

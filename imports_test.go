@@ -149,7 +149,8 @@ var allowed = map[string][]string{
 	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
 	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
 	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan"},
-	"reproduce/l2p":           {"dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch"},
+	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
+	"reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "reproduce"},
 	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
@@ -163,8 +164,8 @@ var allowed = map[string][]string{
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan",
-		"internal/usage", "reproduce",
+		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
+		"internal/plan", "internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},

@@ -65,13 +65,16 @@ func TestShippedRecipes(t *testing.T) {
 // A short meta-training of every kind of task leaves its files, of which the list
 // and the card say what was asked for.
 func TestL2PTrain(t *testing.T) {
-	data := mnistFiles(t)
-	for _, tasks := range []string{"quadratic", "logistic", "svm", "mlp", "mnist"} {
+	data, table := mnistFiles(t), tableFiles(t, 0)
+	for _, tasks := range []string{"quadratic", "logistic", "svm", "mlp", "mnist", "csv"} {
 		path := filepath.Join(t.TempDir(), tasks+"-mine.safetensors")
 		args := []string{"l2p", "train", "--tasks", tasks, "--out", path, "--epsilons", "inf,2", "--epochs", "1", "--steps", "3", "--batches", "2",
 			"--runs", "2", "--validation", "2", "--hidden", "3", "--records", "12", "--delta", "1e-5", "--seed", "4", "--json"}
 		if tasks == "mnist" {
 			args = append(args, "--data-dir", data, "--classes", "1,0", "--pool", "14")
+		}
+		if tasks == "csv" {
+			args = append(args, "--tables", table, "--task-model", "mlp", "--units", "2")
 		}
 		r := object(t, ok(t, args...))
 		wantKeys(t, r, "protector", "path", "card", "history", "picture", "epochs", "validation_loss", "recipe")
@@ -97,13 +100,43 @@ func TestL2PTrain(t *testing.T) {
 				t.Errorf("%q is missing in:\n%s", want, human)
 			}
 		}
+		if tasks == "csv" {
+			checkTableCard(t, path, table)
+			continue
+		}
 		if card := readFile(t, base+".json"); strings.Contains(card, `"data": "mnist"`) != (tasks == "mnist") || strings.Contains(card, data) {
 			t.Errorf("card:\n%s", card)
 		}
 	}
 }
 
+// A card names a table by its file, and not where that lies; a run on the same table has no guarantee.
+func checkTableCard(t *testing.T, protector, table string) {
+	t.Helper()
+	card := readFile(t, strings.TrimSuffix(protector, ".safetensors")+".json")
+	if !strings.Contains(card, `"csv:t.csv"`) || !strings.Contains(card, "--tables=t.csv --task-model=mlp") || strings.Contains(card, filepath.Dir(table)) {
+		t.Errorf("card:\n%s", card)
+	}
+	for name, guarantee := range map[string]bool{"t.csv": false, "other.csv": true} {
+		other := filepath.Join(t.TempDir(), name)
+		for _, ending := range []string{"", ".schema.yaml"} {
+			if err := os.WriteFile(other+ending, []byte(readFile(t, table+ending)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := privgrad("train", "--data", "csv:"+other, "--public-n", "200", "--batch", "40", "--epsilon", "2", "--delta", "1e-5", "--optimizer", "l2p",
+			"--protector", protector, "--device", "cpu", "--threads", "1", "--out", filepath.Join(t.TempDir(), "run"), "--json")
+		if r := object(t, run.stdout); run.code != cli.ExitDone || r["guarantee"] != guarantee {
+			t.Errorf("on %s the guarantee is %v because %v", name, r["guarantee"], r["not_a_guarantee_because"])
+		}
+	}
+}
+
 func TestL2PTrainRefuses(t *testing.T) {
+	iris := filepath.Join(t.TempDir(), "iris.csv")
+	if err := os.WriteFile(iris, []byte("150,4,setosa,versicolor,virginica\n5.1,3.5,1.4,0.2,0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	out := filepath.Join(t.TempDir(), "p.safetensors")
 	for _, c := range []struct {
 		args string
@@ -119,6 +152,11 @@ func TestL2PTrainRefuses(t *testing.T) {
 		{"--tasks quadratic --start none --out " + out, "start"},
 		{"--tasks fmnist --classes 0,11 --out " + out, "11"},
 		{"--tasks fmnist --pool 3 --out " + out, "pool"},
+		{"--tasks csv --out " + out, "--tables PATH"},
+		{"--tasks csv --tables none.csv --out " + out, "none.csv"},
+		{"--tasks csv --tables " + iris + " --out " + out, "3 classes"},
+		{"--tasks csv --tables " + tableFiles(t, 0) + " --task-model none --out " + out, "task-model"},
+		{"--tasks quadratic --tables " + iris + " --out " + out, "--tasks csv"},
 	} {
 		fails(t, cli.ExitUsage, append([]string{"l2p", "train"}, strings.Fields(c.args)...), c.want)
 	}

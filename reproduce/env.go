@@ -20,6 +20,7 @@ type Env struct {
 	Learned *Protection // nil: the figure has none
 	skipped []string
 	labels  []string
+	lessons map[string]*Lesson
 }
 
 // Steps scales a number of steps, or of anything else that is work.
@@ -79,7 +80,8 @@ func (e *Env) Images(c *train.Config, name string) bool {
 	return true
 }
 
-func (e *Env) onGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
+// OnGPU says whether runs are made on one.
+func (e *Env) OnGPU() bool { return strings.HasPrefix(e.Device, "cuda") }
 
 // cached opens every data set once for all runs, which only read it.
 func cached(sources map[string]train.Source) map[string]train.Source {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
@@ -29,6 +30,8 @@ type Job struct {
 	After func(params []float32, r *Record)
 	// Protector takes the place of the configuration's; nil: it has none.
 	Protector *Protection
+	// Lesson makes one before the run; nil: that is at hand.
+	Lesson *Lesson
 
 	What string // in the place of the configuration, all that the records follow from
 	Make func(ctx context.Context) (Records, error)
@@ -58,6 +61,9 @@ func (j *Job) settings() ([]byte, error) {
 	}
 	if j.Protector != nil {
 		c.Protector = j.Protector.Digest
+	}
+	if j.Lesson != nil {
+		c.Protector = j.Lesson.What
 	}
 	return c.YAML()
 }
@@ -92,13 +98,19 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 	defer os.RemoveAll(dir)
 	c := j.Config
 	c.Device, c.DataIsPublic = e.Device, true
-	if j.Protector != nil {
-		c.Protector = filepath.Join(dir, "protector.safetensors")
-		if err := j.Protector.Write(c.Protector); err != nil {
+	protector := j.Protector
+	if j.Lesson != nil {
+		if protector, err = j.Lesson.Protection(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !e.onGPU() {
+	if protector != nil {
+		c.Protector = filepath.Join(dir, "protector.safetensors")
+		if err := protector.Write(c.Protector); err != nil {
+			return nil, err
+		}
+	}
+	if !e.OnGPU() {
 		c.Threads = 1
 		if c.Device == "" {
 			c.Device = "cpu"
@@ -162,6 +174,39 @@ func evaluated(all []train.Measurement, of Record) (records Records, _ error) {
 type Protection struct {
 	*l2p.Protector
 	Digest string // of its card and weights
+}
+
+// A Lesson makes a protector when a run first needs it.
+type Lesson struct {
+	What  string // all that it follows from
+	learn func(ctx context.Context) (*l2p.Protector, error)
+	mu    sync.Mutex
+	made  *Protection
+}
+
+// Lesson is the one of this description, which is learned once.
+func (e *Env) Lesson(what string, learn func(ctx context.Context) (*l2p.Protector, error)) *Lesson {
+	if e.lessons == nil {
+		e.lessons = map[string]*Lesson{}
+	}
+	if e.lessons[what] == nil {
+		e.lessons[what] = &Lesson{What: what, learn: learn}
+	}
+	return e.lessons[what]
+}
+
+// Protection is the same for all runs. Those that need it at a time wait for the first.
+func (l *Lesson) Protection(ctx context.Context) (*Protection, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		p, err := l.learn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.made = NewProtection(p)
+	}
+	return l.made, nil
 }
 
 // protect finds the protector of a figure that has one.

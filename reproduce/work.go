@@ -177,7 +177,7 @@ feed:
 // several runs use them well; a GPU is one.
 func (w *work) atOnce() int {
 	switch {
-	case w.onGPU(), w.figure.Alone:
+	case w.OnGPU(), w.figure.Alone:
 		return 1
 	case w.Threads > 0:
 		return w.Threads

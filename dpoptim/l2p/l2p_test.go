@@ -128,6 +128,7 @@ func TestReadRefuses(t *testing.T) {
 // Records overlap where the name and a class do.
 func TestOverlap(t *testing.T) {
 	c := made(Identity, Constant).Card
+	c.Public = append(c.Public, PublicTable("a/people.csv.gz"))
 	for _, x := range []struct {
 		data    string
 		classes []int
@@ -135,6 +136,7 @@ func TestOverlap(t *testing.T) {
 	}{
 		{"mnist", nil, "mnist"}, {"mnist", []int{3, 5}, ""}, {"mnist", []int{3, 2}, "mnist"},
 		{"cifar10", []int{3, 5}, "cifar10"}, {"fmnist", []int{1}, ""},
+		{"csv:/b/people.csv", nil, "csv:people.csv"}, {"csv:people.csv.gz", nil, "csv:people.csv"}, {"csv:b/others.csv", nil, ""},
 	} {
 		if got := c.Overlap(x.data, x.classes); got != x.want {
 			t.Errorf("%s %v overlaps %q, want %q", x.data, x.classes, got, x.want)

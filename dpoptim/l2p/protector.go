@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -53,7 +54,8 @@ type Card struct {
 	Weights string `json:"weights_sha256"`
 }
 
-// Public names a published data set, and which of its classes; none stand for all.
+// Public names a published data set, and which of its classes; none stand for all. Tables are
+// known by the name of their file.
 type Public struct {
 	Data    string `json:"data"`
 	Classes []int  `json:"classes,omitempty"`
@@ -140,9 +142,20 @@ func (p part) validate(of string) error {
 	return nil
 }
 
+// TablePrefix begins the name of a table.
+const TablePrefix = "csv:"
+
+// PublicTable is a table as cards name it: by its file, wherever that lies.
+func PublicTable(path string) Public {
+	return Public{Data: TablePrefix + strings.TrimSuffix(filepath.Base(path), ".gz")}
+}
+
 // Overlap names the data set of the card that holds records of another: of its
 // name, and with classes in common. Empty: none does.
 func (c *Card) Overlap(data string, classes []int) string {
+	if path, ok := strings.CutPrefix(data, TablePrefix); ok {
+		data = PublicTable(path).Data
+	}
 	for _, p := range c.Public {
 		common := func(class int) bool { return slices.Contains(p.Classes, class) }
 		if p.Data == data && (len(p.Classes) == 0 || len(classes) == 0 || slices.ContainsFunc(classes, common)) {

@@ -4,8 +4,6 @@ package blsgd
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -26,8 +24,8 @@ const folds = 10
 // A benchmark is a table of the paper.
 type benchmark struct {
 	panel string
-	file  string   // of a published table; empty: there is none
-	made  *standIn // where that is not there; nil: nothing
+	file  string             // of a published table; empty: there is none
+	made  *reproduce.StandIn // where that is not there; nil: nothing
 }
 
 var (
@@ -35,8 +33,8 @@ var (
 	bank  = benchmark{panel: "Bank", file: "bank-full.csv"}
 	// The authors of DP-AGD prepared both extracts of IPUMS; the paper's table 1 gives their sizes,
 	// dimensions and shares of the larger class.
-	ipumsBR = benchmark{panel: "IPUMS-BR", file: "IPUMS-BR.dat", made: &standIn{of: "IPUMS-BR", name: "ipums-br-standin", records: 38_000, columns: 52, seed: 1}}
-	ipumsUS = benchmark{panel: "IPUMS-US", made: &standIn{of: "IPUMS-US", name: "ipums-us-standin", records: 40_000, columns: 57, seed: 2}}
+	ipumsBR = benchmark{panel: "IPUMS-BR", file: "IPUMS-BR.dat", made: &reproduce.StandIn{Of: "IPUMS-BR", Name: "ipums-br-standin", Records: 38_000, Columns: 52, Seed: 1}}
+	ipumsUS = benchmark{panel: "IPUMS-US", made: reproduce.IPUMSUS}
 )
 
 // open completes a configuration with the part of the benchmark on which a seed
@@ -45,9 +43,9 @@ func (b *benchmark) open(e *reproduce.Env, c *train.Config, r *reproduce.Record)
 	fold := (r.Seed-1)%folds + 1
 	path := e.Find("tabular", b.file)
 	if r.Panel = b.panel; path == "" && b.made != nil {
-		r.Panel, r.Label = b.panel+" stand-in (synthetic)", b.made.label()
+		r.Panel, r.Label = b.panel+" stand-in (synthetic)", b.made.Label()
 		e.Label(r.Label)
-		c.Data = b.made.register(e, fold)
+		c.Data = register(e, b.made, fold)
 		return true
 	}
 	if path == "" {
@@ -63,96 +61,11 @@ func (b *benchmark) open(e *reproduce.Env, c *train.Config, r *reproduce.Record)
 	return true
 }
 
-// A standIn is a made table: half of its columns one-hot categories of two to
-// six values, half numbers in [0, 1], and a label by a logistic model of them.
-type standIn struct {
-	of, name         string
-	records, columns int
-	seed             uint64
-
-	once     sync.Once
-	features []uint8
-	labels   []uint8
-}
-
-// label goes with every figure of a stand-in.
-func (s *standIn) label() string {
-	return s.of + " is a SYNTHETIC STAND-IN of the published size and dimension: its figures say nothing of the census"
-}
-
-// signal is the standard deviation of the logit: the best classifier is right
-// for about 80 of 100 records.
-const signal = 2.2
-
-func (s *standIn) make() {
-	r := rand.New(rand.NewPCG(s.seed, 0x5eed))
-	type category struct{ first, size int }
-	var categories []category
-	at := 0
-	for at < s.columns/2 {
-		size := min(2+r.IntN(5), s.columns/2-at)
-		categories = append(categories, category{at, size})
-		at += size
-	}
-	weights := make([]float64, s.columns)
-	for i := range weights {
-		weights[i] = r.NormFloat64()
-	}
-	scores := make([]float64, s.records)
-	s.features, s.labels = make([]uint8, s.records*s.columns), make([]uint8, s.records)
-	for i := range s.records {
-		row := s.features[i*s.columns:][:s.columns]
-		for _, c := range categories {
-			row[c.first+r.IntN(c.size)] = 255
-		}
-		for j := at; j < s.columns; j++ {
-			row[j] = uint8(r.IntN(256))
-		}
-		for j, v := range row {
-			scores[i] += weights[j] * float64(v) / 255
-		}
-	}
-	mean, square := 0.0, 0.0
-	for _, x := range scores {
-		mean += x / float64(s.records)
-		square += x * x / float64(s.records)
-	}
-	scale := signal / math.Sqrt(square-mean*mean)
-	for i, x := range scores {
-		if r.Float64() < 1/(1+math.Exp(-scale*(x-mean))) {
-			s.labels[i] = 1
-		}
-	}
-}
-
-// set holds out the records of a fold.
-func (s *standIn) set(name string, fold int) *datasets.Set {
-	s.once.Do(s.make)
-	shape := [3]int{1, 1, s.columns}
-	set := &datasets.Set{
-		Name: name, Classes: 2, ClassNames: []string{"no", "yes"}, TestIsPublic: true, Note: s.label(),
-		Train: datasets.Split{Shape: shape, Unit: true}, Test: datasets.Split{Shape: shape, Unit: true},
-	}
-	set.PerClass = make([]int, 2)
-	for i, l := range s.labels {
-		into := &set.Train
-		if i%folds == fold-1 {
-			into = &set.Test
-		} else {
-			set.PerClass[l]++
-			set.PublicN++
-		}
-		into.Features = append(into.Features, s.features[i*s.columns:][:s.columns]...)
-		into.Labels = append(into.Labels, l)
-	}
-	return set
-}
-
 // register makes the fold a data set that train knows, and gives its name.
-func (s *standIn) register(e *reproduce.Env, fold int) string {
-	name := fmt.Sprintf("%s-fold-%d", s.name, fold)
+func register(e *reproduce.Env, s *reproduce.StandIn, fold int) string {
+	name := fmt.Sprintf("%s-fold-%d", s.Name, fold)
 	if _, ok := e.Sources[name]; !ok {
-		one := sync.OnceValue(func() *datasets.Set { return s.set(name, fold) })
+		one := sync.OnceValue(func() *datasets.Set { return s.Fold(name, fold, folds) })
 		e.Sources[name] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return one(), nil }}
 	}
 	return name

@@ -86,7 +86,7 @@ func TestCurvesOfNetworks(t *testing.T) {
 	kept := networks
 	t.Cleanup(func() { networks = kept })
 	// A quick run has the second and the fourth: one that is there and one that is not.
-	networks = []network{kept[0], {"made, CNN", "fmnist", "cnn-mnist", 0.2, 1000}, kept[0], kept[4]}
+	networks = []network{kept[0], {"made, CNN", "fmnist", "cnn-mnist", 0.2, 1000, 0}, kept[0], kept[4]}
 	s := reproducetest.Run(t, fig5, o)
 	if s.Runs != 4 || !slices.ContainsFunc(s.Skipped, func(l string) bool { return strings.HasPrefix(l, "cifar10 is left out") }) {
 		t.Errorf("%d runs", s.Runs)
@@ -108,12 +108,34 @@ func TestCurvesOfNetworks(t *testing.T) {
 	}
 	// What a step costs its batch is one budget for all: μ² = 1.
 	for _, series := range []string{publishedSearch, ownSearch} {
-		c := networkRun(kept[0], series, 3)
+		c := networkRun(kept[0], series, 3, evaluations)
 		gradient := 1 / *c.NoiseMultiplier
 		share := *c.Search.Share
 		if mu2 := gradient*gradient + gradient*gradient*share/(1-share); math.Abs(mu2-1) > 1e-12 {
 			t.Errorf("%s costs its batches μ² = %v a step", series, mu2)
 		}
+	}
+}
+
+// A network that takes hours has fewer iterations and one seed on a CPU, which the page says.
+func TestHourOfANetwork(t *testing.T) {
+	o := reproducetest.Tiny(t)
+	o.Quick, o.Seeds, o.Work = false, 2, 0.003
+	kept := networks
+	t.Cleanup(func() { networks = kept })
+	networks = []network{{"made, MLP", "fmnist", "mlp-fmnist", 0.2, 1000, 700}}
+	s := reproducetest.Run(t, fig5, o)
+	for _, r := range reproducetest.CheckOutputs(t, fig5, s) {
+		if r.Seed != 1 || r.Step > 2 {
+			t.Errorf("%s: seed %d, step %d", r.Series, r.Seed, r.Step)
+		}
+	}
+	if page := reproducetest.Read(t, s.Markdown); s.Runs != 4 || !strings.Contains(page, "made, MLP has 2 iterations and one seed") {
+		t.Errorf("%d runs, and the page says:\n%s", s.Runs, page)
+	}
+	e := &reproduce.Env{Options: reproduce.Options{Work: 1, Seeds: 5, Device: "cuda:0"}}
+	if steps, seeds, points := networks[0].size(e); steps != 1000 || seeds != 5 || points != evaluations {
+		t.Errorf("on a GPU %d iterations, %d seeds, %d points", steps, seeds, points)
 	}
 }
 
@@ -220,14 +242,14 @@ func TestStandIns(t *testing.T) {
 		e := &reproduce.Env{Options: reproduce.Options{Sources: map[string]train.Source{}}}
 		var c train.Config
 		r := reproduce.Record{Seed: 3}
-		if !b.open(e, &c, &r) || r.Label != b.made.label() || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), b.made.label()) {
+		if !b.open(e, &c, &r) || r.Label != b.made.Label() || !strings.Contains(r.Panel, "synthetic") || !slices.Contains(e.Labels(), b.made.Label()) {
 			t.Errorf("the record is %+v, the labels %q", r, e.Labels())
 		}
 		set, err := e.Sources[c.Data].Open("")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := set.Train.Len() + set.Test.Len(); n != b.made.records || set.Test.Len() != n/folds || set.PublicN != set.Train.Len() || len(set.Train.Features) != set.Train.Len()*b.made.columns {
+		if n := set.Train.Len() + set.Test.Len(); n != b.made.Records || set.Test.Len() != n/folds || set.PublicN != set.Train.Len() || len(set.Train.Features) != set.Train.Len()*b.made.Columns {
 			t.Errorf("%s has %d and %d records, public N %d", set.Name, set.Train.Len(), set.Test.Len(), set.PublicN)
 		}
 		// Scores are centred, so that classes are about as large as each other, as in
@@ -237,8 +259,8 @@ func TestStandIns(t *testing.T) {
 		}
 		// Nearly all records are told apart from each other by a line through the
 		// features: without privacy there is something to learn.
-		fresh := standIn{name: b.made.name, records: b.made.records, columns: b.made.columns, seed: b.made.seed}
-		if other := fresh.set("", 3); !bytes.Equal(other.Train.Features, set.Train.Features) || !bytes.Equal(other.Test.Labels, set.Test.Labels) {
+		fresh := reproduce.StandIn{Name: b.made.Name, Records: b.made.Records, Columns: b.made.Columns, Seed: b.made.Seed}
+		if other := fresh.Fold("", 3, folds); !bytes.Equal(other.Train.Features, set.Train.Features) || !bytes.Equal(other.Test.Labels, set.Test.Labels) {
 			t.Error("made again it is another")
 		}
 	}

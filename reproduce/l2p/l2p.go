@@ -8,18 +8,23 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/l2p/memory"
 )
 
 const hong = "Hong et al. 2021, Learning to protect (L2P)"
 
 // Figures lists those of the paper.
-func Figures() []reproduce.Figure { return []reproduce.Figure{fig6, fig7, fig8, mnist35, table1} }
+func Figures() []reproduce.Figure {
+	return []reproduce.Figure{fig3, fig4, fig6, fig7, fig8, images, mnist35, memory.Table(hong)}
+}
 
 const (
 	learnedLine   = "l2p"
 	projectorLine = "l2p, projector alone"
 	tunedLine     = "dp-sgd, tuned"
 	agdLine       = "dp-agd"
+	objpertLine   = "objpert"
+	outpertLine   = "outpert-gd"
 	advancedLine  = "sgd, advanced composition"
 	noiseFreeLine = "descent without noise"
 	priorLine     = "no data: the law's mean solution"
@@ -36,8 +41,8 @@ func unscheduled(p *reproduce.Protection) *reproduce.Protection {
 	return reproduce.NewProtection(&q)
 }
 
-// how says what the protector is, and at which ε it is a stranger.
-func how(p *reproduce.Protection, epsilons []float64) []string {
+// howLearned says what the protector is, and at which ε it is a stranger.
+func howLearned(p *reproduce.Protection, epsilons []float64) []string {
 	c := &p.Card
 	lines := []string{fmt.Sprintf("The protector is `%s` (digest %s): %s. It was trained for ε from %g to %g at δ = %g under %s, with %d steps, by `%s`.",
 		c.Name, p.Digest, c.Summary, c.EpsilonRange[0], c.EpsilonRange[1], c.Delta, c.Neighbouring, c.Steps, c.Recipe)}

@@ -126,7 +126,7 @@ func quadraticHow(e *reproduce.Env, budgets []float64) []string {
 		"L2P, its projector alone, DP-SGD and DP-AGD spend the same Rényi budget of (ε, δ). SGD with advanced composition uses the accounting of its time: classical Gaussian noise and the advanced composition theorem.",
 		"\"projector alone\" is the protector's projector, with the planned noise in every step. The paper trained a separate one.",
 		"Runs of one seed draw the same random numbers, as long as they ask for them in the same order.",
-	}, how(e.Learned, budgets)...)
+	}, howLearned(e.Learned, budgets)...)
 }
 
 // least is where a quadratic is least: its gradient is linear.

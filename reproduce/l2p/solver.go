@@ -104,7 +104,7 @@ func solvers(e *reproduce.Env) []solver {
 		{tunedLine, rateGrid([]int{1, 2, 3, 5, 10, 20, 40, 60, 100}, geometric(0.003, 3, 19)), tracing(descending, meta.Plan.Noise)},
 		{agdLine, searches, func(epsilon float64, s setting) (runner, error) { return s.agd.prepare(epsilon) }},
 		{advancedLine, rateGrid(paperSteps, linearly(quadraticRecords*0.001, quadraticRecords*0.02, 20)), tracing(descending, func(p meta.Plan, epsilon float64) (meta.Noise, error) {
-			sigma := advanced(epsilon, p.Delta, p.Steps)
+			sigma := advanced(epsilon, p.Delta, p.Steps, 1)
 			return meta.Noise{Epsilon: epsilon, Least: sigma, Planned: sigma}, nil
 		})},
 		{noiseFreeLine, rateGrid([]int{60}, geometric(0.01, 0.3, 12)), func(_ float64, s setting) (runner, error) {
@@ -131,10 +131,11 @@ func solvers(e *reproduce.Env) []solver {
 	}
 }
 
-// advanced is the noise multiplier of T releases by the classical calibration, σ = √(2 ln(1.25/δ₀))/ε₀,
-// and advanced composition, ε = √(2T ln(1/δ′))·ε₀ + T·ε₀(e^ε₀ − 1), with half of δ for each
-// (Dwork and Roth 2014, theorems A.1 and 3.20).
-func advanced(epsilon, delta float64, steps int) float64 {
+// advanced is the noise multiplier of T releases of batches at rate q by the analysis of 2014: classical noise,
+// σ = √(2 ln(1.25/δ₀))/ε₀ for ε₀ ≤ 1; amplification, ε₁ = ln(1 + q(e^ε₀ − 1)) and δ₁ = qδ₀; and advanced
+// composition, ε = √(2T ln(1/δ′))·ε₁ + T·ε₁(e^ε₁ − 1). The releases and δ′ have half of δ each (Dwork and Roth
+// 2014, theorems A.1 and 3.20; Beimel et al. 2014).
+func advanced(epsilon, delta float64, steps int, q float64) float64 {
 	t := float64(steps)
 	low, high := 0.0, epsilon
 	for range 200 {
@@ -145,7 +146,7 @@ func advanced(epsilon, delta float64, steps int) float64 {
 			low = each
 		}
 	}
-	return math.Sqrt(2*math.Log(1.25*2*t/delta)) / low
+	return math.Sqrt(2*math.Log(1.25*2*t*q/delta)) / min(math.Log1p(math.Expm1(low)/q), 1)
 }
 
 // tuned chooses the setting with the least mean loss over problems of the tuning seed.

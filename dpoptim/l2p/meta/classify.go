@@ -122,6 +122,39 @@ func (m *Images) Draw(r *rand.Rand) (train, judged *Records) {
 	return take(min(m.train, n-judgedCount)), take(judgedCount)
 }
 
+// Tables are public tables with two classes. A task is records of one of them.
+type Tables struct {
+	all           []*Records
+	train, judged int
+}
+
+// NewTables takes tables; a task trains on so many records at most, and is judged by others.
+func NewTables(all []*Records, train, judged int) (*Tables, error) {
+	if len(all) == 0 || train < 1 || judged < 1 {
+		return nil, fmt.Errorf("%d tables, %d records to train on and %d to judge by: all must be 1 or more", len(all), train, judged)
+	}
+	for i, t := range all {
+		if len(t.Labels) < 2 {
+			return nil, fmt.Errorf("table %d has %d records: at least 2 are needed", i+1, len(t.Labels))
+		}
+	}
+	return &Tables{all, train, judged}, nil
+}
+
+func (m *Tables) Draw(r *rand.Rand) (train, judged *Records) {
+	from := m.all[r.IntN(len(m.all))]
+	order := r.Perm(len(from.Labels))
+	take := func(rows []int) *Records {
+		out := &Records{Width: from.Width}
+		for _, i := range rows {
+			out.Features, out.Labels = append(out.Features, from.row(i)...), append(out.Labels, from.Labels[i])
+		}
+		return out
+	}
+	held := min(m.judged, len(order)/2)
+	return take(order[held:min(held+m.train, len(order))]), take(order[:held])
+}
+
 // Models of classifiers.
 const (
 	Logistic = "logistic" // one output, cross-entropy

@@ -128,3 +128,47 @@ func TestImages(t *testing.T) {
 		}
 	}
 }
+
+// A task has records of one table alone, none of them twice, with their own labels.
+func TestTables(t *testing.T) {
+	made := func(first float64) *Records {
+		m := &Records{Width: 1}
+		for i := range 8 {
+			m.Features, m.Labels = append(m.Features, first+float64(i)), append(m.Labels, i%2)
+		}
+		return m
+	}
+	source, err := NewTables([]*Records{made(0), made(100)}, 5, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, drawn := rand.New(rand.NewPCG(1, 2)), map[bool]bool{}
+	for range 20 {
+		train, judged := source.Draw(r)
+		if len(train.Labels) != 5 || len(judged.Labels) != 3 {
+			t.Fatalf("%d records to train on and %d to judge by", len(train.Labels), len(judged.Labels))
+		}
+		second, seen := train.Features[0] >= 100, map[float64]bool{}
+		drawn[second] = true
+		for i, v := range append(train.Features, judged.Features...) {
+			if label := append(train.Labels, judged.Labels...)[i]; seen[v] || (v >= 100) != second || int(v)%2 != label {
+				t.Fatalf("record %v of label %d is drawn twice, or is of another table", v, label)
+			}
+			seen[v] = true
+		}
+	}
+	if len(drawn) != 2 { // missed with a chance of 2⁻¹⁹, of a fixed seed
+		t.Errorf("20 tasks are of %d of two tables", len(drawn))
+	}
+	for what, bad := range map[string]func() (*Tables, error){
+		"none": func() (*Tables, error) { return NewTables(nil, 5, 3) },
+		"records": func() (*Tables, error) {
+			return NewTables([]*Records{{Width: 1, Features: []float64{1}, Labels: []int{1}}}, 5, 3)
+		},
+		"sizes": func() (*Tables, error) { return NewTables([]*Records{made(0)}, 0, 3) },
+	} {
+		if _, err := bad(); err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+}

@@ -23,7 +23,8 @@ import (
 type settings struct {
 	meta.Options
 	tasks, out, start, data string
-	epsilons                []string
+	model, schema           string
+	epsilons, tables        []string
 	epochs, classes         []int
 	records, pool, units    int
 	cardScale               float64
@@ -49,6 +50,9 @@ func (o *settings) define(f *pflag.FlagSet) {
 	f.IntVar(&o.pool, "pool", 2, "images: side of the squares of pixels that are averaged into one")
 	f.IntVar(&o.units, "units", 4, "networks: hidden units")
 	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+plan.DataDirVariable+")")
+	f.StringSliceVar(&o.tables, "tables", nil, "csv: public tables with two classes; each task is records of one")
+	f.StringVar(&o.schema, "schema", "", "csv: schema of the tables, a name or a file (default PATH.schema.yaml, or the known one)")
+	f.StringVar(&o.model, "task-model", meta.Logistic, "csv: logistic, svm, or mlp (--units)")
 	f.IntVar(&card.Projector.Layers, "layers", 2, "layers of each LSTM")
 	f.IntVar(&card.Projector.Hidden, "hidden", 20, "hidden units of each LSTM's layers")
 	f.BoolVar(&card.Projector.LogSign, "log-sign", false, "give the projector the logarithm and the sign of a gradient")
@@ -88,7 +92,8 @@ were trained on, the history (.csv) and its picture (.png). A private run on rec
 the tasks contain has NO GUARANTEE: choose tasks of other data, or of other --classes.
 After an interruption, the same command continues from FILE.checkpoint.`,
 		Example: `  privgrad l2p train --tasks quadratic --out protectors/mine.safetensors
-  privgrad l2p train --tasks mnist --classes 0,1,2,4,6,7,8,9 --data-dir data/mnist --out protectors/digits.safetensors`,
+  privgrad l2p train --tasks mnist --classes 0,1,2,4,6,7,8,9 --data-dir data/mnist --out protectors/digits.safetensors
+  privgrad l2p train --tasks csv --tables data/adult.data --steps 60 --sampling-rate 0.05 --records 20000 --out protectors/census.safetensors`,
 		Flags:    o.define,
 		Required: []string{"tasks", "out"},
 		Progress: true,
@@ -184,12 +189,26 @@ func (o *settings) complete(cmd *cobra.Command) error {
 func (o *settings) recipe(cmd *cobra.Command) string {
 	words := []string{cmd.CommandPath()}
 	for _, name := range []string{
-		"tasks", "epsilons", "epochs", "steps", "sampling-rate", "clip", "delta", "neighbouring", "accountant", "records", "start", "classes", "pool", "units",
+		"tasks", "epsilons", "epochs", "steps", "sampling-rate", "clip", "delta", "neighbouring", "accountant", "records", "start", "classes", "pool", "units", "tables", "schema", "task-model",
 		"layers", "hidden", "log-sign", "odd", "curvature", "scheduler", "scale", "card-scale", "batches", "runs", "lr", "gamma", "block", "validation", "seed",
 	} {
 		if flag := cmd.Flags().Lookup(name); flag.Changed {
-			words = append(words, fmt.Sprintf("--%s=%s", name, strings.Trim(flag.Value.String(), "[]")))
+			value := strings.Trim(flag.Value.String(), "[]")
+			switch name { // which file, and not where it lies
+			case "tables":
+				value = strings.Join(bases(o.tables), ",")
+			case "schema":
+				value = filepath.Base(o.schema)
+			}
+			words = append(words, fmt.Sprintf("--%s=%s", name, value))
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+func bases(paths []string) (names []string) {
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
 }

@@ -1,4 +1,5 @@
-package l2p
+// Package memory measures the memory and the time of meta-training, which a table of Hong et al. 2021 is about.
+package memory
 
 import (
 	"context"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
@@ -47,7 +49,7 @@ func metaRun(ctx context.Context, f *perceptrons, steps, block, epochs int) (tim
 	took := time.Duration(math.MaxInt64)
 	part := l2p.Part{Kind: l2p.Learned, Layers: 1, Hidden: memoryHidden}
 	_, _, err := meta.Train(ctx, meta.Options{
-		Plan:   meta.Plan{Steps: steps, Rate: 0.25, Clip: 1, Delta: 1e-8, Neighbouring: "add-remove", Accountant: spending},
+		Plan:   meta.Plan{Steps: steps, Rate: 0.25, Clip: 1, Delta: 1e-8, Neighbouring: "add-remove", Accountant: accountant.RDP},
 		Family: f, Stages: []meta.Stage{{Epsilon: memoryEpsilon, Epochs: epochs}},
 		Card:    l2p.Card{Name: "table1", Public: []l2p.Public{{Data: "fmnist"}}, Projector: part, Scheduler: part, Scale: 0.05},
 		Batches: 1, Tasks: 1, LearningRate: 0.005, GradientNorm: 1, Gamma: 1, Block: block, Validation: 1, Seed: 1, Workers: 1,
@@ -62,9 +64,12 @@ func metaRun(ctx context.Context, f *perceptrons, steps, block, epochs int) (tim
 	return took, err
 }
 
-var table1 = reproduce.Figure{
-	Name: "l2p-table1", Short: "Memory and time of meta-training against the unrolled steps",
-	Source: hong + ", appendix C.4, table 1", Seeds: 3, Alone: true, Plan: planTable1, Show: showTable1,
+// Table is that of a paper.
+func Table(paper string) reproduce.Figure {
+	return reproduce.Figure{
+		Name: "l2p-table1", Short: "Memory and time of meta-training against the unrolled steps",
+		Source: paper + ", appendix C.4, table 1", Seeds: 3, Alone: true, Plan: planTable1, Show: showTable1,
+	}
 }
 
 func planTable1(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
@@ -351,6 +356,13 @@ func gradient(params, x []float64, label int, g []float64) float64 {
 		back = before
 	}
 	return loss
+}
+
+func inner(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
 }
 
 // A heapWatch keeps the largest live heap that it has seen.
