@@ -86,6 +86,7 @@ var allowed = map[string][]string{
 	"dpoptim/sgd":      {"internal/device"},
 	"dpoptim/bassily":  {"accountant/papers"},
 	"dpoptim/pur":      {"accountant/papers"},
+	"dpoptim/rrpsgd":   {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},

@@ -15,6 +15,7 @@ type Result struct {
 	Precision       string           `json:"precision"` // of matrix products
 	Threads         int              `json:"threads"`
 	Steps           int              `json:"steps"`              // updates applied
+	Rounds          *int             `json:"rounds,omitempty"`   // updates that were drawn to be made, where a method draws them
 	StepsNow        int              `json:"-"`                  // of these, by this process, to which seconds belong; 0 of a stored result
 	Committed       *int             `json:"committed_schedule"` // updates paid for; null where a filter ends the run
 	Sampling        string           `json:"sampling"`

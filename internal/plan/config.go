@@ -75,6 +75,9 @@ type Config struct {
 	OutpertAverage bool     `yaml:"outpert_average,omitempty"`
 	StepDecay      *float64 `yaml:"step_decay,omitempty"`
 
+	RRPSGDForm string   `yaml:"rrpsgd_form,omitempty"`
+	Smoothness *float64 `yaml:"smoothness,omitempty"`
+
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
 	Beta1                 *float64 `yaml:"beta1,omitempty"`
@@ -201,9 +204,12 @@ func (c *Config) exact() bool { return c.Noise == noiseExact && c.Private() }
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.traits().Private }
 
-// fixedSize reports whether batches are subsets of a fixed size, which the
-// accountant of the paper needs.
-func (c *Config) fixedSize() bool { return c.traits().Subsets && c.Accountant == accountant.CTCDP }
+// fixedSize reports whether batches are subsets of a fixed size, which some methods
+// and one accountant need.
+func (c *Config) fixedSize() bool {
+	t := c.traits()
+	return t.Fixed || t.Subsets && c.Accountant == accountant.CTCDP
+}
 
 // adapts reports whether the clip norm moves.
 func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }

@@ -275,6 +275,8 @@ const (
 	defaultBatch  = 1024
 	defaultEpochs = 20
 	defaultDelta  = 1e-5
+
+	fewEvaluations = 20
 )
 
 // resolveRecords settles the public number of records, and δ.
@@ -345,6 +347,9 @@ func (p *Plan) resolveSampling() error {
 	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
+		if p.Method.Traits().Fixed { // whose rounds are many, and small
+			p.evalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
+		}
 	}
 	return p.resolveFacts()
 }
@@ -425,7 +430,7 @@ func (p *Plan) resolveWork() error {
 	if p.Schedule.Chunk == 0 {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
-	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch)
+	p.Block = blockSteps(p.Network.Program, p.ExpectedBatch, p.Steps)
 	if p.Method.Traits().FullBatch { // of whose few steps a crash should not lose many
 		p.Block = min(p.Block, max(p.Steps/50, 1))
 	}
@@ -449,10 +454,11 @@ func (p *Plan) resolveWork() error {
 
 // blockSteps is about a second of work, judged by arithmetic at a nominal
 // speed: a measured one would make the ledger's bytes depend on how long
-// private batches take. At most 100 steps may be lost to a crash.
-func blockSteps(p *ir.Program, batch float64) int {
+// private batches take. At most 100 steps may be lost to a crash, or a thousandth of them.
+func blockSteps(p *ir.Program, batch float64, steps int) int {
 	const flopsPerSecond = 5e10
-	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
+	most := max(100, float64(steps)/1000)
+	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), most))
 }
 
 // Keys are what a run draws from.

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -138,6 +139,11 @@ var settings = []Setting{
 
 	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
+
+	{Key: "rrpsgd_form", Group: onOptimizers, limit: unlessEmpty(oneOf(rrpsgd.Forms()...)),
+		Help: "rrpsgd: tight, or the noise as published (paper), at the price that it has (default tight)"},
+	{Key: "smoothness", Group: onOptimizers, Arg: "BETA", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
+		Help: "rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},
