@@ -147,7 +147,10 @@ func (r *run) Batches() string {
 
 // StepsMade says how many updates there were, and how many were paid for.
 func (r *run) StepsMade() string {
-	if r.Committed != nil && r.Steps < *r.Committed {
+	switch {
+	case r.Rounds != nil:
+		return fmt.Sprintf("%d of %d that were drawn; %d are paid for, as it might have been as many", r.Steps, *r.Rounds, *r.Committed)
+	case r.Committed != nil && r.Steps < *r.Committed:
 		return fmt.Sprintf("%d of %d; the others were lost to interruptions, and their privacy cost still counts", r.Steps, *r.Committed)
 	}
 	return strconv.Itoa(r.Steps)

@@ -84,7 +84,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 		return usage.Errorf("optimizer %s draws batches of a fixed size: give a whole number as --batch, and leave out --sampling-rate and --epochs; --steps is the most rounds", Name)
 	case m.settings.Form != Paper:
 		return nil
-	case c.NoiseMultiplier != nil:
+	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: the noise of --rrpsgd-form %s is the published one; give --epsilon, or leave the form out", *c.NoiseMultiplier, Paper)
 	case c.Epsilon != nil && *c.Epsilon > 1:
 		return usage.Errorf("epsilon %v: the noise of --rrpsgd-form %s is published for epsilon up to 1; lower it, or leave the form out", *c.Epsilon, Paper)
@@ -130,7 +130,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		}
 		c.Steps = new(max(int(rounds), 1))
 	}
-	if m.settings.Form == Paper {
+	if m.settings.Form == Paper && c.Epsilon != nil {
 		notes.Warnings = []string{"rrpsgd-form paper draws the noise of theorem 4, whose proof has an error; what that noise costs is shown as ε, and is less than asked for"}
 		return notes, m.publish(c, n.Records)
 	}
