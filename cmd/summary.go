@@ -88,11 +88,8 @@ func (s summary) write() {
 	if s.NoiseMultiplier != nil {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
 	}
-	switch {
-	case s.Rounds != nil:
-		s.row("Rounds", "%d of %d that were drawn; %d are paid for, as it might have been as many", s.Steps, *s.Rounds, *s.Committed)
-	case s.Committed != nil && s.Steps < *s.Committed:
-		s.row("Steps", "%d of %d (%d lost; their privacy cost still counts)", s.Steps, *s.Committed, *s.Committed-s.Steps)
+	if s.Committed != nil && s.Steps < *s.Committed {
+		s.row("Steps", "%s", report.StepsMade(s.Result))
 	}
 	s.row("Saved to", "%s", s.Run)
 }

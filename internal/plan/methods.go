@@ -218,7 +218,7 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 		c.SamplingRate = new(1.0)
 	}
 	if t := c.traits(); (t.Flat || t.Once && t.Private) && c.Init != "" {
-		return usage.Errorf("init %s: optimizer %s begins where the outputs are zero; leave out --init", c.Init, c.Optimizer)
+		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
 	}
 	s := c.settings()
 	s.OwnNetwork = ownNetwork
