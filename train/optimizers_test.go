@@ -99,7 +99,7 @@ var methods = []method{
 	}), follow: scheduled, takes: []string{"project"}, generous: true},
 	{name: "rrpsgd", set: onAll("rrpsgd", func(c *Config) { c.NoiseMultiplier, c.Batch, c.Seed = ptr(1.0), ptr(40.0), 250 }), follow: rounds, steps: 8},
 	{name: "rrpsgd with smaller steps", set: onAll("rrpsgd", func(c *Config) {
-		c.NoiseMultiplier, c.LR, c.LRSchedule, c.Warmup, c.Seed = ptr(1.0), ptr(1e-3), "cosine", 2, 250
+		c.NoiseMultiplier, c.LR, c.LRSchedule, c.Warmup, c.Seed = ptr(1.0), ptr(1e-3), "cosine", 2, 2539
 	}), follow: rounds, steps: 8, variant: true},
 	{name: "rrpsgd with the published noise", set: onAll("rrpsgd", func(c *Config) { c.Epsilon, c.RRPSGDForm, c.Seed = ptr(1.0), "paper", 250 }), follow: rounds, steps: 8, variant: true},
 	{name: "bassily-sgd with a penalty", set: onAll("bassily-sgd", func(c *Config) { c.Epsilon, c.Batch = ptr(40.0), ptr(40.0) }), follow: scheduled, variant: true},
