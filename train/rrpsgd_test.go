@@ -102,7 +102,7 @@ func TestRoundsRefuse(t *testing.T) {
 		"noise multiplier 1: the noise of":        func(c *Config) { c.RRPSGDForm = "paper" },
 		"is published for epsilon up to 1":        func(c *Config) { published(c); c.Epsilon = ptr(2.0) },
 		"at most N² = 40000 rounds of one record": func(c *Config) { published(c); c.Batch = ptr(2.0) },
-		"begins at zero; leave out --init":       func(c *Config) { c.Init = "model.safetensors" },
+		"begins at zero; leave out --init":        func(c *Config) { c.Init = "model.safetensors" },
 		"train-loss-noise 1: optimizer rrpsgd":    func(c *Config) { c.TrainLossNoise = ptr(1.0) },
 		"clipping adaptive: optimizer rrpsgd":     func(c *Config) { c.Clipping = "adaptive" },
 	} {
