@@ -146,7 +146,7 @@ var allowed = map[string][]string{
 	// What every paper may import is in families; these are what some import besides.
 	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
 	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
-	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan"},
+	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
 	"reproduce/l2p":           {"dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch"},
 	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
