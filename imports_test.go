@@ -86,6 +86,7 @@ var allowed = map[string][]string{
 	"dpoptim/sgd":      {"internal/device"},
 	"dpoptim/bassily":  {"accountant/papers"},
 	"dpoptim/pur":      {"accountant/papers"},
+	"dpoptim/rrpsgd":   {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
@@ -148,9 +149,9 @@ var allowed = map[string][]string{
 	// What every paper may import is in families; these are what some import besides.
 	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
 	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
-	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan"},
 	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
 	"reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "reproduce"},
+	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
 	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it

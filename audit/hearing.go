@@ -255,6 +255,9 @@ func (x *world) run() (_ float64, err error) {
 		}
 		x.supply.slot++
 		x.supply.update += n
+		if f, ok := e.Steps.(dpoptim.Finisher); ok && f.Finished() {
+			break
+		}
 	}
 	return x.adversary.Value(), nil
 }

@@ -191,6 +191,7 @@ var stages = map[string]stage{
 	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), steep},
 	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
 	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
+	"rrpsgd":       {"gradients of the rounds", 4, 1e-5, steps(1), steep},
 	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
 	"banco":        {"the report of one record", 4, 0, func(c *plan.Config) { c.LocalNoise = local.Gamma }, steep},
 }

@@ -88,7 +88,7 @@ func (s summary) write() {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
 	}
 	if s.Committed != nil && s.Steps < *s.Committed {
-		s.row("Steps", "%d of %d (%d lost; their privacy cost still counts)", s.Steps, *s.Committed, *s.Committed-s.Steps)
+		s.row("Steps", "%s", report.StepsMade(s.Result))
 	}
 	s.row("Saved to", "%s", s.Run)
 }

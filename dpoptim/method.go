@@ -54,12 +54,17 @@ func DecodeState(state []byte, into any) error {
 	return d.Decode(into)
 }
 
+// A Finisher is Steps that may end before their schedule, by public figures alone. The schedule is
+// charged whole.
+type Finisher interface{ Finished() bool }
+
 // A Reporter is Steps with figures of its own for metrics and results.
 type Reporter interface{ Figures() Figures }
 
 // Figures are what a method adds to reports. All of it is public.
 type Figures struct {
 	Gradients, Losses *int    // how many were asked of a batch, where a method counts
+	Rounds            *int    // how many it makes, where it draws that number
 	Rate              float64 // the last step size over the scheduled one
 	Clip              float64 // the clip norm over the first one, 0 where it stays
 }
@@ -78,6 +83,8 @@ type Traits struct {
 	Pure    bool // it makes a single release of ε, without δ
 	Once    bool // it is no sequence of updates: where it is private, it makes a single release
 	Subsets bool // it can be priced on batches of a fixed size
+	Fixed   bool // all of its batches are of a fixed size
+	Flat    bool // the outputs of its networks are zero at the start, whatever the record
 	// FullBatch says that every sum is of all records.
 	FullBatch bool
 	// Local says that the records report one after the other, each with noise of its own. So a pass over them
@@ -211,6 +218,8 @@ type Network struct {
 	Layers  int // with and without parameters; one is a linear model
 	Params  int
 	Records int // public number of them
+	// StartLoss bounds the loss of a record before the first step, for traits Flat.
+	StartLoss float64
 	// Linear is the linear model with a convex, smooth loss that the network is; nil with Why it is none.
 	Linear *Linear
 	Why    error

@@ -145,9 +145,15 @@ func (r *run) Batches() string {
 	return fmt.Sprintf("subsets of a fixed size: %s of %d records (the public number) per step", number(r.ExpectedBatch), r.PublicN)
 }
 
+// StepsMade is that of the run, for the page.
+func (r *run) StepsMade() string { return StepsMade(&r.Result) }
+
 // StepsMade says how many updates there were, and how many were paid for.
-func (r *run) StepsMade() string {
-	if r.Committed != nil && r.Steps < *r.Committed {
+func StepsMade(r *train.Result) string {
+	switch {
+	case r.Rounds != nil:
+		return fmt.Sprintf("%d of %d rounds that were drawn; all of the %d that it might have been are paid for", r.Steps, *r.Rounds, *r.Committed)
+	case r.Committed != nil && r.Steps < *r.Committed:
 		return fmt.Sprintf("%d of %d; the others were lost to interruptions, and their privacy cost still counts", r.Steps, *r.Committed)
 	}
 	return strconv.Itoa(r.Steps)

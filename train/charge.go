@@ -138,7 +138,23 @@ func (r *run) block() int {
 func (c *committed) end(updates int) (bool, error) {
 	c.run.slot++
 	c.run.step += updates
+	if f, ok := c.run.engine.Steps.(dpoptim.Finisher); ok && f.Finished() {
+		return true, c.rest()
+	}
 	return c.run.slot == c.last, nil
+}
+
+// rest charges what a method leaves of the schedule.
+func (c *committed) rest() (err error) {
+	r := c.run
+	if c.reserved {
+		err = r.ledger.Settle(c.last - c.first)
+	}
+	c.first, c.last, r.slot = r.ledger.Charged(), r.plan.Steps, r.plan.Steps
+	if c.reserved = err == nil && c.first < c.last; c.reserved {
+		_, err = r.ledger.Reserve(c.last - c.first)
+	}
+	return err
 }
 
 func (c *committed) saving() error { return nil }

@@ -157,7 +157,11 @@ func (d *drawn) cost(t *testing.T, p *plan.Plan) []accountant.Event {
 			events[i].Count++
 		} else {
 			count[key] = len(events)
-			events = append(events, accountant.PoissonBatch(p.SamplingRate, 1, batch...))
+			draw := accountant.PoissonBatch
+			if p.Method.Traits().Fixed {
+				draw = accountant.SubsetBatch
+			}
+			events = append(events, draw(p.SamplingRate, 1, batch...))
 		}
 		batch = nil
 	}

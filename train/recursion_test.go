@@ -551,6 +551,31 @@ func scheduled(r *replay) {
 	}
 }
 
+// rounds is random round private SGD (Zhang et al. 2017, algorithm 2 and theorem 5).
+func rounds(r *replay) {
+	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
+	l := math.Hypot(*c.FeatureNorm, 1)
+	beta, multiplier := c.L2+l*l/4, multiplierOf(c)
+	if c.RRPSGDForm == "paper" && c.Epsilon != nil {
+		multiplier = 2 * math.Sqrt(math.Log(3*n / *c.Delta)*math.Log(2 / *c.Delta)) / *c.Epsilon
+	}
+	variance := 4*l*l/r.batch + d*math.Pow(multiplier*l/r.batch, 2)
+	most := math.Sqrt(2*math.Ln2/beta) / math.Sqrt(variance*float64(*c.Steps))
+	for t := 1; r.more(); t++ {
+		rate := math.Min(*c.LR, 1/beta)
+		if c.LRSchedule == "cosine" {
+			if rate *= float64(t) / float64(c.Warmup); t > c.Warmup {
+				rate = *c.LR * (1 + math.Cos(math.Pi*float64(t-1-c.Warmup)/float64(*c.Steps-c.Warmup))) / 2
+			}
+		}
+		rate = math.Min(rate, most)
+		g, _ := r.gradient(multiplier, l)
+		for i := range g {
+			r.w[i] -= rate * (g[i] + c.L2*r.w[i])
+		}
+	}
+}
+
 func angleBetween(a, b []float64) float64 {
 	return math.Acos(dot(a, b) / math.Sqrt(dot(a, a)*dot(b, b)))
 }
@@ -595,7 +620,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 			check(t, err)
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {
 				result, params := trainedOn(t, c, set, Options{Device: noted})
-				if result.Steps != *c.Steps && !schedules(p) || i == 0 && (result.Epsilon != nil || result.Guarantee) {
+				if result.Steps != updatesOf(c, result) && !schedules(p) || i == 0 && (result.Epsilon != nil || result.Guarantee) {
 					t.Fatalf("the result says %+v", result)
 				}
 				r := newReplay(t, p, noted)

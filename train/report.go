@@ -34,7 +34,7 @@ func (r *run) result() (*Result, error) {
 		PeakRSS:           devices.Coarse(devices.PeakRSS(), p.RowBytes()),
 	}
 	figures := r.figures()
-	res.GradientEvaluations, res.ObjectiveEvaluations = figures.Gradients, figures.Losses
+	res.GradientEvaluations, res.ObjectiveEvaluations, res.Rounds = figures.Gradients, figures.Losses, figures.Rounds
 	if r.average != nil {
 		res.Released = append(res.Released, rundir.Average)
 	}

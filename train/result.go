@@ -17,6 +17,7 @@ type Result struct {
 	Threads         int              `json:"threads"`
 	Steps           int              `json:"steps"`                // updates applied
 	Iterations      *int             `json:"iterations,omitempty"` // of a solver in the one step, a public number
+	Rounds          *int             `json:"rounds,omitempty"`     // updates that were drawn to be made, where a method draws them
 	StepsNow        int              `json:"-"`                    // of these, by this process, to which seconds belong; 0 of a stored result
 	Committed       *int             `json:"committed_schedule"`   // updates paid for; null where a filter ends the run
 	Sampling        string           `json:"sampling"`

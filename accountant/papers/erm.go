@@ -112,6 +112,29 @@ func NewRRPSGD(records int, epsilon, delta float64) (RRPSGD, error) {
 	return RRPSGD{NoiseMultiplier: math.Sqrt(product) / epsilon, Steps: records * records, Claimed: epsilon <= 1}, nil
 }
 
+// Rounds is what theorem 5 says of so many steps on a β-smooth loss F ≥ 0 that starts below a bound,
+// where the gradient of a step has at most this variance, all coordinates together.
+type Rounds struct {
+	Steps      int
+	Smoothness float64 // β
+	Start      float64 // bound on F(w₀)
+	Variance   float64 // σ²
+}
+
+// distance is D_F = √(2F(w₀)/β).
+func (r Rounds) distance() float64 { return math.Sqrt(2 * r.Start / r.Smoothness) }
+
+// Rate is the theorem's η = min(1/β, D_F/(σn)), n² being the number of steps.
+func (r Rounds) Rate() float64 {
+	return math.Min(1/r.Smoothness, r.distance()/math.Sqrt(r.Variance*float64(r.Steps)))
+}
+
+// Bound is the theorem's, on E‖∇F‖² at the result for steps of η.
+func (r Rounds) Bound(eta float64) float64 {
+	n, d := float64(r.Steps), r.distance()
+	return r.Smoothness * (d*d + r.Variance*n*eta*eta) / (n * eta * (2 - r.Smoothness*eta))
+}
+
 // DrawRounds draws R with P(R = k+1) proportional to 2η_k−βη_k² (theorem 5),
 // k from 0 to steps−1, by rejection: rate gives η_k in (0, 1/β], largest is no
 // less than any of them, uniform is a source on [0, 1). It refuses rates out

@@ -97,11 +97,14 @@ func (m *Model) Trace(z float64) float64 {
 	return m.Smoothness(z) // one score has one curved direction
 }
 
-// LossAtZero bounds a record's loss where all parameters are zero; of a regression it is that
-// of a target in [0, 1], as tables have them.
-func (m *Model) LossAtZero() float64 {
-	if m.Loss == ir.SoftmaxCrossEntropy {
-		return math.Log(float64(m.Outputs))
+// LossAtZero bounds a record's loss where all parameters are zero.
+func (m *Model) LossAtZero() float64 { return LossAtZero(m.Loss, m.Outputs) }
+
+// LossAtZero bounds a record's loss where so many outputs are zero; of a regression it is that of a
+// target in [0, 1], as tables have them.
+func LossAtZero(l ir.Loss, outputs int) float64 {
+	if l == ir.SoftmaxCrossEntropy {
+		return math.Log(float64(outputs))
 	}
-	return host.ScalarLoss(m.Loss, 0, 1)
+	return host.ScalarLoss(l, 0, 1)
 }

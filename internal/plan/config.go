@@ -76,6 +76,9 @@ type Config struct {
 	StepDecay      *float64 `yaml:"step_decay,omitempty"`
 	LocalNoise     string   `yaml:"local_noise,omitempty"`
 
+	RRPSGDForm string   `yaml:"rrpsgd_form,omitempty"`
+	Smoothness *float64 `yaml:"smoothness,omitempty"`
+
 	LRSchedule            string   `yaml:"lr_schedule"`
 	Warmup                int      `yaml:"warmup,omitempty"`
 	Beta1                 *float64 `yaml:"beta1,omitempty"`
@@ -204,9 +207,12 @@ func (c *Config) exact() bool { return c.Noise == noiseExact && c.Private() }
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.traits().Private }
 
-// fixedSize reports whether batches are subsets of a fixed size, which the
-// accountant of the paper needs.
-func (c *Config) fixedSize() bool { return c.traits().Subsets && c.Accountant == accountant.CTCDP }
+// fixedSize reports whether batches are subsets of a fixed size, which some methods
+// and one accountant need.
+func (c *Config) fixedSize() bool {
+	t := c.traits()
+	return t.Fixed || t.Subsets && c.Accountant == accountant.CTCDP
+}
 
 // adapts reports whether the clip norm moves.
 func (c *Config) adapts() bool { return c.Clipping == string(perexample.AdaptiveFlat) }

@@ -17,8 +17,10 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/pur"
+	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/convex"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -59,6 +61,9 @@ var methods = map[string]struct {
 		"the minimum of a linear model's losses and a random linear term"},
 	local.Banco: {func(_ string, c *Config) dpoptim.Method { return local.New(local.Settings{Noise: c.LocalNoise}) }, onConvex,
 		"linear models from reports that each record noises itself, without a learning rate"},
+	rrpsgd.Name: {func(_ string, c *Config) dpoptim.Method {
+		return rrpsgd.New(rrpsgd.Settings{Form: c.RRPSGDForm, Smoothness: c.Smoothness, Seed: c.Seed})
+	}, Group{}, "SGD on single records for a random number of rounds (Zhang et al.)"},
 	majority.Name: {func(string, *Config) dpoptim.Method { return majority.Method{} }, Group{}, "releases only the class of most records, to compare with"},
 	privgene.Name: {func(_ string, c *Config) dpoptim.Method {
 		return privgene.New(privgene.Settings{Decay: c.StepDecay, Delta: c.Delta})
@@ -182,16 +187,18 @@ func (c *Config) checkConvex() error {
 	_, chooses := m.(*privgene.Method)
 	_, perturbs := m.(*objpert.Method)
 	_, reports := m.(*local.Method)
+	_, rounds := m.(*rrpsgd.Method)
 	for _, of := range []struct {
 		key  string
 		read bool
 	}{
 		{"radius", own == onConvex && !chooses && !perturbs && !reports}, {"rho", schedules}, {"pur_k", schedules}, {"pur_sigma", schedules},
 		{"outpert_form", descends}, {"outpert_average", descends}, {"objpert_form", perturbs}, {"step_decay", chooses}, {"local_noise", reports},
+		{"rrpsgd_form", rounds}, {"smoothness", rounds},
 	} {
 		s := Setting{Key: of.key}
 		if v := reflect.Indirect(s.value(c)); v.IsValid() && !v.IsZero() && !of.read {
-			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method of `privgrad help convex`", s.Flag(), v, c.Optimizer)
+			return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use a method that does: `privgrad help optimizers`", s.Flag(), v, c.Optimizer)
 		}
 	}
 	return nil
@@ -214,7 +221,7 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 		}
 		c.SamplingRate = new(1.0)
 	}
-	if t := c.traits(); (t.Once || t.Local) && t.Private && c.Init != "" {
+	if t := c.traits(); (t.Flat || (t.Once || t.Local) && t.Private) && c.Init != "" {
 		return usage.Errorf("init %s: optimizer %s begins at zero; leave out --init", c.Init, c.Optimizer)
 	}
 	if t := c.traits(); t.Once && t.Private && c.PrivateDiagnostics {
@@ -243,6 +250,22 @@ func (c *Config) take(s dpoptim.Settings) {
 	c.Batch, c.SamplingRate, c.Epochs, c.Steps = s.Batch, s.SamplingRate, s.Epochs, s.Steps
 }
 
+// flatten starts the last layer at zero: then so are the outputs, and a record's loss is known.
+func (p *Plan) flatten() error {
+	g := p.Network.Program
+	last := g.Ops[len(g.Ops)-1]
+	if last.Weight == ir.None {
+		return usage.Errorf("network %s: optimizer %s starts with outputs of zero, and %s at the end has no weights; end it with a dense layer", g.Name, p.Config.Optimizer, last.Name)
+	}
+	params := p.Network.Params()
+	for _, i := range []int{last.Weight, last.Bias} {
+		if i != ir.None {
+			clear(params[g.Params[i].Offset:][:g.Params[i].Size()])
+		}
+	}
+	return p.Network.SetParams(params)
+}
+
 // complete has the method settle what was left open, for the network.
 func (p *Plan) complete() error {
 	s := p.Config.settings()
@@ -251,6 +274,12 @@ func (p *Plan) complete() error {
 		g := p.Network.Program
 		n.Layers, n.Params = len(g.Ops), g.NumParams()
 		n.Linear, n.Why = convex.Of(g)
+		if p.Method.Traits().Flat {
+			if err := p.flatten(); err != nil {
+				return err
+			}
+			n.StartLoss = convex.LossAtZero(g.Loss, g.Outputs())
+		}
 	}
 	p.Facts.Linear = n.Linear
 	var err error

@@ -275,10 +275,10 @@ const (
 	defaultBatch  = 1024
 	defaultEpochs = 20
 	defaultDelta  = 1e-5
-)
 
-// fullEvaluations is the most in a run whose epochs are single steps, where nothing was said.
-const fullEvaluations = 20
+	// fewEvaluations is the most where epochs are single steps, or steps small, and nothing was said.
+	fewEvaluations = 20
+)
 
 // resolveRecords settles the public number of records, and δ.
 func (p *Plan) resolveRecords() error {
@@ -347,8 +347,9 @@ func (p *Plan) resolveSampling() error {
 	}
 	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
-		if p.evalEvery = epoch; epoch == 1 {
-			p.evalEvery = (p.Steps + fullEvaluations - 1) / fullEvaluations
+		p.evalEvery = epoch
+		if epoch == 1 || p.Method.Traits().Fixed { // whose rounds are many, and small
+			p.evalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
 		}
 	}
 	return p.resolveFacts()
@@ -451,7 +452,7 @@ func (p *Plan) resolveWork() error {
 
 // block is how many steps the ledger reserves at a time.
 func (p *Plan) block() int {
-	n := blockSteps(p.Network.Program, p.ExpectedBatch)
+	n := blockSteps(p.Network.Program, p.ExpectedBatch, p.Steps)
 	switch t := p.Method.Traits(); {
 	case t.FullBatch: // of whose few steps a crash should not lose many
 		return min(n, max(p.Steps/50, 1))
@@ -463,10 +464,11 @@ func (p *Plan) block() int {
 
 // blockSteps is about a second of work, judged by arithmetic at a nominal
 // speed: a measured one would make the ledger's bytes depend on how long
-// private batches take. At most 100 steps may be lost to a crash.
-func blockSteps(p *ir.Program, batch float64) int {
+// private batches take. At most 100 steps may be lost to a crash, or a thousandth of them.
+func blockSteps(p *ir.Program, batch float64, steps int) int {
 	const flopsPerSecond = 5e10
-	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), 100))
+	most := max(100, float64(steps)/1000)
+	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), most))
 }
 
 // Keys are what a run draws from.

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -141,6 +142,11 @@ var settings = []Setting{
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},
 	{Key: "local_noise", Group: onConvex, limit: unlessEmpty(oneOf(local.Noises()...)),
 		Help: "banco: noise of a report, gamma or hemisphere (default: that with the smaller bound on the excess loss)"},
+
+	{Key: "rrpsgd_form", Group: onOptimizers, limit: unlessEmpty(oneOf(rrpsgd.Forms()...)),
+		Help: "rrpsgd: tight, or the noise as published (paper), at the price that it has (default tight)"},
+	{Key: "smoothness", Group: onOptimizers, Arg: "BETA", limit: within(leastScale, mostScale, "in [%g, %g]", leastScale, mostScale),
+		Help: "rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)"},
 
 	{Key: "search.form", Group: onSearch, Help: "question to each record: " + choices(blsgd.Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 	{Key: "search.budget", Group: onSearch, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + choices(blsgd.Policies())},

@@ -145,6 +145,8 @@ func TestLimits(t *testing.T) {
 		{"objpert_form", func(c *Config) { c.ObjpertForm = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
 		{"local_noise", func(c *Config) { c.Optimizer, c.LocalNoise = "banco", "loud" }, `unknown local-noise "loud": choose one of gamma, hemisphere`},
 		{"step_decay", func(c *Config) { c.Optimizer, c.StepDecay = "privgene", ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
+		{"rrpsgd_form", func(c *Config) { c.RRPSGDForm = "m" }, `unknown rrpsgd-form "m": choose one of tight, paper`},
+		{"smoothness", func(c *Config) { c.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},

@@ -1,5 +1,5 @@
 // Package erm has the table of Zhang et al. 2017, on private empirical risk minimization by
-// gradient descent of which only the last iterate is released, and a table of our own that compares methods for
+// gradient descent of which only the last iterate is released, its random round SGD, and a table of our own that compares methods for
 // linear models.
 package erm
 
@@ -20,7 +20,7 @@ import (
 const zhang = "Zhang, Zheng, Mou and Wang 2017, Efficient private ERM for smooth objectives"
 
 // Figures lists the paper's table, and ours.
-func Figures() []reproduce.Figure { return []reproduce.Figure{table3, convex} }
+func Figures() []reproduce.Figure { return []reproduce.Figure{table3, rounds, convex} }
 
 const (
 	norm   = 1.0 // Z, the public bound on the features of a record, without the intercept
