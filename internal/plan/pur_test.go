@@ -222,6 +222,7 @@ func TestConvexRefusals(t *testing.T) {
 		{"privgene", func(c *Config) { c.LR = ptr(1e300) }, "single precision ends"},
 		{"privgene", func(c *Config) { c.Model = "svm" }, "is written for the losses of --model logistic"},
 		{"bassily-sgd", func(c *Config) { c.Radius, c.L2 = nil, 0 }, "--radius"},
+		{"bassily-sgd", func(c *Config) { c.Steps, c.Accountant = ptr(1_000_000_000), accountant.RDP }, "lower --steps"},
 		{"bassily-sgd", func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "published one"},
 		{"dp-sgd", func(c *Config) { c.Radius = ptr(1.0) }, "radius 1: optimizer dp-sgd does not read it"},
 		{"dp-sgd", func(c *Config) { c.Epsilon, c.Rho = nil, ptr(1.0) }, "rho 1: optimizer dp-sgd does not read it"},
@@ -260,7 +261,11 @@ func TestOneNoise(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	for name, want := range map[string]bool{"pur-constant": true, "bassily-sgd": true, "noisy-gd": true, "objpert": true, "pur-a": false, "pur-c": false} {
-		p, err := Resolve(onAll(t, name, nil), Options{Device: reference.Open()})
+		p, err := Resolve(onAll(t, name, func(c *Config) {
+			if name == "bassily-sgd" {
+				c.Accountant = accountant.RDP
+			}
+		}), Options{Device: reference.Open()})
 		check(t, err)
 		z := p.NoiseMultiplier()
 		if (z != nil) != want || want && !(*z > 0) {
@@ -270,7 +275,9 @@ func TestOneNoise(t *testing.T) {
 			t.Errorf("batches of %s are %s", name, p.Sampling())
 		}
 	}
-	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) { c.Steps = ptr(1_000_000_000) }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) {
+		c.PublicN, c.Delta, c.Steps, c.Accountant = ptr(5_000_000), ptr(1e-8), ptr(1_000_000_000), accountant.RDP
+	}), Options{Device: reference.Open()})
 	check(t, err)
 	events, err := p.Events()
 	check(t, err)
@@ -312,7 +319,11 @@ func TestLargeRates(t *testing.T) {
 		lr        float64
 		want      bool
 	}{{"pur-a", 1e6, true}, {"noisy-gd", 4, true}, {"noisy-gd", 3.8, false}, {"privgene", 1e6, true}, {"privgene", 0.5, false}} {
-		p, err := Resolve(onAll(t, c.optimizer, func(x *Config) { x.LR = &c.lr }), Options{Device: reference.Open()})
+		p, err := Resolve(onAll(t, c.optimizer, func(x *Config) {
+			if x.LR = &c.lr; c.optimizer == "privgene" {
+				x.Accountant = accountant.RDP
+			}
+		}), Options{Device: reference.Open()})
 		check(t, err)
 		if got := strings.Contains(strings.Join(p.Warnings, "\n"), "learning rate"); got != c.want {
 			t.Errorf("%s at %v: %q", c.optimizer, c.lr, p.Warnings)
