@@ -122,11 +122,3 @@ func TestHeadings(t *testing.T) {
 		}
 	}
 }
-
-// A run offers another one at another ε.
-func TestOtherBudget(t *testing.T) {
-	eight := 8.
-	if other(&eight) != 4 || other(nil) != 3 {
-		t.Errorf("after ε = 8 %v is offered, after none %v", other(&eight), other(nil))
-	}
-}

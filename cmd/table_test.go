@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,4 +139,49 @@ func TestVerifyTable(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:nowhere.csv"}, "nowhere.csv")
 	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path, "--schema", "bank"}, `no column "age"`)
 	fails(t, cli.ExitUsage, []string{"data", "verify", "mnist", "--schema", "bank"}, "--schema")
+}
+
+// A model of a table reads tables by its columns' names, with or without labels, and says what a solver did.
+func TestPredictTable(t *testing.T) {
+	path := tableFiles(t, 0)
+	out := filepath.Join(t.TempDir(), "run")
+	run := []string{"train", "--data", "csv:" + path, "--public-n", "200", "--epsilon", "1000", "--delta", "1e-4", "--optimizer", "outpert-gd", "--steps", "300", "--device", "cpu"}
+	r, dry := object(t, ok(t, append(run, "--out", out, "--json")...)), object(t, ok(t, append(run, "--dry-run", "--json")...))
+	for _, r := range []map[string]any{r, dry} {
+		if r["steps"] != 1.0 || r["iterations"] != 300.0 || r["noise_multiplier"] == nil {
+			t.Errorf("%v steps of %v iterations at noise multiplier %v", r["steps"], r["iterations"], r["noise_multiplier"])
+		}
+	}
+	if r["sampling"] != "full" {
+		t.Errorf("batches are %v", r["sampling"])
+	}
+	for text, args := range map[string][]string{"1 step of 300 iterations": {"resume", out}, "300, in the one step": append(run, "--dry-run")} {
+		if shown := ok(t, args...); !strings.Contains(shown, text) {
+			t.Errorf("%q is missing in:\n%s", text, shown)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "new.csv")
+	if err := os.WriteFile(other, []byte("group,more,dose\nb,?,7\na,?,8\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all := predictionsOf(t, out, path)
+	right := 0
+	for i, p := range all {
+		if *p.Class == fmt.Sprint(i%2) {
+			right++
+		}
+	}
+	some := predictionsOf(t, out, other)
+	if len(all) != 200 || right < 180 || len(some) != 2 {
+		t.Fatalf("of %d records, %d are right; of others, %d are read", len(all), right, len(some))
+	}
+	for i, p := range some { // those of the table's records 7 and 8
+		if !slices.Equal(p.Probabilities, all[7+i].Probabilities) {
+			t.Errorf("record %d: %v, in the table %v", i, p.Probabilities, all[7+i].Probabilities)
+		}
+	}
+	if err := os.WriteFile(other, []byte("dose,group\n1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"predict", out, other}, "record 0 has 1 field")
 }

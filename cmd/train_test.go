@@ -653,3 +653,15 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 		}
 	}
 }
+
+// A run offers another one at another ε.
+func TestOtherBudget(t *testing.T) {
+	eight, delta := 8.0, 1e-5
+	for want, epsilon := range map[string]*float64{"--epsilon 4 ": &eight, "--epsilon 3 ": nil} {
+		var b strings.Builder
+		summarise(&b, &train.Result{Epsilon: epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel}})
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
+	}
+}

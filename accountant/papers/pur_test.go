@@ -326,3 +326,23 @@ func TestGaussianBudget(t *testing.T) {
 		t.Error("δ = 0 has a Gaussian budget")
 	}
 }
+
+// Most ends a schedule early, also where the budget pays for more steps than are counted, and changes nothing else.
+func TestPURMost(t *testing.T) {
+	p := Problem{Records: 1000, Dim: 3, Lipschitz: 1, Smoothness: 0.25, StrongConvexity: 0.01, InitialGap: math.Ln2, Radius: 2, Sigma: 0.01}
+	for _, kind := range []PURKind{PURNonConvex, PURConvex, PURStronglyConvex, PURConstant} {
+		all := must(NewPUR(kind, p, 0.05))(t)
+		for _, most := range []int{1, all.Steps - 1, all.Steps, all.Steps + 1} {
+			few := p
+			few.Most = most
+			s := must(NewPUR(kind, few, 0.05))(t)
+			if s.Steps != min(most, all.Steps) || s.Sigma(0) != all.Sigma(0) || s.Spent > all.Spent || most < all.Steps && !(s.Spent < all.Spent) {
+				t.Errorf("(%s): %d steps of at most %d spend %v", kind, s.Steps, most, s.Spent)
+			}
+		}
+	}
+	p.Most = 7
+	if s := must(NewPUR(PURConstant, p, 1e9))(t); s.Steps != 7 {
+		t.Errorf("%d steps of at most 7", s.Steps)
+	}
+}

@@ -224,7 +224,7 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 		}
 		fields := split(line, t.separator)
 		if len(fields) != t.fields {
-			return nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d: correct the file", path, m.Len(), len(fields), t.fields)
+			return nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d, with that of the label, which may hold anything: correct the file", path, m.Len(), len(fields), t.fields)
 		}
 		e.features(&m, t, fields)
 		m.Labels = append(m.Labels, 0)

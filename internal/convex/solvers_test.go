@@ -392,3 +392,44 @@ func TestDriftIsSmall(t *testing.T) {
 		t.Errorf("rounding adds %v of the sensitivity", part)
 	}
 }
+
+// Of many steps the drift is taken in blocks. It is no less than by the recursion, one step after the other,
+// and hardly more; a billion steps take no longer.
+func TestDriftOfManySteps(t *testing.T) {
+	const u = 0x1p-53
+	m := modelOf(t, ir.Logistic, 10, 1, true)
+	l, beta := m.Lipschitz(1), m.Smoothness(1)
+	for _, c := range []struct {
+		l2, radius float64
+		falls      bool
+	}{{0, 0, false}, {0.01, 0, false}, {0, 3, false}, {0.01, 0, true}, {1e-4, 2, true}} {
+		rate := func(step int) float64 {
+			if c.falls {
+				return min(1/(beta+c.l2), 1/(c.l2*float64(step)))
+			}
+			return 1 / (beta + 2*c.l2)
+		}
+		a := arithmetic{Model: m, norm: 1, l2: c.l2, radius: c.radius, terms: 100}
+		const steps = 100_000
+		last, most, reach, exact := 0.0, 0.0, 0.0, 0.0
+		for step := range steps {
+			eta := rate(step + 1)
+			keep, at := 1-eta*c.l2, exact+last
+			if exact = keep*exact + eta*l; c.radius > 0 {
+				exact = min(exact, c.radius)
+			}
+			last = keep*last + eta*(16*u*beta*at+125*u*l) + (6*max(at, exact)+4*eta*l)*u + float64(m.Params()+8)*u*c.radius
+			most, reach = max(most, last), max(reach, exact+last)
+		}
+		gotLast, gotMost, gotReach := a.drift(steps, rate)
+		for _, x := range [][2]float64{{gotLast, last}, {gotMost, most}, {gotReach, reach}} {
+			if x[0] < x[1] || x[0] > 1.02*x[1] {
+				t.Errorf("%+v: %v in blocks, %v step by step", c, x[0], x[1])
+			}
+		}
+		asked := 0
+		if far, _, _ := a.drift(1_000_000_000, func(step int) float64 { asked++; return rate(step) }); !(far >= last*0.98) || math.IsInf(far, 1) || asked > 100_000 {
+			t.Errorf("%+v: %v after a billion steps, of which %d were looked at", c, far, asked)
+		}
+	}
+}

@@ -220,7 +220,7 @@ func (p *Plan) resolvePlanned() error {
 		return usage.Wrap(err)
 	}
 	if c.Epsilon != nil && epsilon > *c.Epsilon*(1+1e-9) {
-		return fmt.Errorf("optimizer %s plans noise that costs ε = %v, and was allowed %v; please report this", c.Optimizer, epsilon, *c.Epsilon)
+		return fmt.Errorf("%w: the noise that optimizer %s plans costs epsilon %.6g in %d steps, and %v was given; lower --steps, or leave it out", accountant.ErrBudget, c.Optimizer, epsilon, p.Steps, *c.Epsilon)
 	}
 	p.Epsilon, p.spent = Finite(epsilon), map[int]float64{p.Steps: epsilon}
 	return nil

@@ -199,7 +199,7 @@ func TestConvexRefusals(t *testing.T) {
 		{"pur-c", func(c *Config) { c.Epochs = ptr(10.0) }, "all records"},
 		{"pur-c", func(c *Config) { c.Clipping = "per-layer" }, "clipping per-layer"},
 		{"pur-c", func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon or --rho"},
-		{"pur-c", func(c *Config) { c.Rho = ptr(1.0) }, "give one of them"},
+		{"pur-c", func(c *Config) { c.Rho = ptr(1.0) }, "rho 1 and epsilon 1: both are the budget"},
 		{"pur-c", func(c *Config) { c.Accountant = "rdp" }, "accountant rdp"},
 		{"pur-c", func(c *Config) { c.Epsilon = ptr(0.001) }, "does not pay for one step"},
 		{"pur-c", func(c *Config) { c.PURSigma = ptr(1.0) }, "use --optimizer pur-constant"},
@@ -208,8 +208,21 @@ func TestConvexRefusals(t *testing.T) {
 		{"pur-constant", func(c *Config) { c.PURSigma = ptr(20.0) }, "give fewer by --steps"},
 		{"noisy-gd", func(c *Config) { c.Rho = ptr(1.0) }, "rho 1"},
 		{"noisy-gd", func(c *Config) { c.PURK = ptr(1.0) }, "pur-k 1"},
-		{"pur-oracle", nil, "is not private"},
+		{"pur-oracle", nil, "use --optimizer pur-c or noisy-gd"},
+		{"pur-b", func(c *Config) { c.Radius = ptr(1e30) }, "radius 1e+30: must be in"},
+		{"pur-b", func(c *Config) { c.Radius = ptr(1e9) }, "optimizer pur-b at feature-norm 1 and radius 1e+09: the budget pays for more than"},
+		{"pur-c", func(c *Config) { c.FeatureNorm = ptr(1e10) }, "at feature-norm 1e+10"},
+		{"pur-constant", func(c *Config) { c.PURSigma, c.Steps = ptr(1e6), ptr(1_000_000_000) }, "1000000 steps at most"},
+		{"outpert-gd", func(c *Config) { c.Radius, c.L2 = ptr(1e12), 0 }, "--radius or --feature-norm"},
+		{"outpert-gd", func(c *Config) { c.Clip = 2 }, "clip norm 2: optimizer outpert-gd clips no gradients"},
+		{"outpert-gd", func(c *Config) { c.PrivateDiagnostics = true }, "private-diagnostics: optimizer outpert-gd"},
+		{"objpert", func(c *Config) { c.Clip = 3 }, "clip norm 3: optimizer objpert clips no gradients"},
+		{"objpert", func(c *Config) { c.Radius = ptr(3.0) }, "radius 3: optimizer objpert does not read it"},
+		{"privgene", func(c *Config) { c.Clip = 3 }, "clip norm 3: optimizer privgene clips no gradients"},
+		{"privgene", func(c *Config) { c.LR = ptr(1e300) }, "single precision ends"},
+		{"privgene", func(c *Config) { c.Model = "svm" }, "is written for the losses of --model logistic"},
 		{"bassily-sgd", func(c *Config) { c.Radius, c.L2 = nil, 0 }, "--radius"},
+		{"bassily-sgd", func(c *Config) { c.Steps, c.Accountant = ptr(1_000_000_000), accountant.RDP }, "lower --steps"},
 		{"bassily-sgd", func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "published one"},
 		{"dp-sgd", func(c *Config) { c.Radius = ptr(1.0) }, "radius 1: optimizer dp-sgd does not read it"},
 		{"dp-sgd", func(c *Config) { c.Epsilon, c.Rho = nil, ptr(1.0) }, "rho 1: optimizer dp-sgd does not read it"},
@@ -219,11 +232,13 @@ func TestConvexRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.optimizer, err, c.want)
 		}
 	}
-	c, images := small(), made(1, 0)
-	c.Optimizer, c.Model, c.Batch, c.LR, c.NoiseMultiplier, c.Epsilon = "pur-a", "mlp-small", nil, nil, nil, ptr(1.0)
-	images.Train, images.Test = datasets.Split{Shape: [3]int{1, 28, 28}}, datasets.Split{Shape: [3]int{1, 28, 28}}
-	if _, err := Resolve(c, Options{Device: reference.Open(), Sources: sources(images)}); err == nil || !strings.Contains(err.Error(), "no linear model") {
-		t.Errorf("a network: %v", err)
+	for _, name := range []string{"pur-a", "pur-b", "bassily-sgd"} { // a network is refused before a radius is asked for
+		c, images := small(), made(1, 0)
+		c.Optimizer, c.Model, c.Batch, c.LR, c.NoiseMultiplier, c.Epsilon = name, "mlp-small", nil, nil, nil, ptr(1.0)
+		images.Train, images.Test = datasets.Split{Shape: [3]int{1, 28, 28}}, datasets.Split{Shape: [3]int{1, 28, 28}}
+		if _, err := Resolve(c, Options{Device: reference.Open(), Sources: sources(images)}); err == nil || !strings.Contains(err.Error(), "no linear model") {
+			t.Errorf("%s, a network: %v", name, err)
+		}
 	}
 }
 
@@ -238,5 +253,91 @@ func TestOracleIsNotPrivate(t *testing.T) {
 	}
 	if from := p.DefaultsFrom(); from != dpoptim.FromBounds {
 		t.Errorf("the defaults are from %s", from)
+	}
+}
+
+// Where all steps have one noise it is told, and its price needs no walk over them; schedules have none.
+func TestOneNoise(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	for name, want := range map[string]bool{"pur-constant": true, "bassily-sgd": true, "noisy-gd": true, "objpert": true, "pur-a": false, "pur-c": false} {
+		p, err := Resolve(onAll(t, name, func(c *Config) {
+			if name == "bassily-sgd" {
+				c.Accountant = accountant.RDP
+			}
+		}), Options{Device: reference.Open()})
+		check(t, err)
+		z := p.NoiseMultiplier()
+		if (z != nil) != want || want && !(*z > 0) {
+			t.Errorf("the noise multiplier of %s is %v", name, z)
+		}
+		if full := p.Sampling() == "full"; full != (name != "bassily-sgd") {
+			t.Errorf("batches of %s are %s", name, p.Sampling())
+		}
+	}
+	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) {
+		c.PublicN, c.Delta, c.Steps, c.Accountant = ptr(5_000_000), ptr(1e-8), ptr(1_000_000_000), accountant.RDP
+	}), Options{Device: reference.Open()})
+	check(t, err)
+	events, err := p.Events()
+	check(t, err)
+	if len(events) != 1 || events[0].Count != 1_000_000_000 || events[0].Mechanisms[0] != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: *p.NoiseMultiplier()}) {
+		t.Errorf("the events are %+v", events)
+	}
+}
+
+// Runs whose epochs are single steps are evaluated twenty times at most, and at the end.
+func TestFullBatchEvaluations(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	for steps, want := range map[int]int{1: 1, 20: 20, 21: 11, 1045: 20} {
+		p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.Steps = ptr(steps) }), Options{Device: reference.Open()})
+		check(t, err)
+		made := 0
+		for n := range steps {
+			if p.Evaluates(n + 1) {
+				made++
+			}
+		}
+		if made != want || p.Evaluations() != want || !p.Evaluates(steps) {
+			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(), want)
+		}
+	}
+	p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.Steps, c.EvalEvery = ptr(100), 1 }), Options{Device: reference.Open()})
+	check(t, err)
+	if p.Evaluations() != 100 {
+		t.Errorf("%d evaluations where all were asked for", p.Evaluations())
+	}
+}
+
+// Steps too large to lead to the minimum are warned of, and others are not.
+func TestLargeRates(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	for _, c := range []struct {
+		optimizer string
+		lr        float64
+		want      bool
+	}{{"pur-a", 1e6, true}, {"noisy-gd", 4, true}, {"noisy-gd", 3.8, false}, {"privgene", 1e6, true}, {"privgene", 0.5, false}} {
+		p, err := Resolve(onAll(t, c.optimizer, func(x *Config) {
+			if x.LR = &c.lr; c.optimizer == "privgene" {
+				x.Accountant = accountant.RDP
+			}
+		}), Options{Device: reference.Open()})
+		check(t, err)
+		if got := strings.Contains(strings.Join(p.Warnings, "\n"), "learning rate"); got != c.want {
+			t.Errorf("%s at %v: %q", c.optimizer, c.lr, p.Warnings)
+		}
+	}
+}
+
+// The published form of objpert shows what its noise costs, and nothing that is published stands beside it as a promise.
+func TestPublishedObjpert(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	p, err := Resolve(onAll(t, "objpert", func(c *Config) { c.ObjpertForm = "paper" }), Options{Device: reference.Open()})
+	check(t, err)
+	if why := strings.Join(p.NoGuarantee(), "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
+		t.Errorf("ε = %v: %q, %q", *p.Epsilon, why, p.Warnings)
 	}
 }
