@@ -136,7 +136,7 @@ var settings = []Setting{
 		Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
 	{Key: "outpert_average", Group: onConvex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
 	{Key: "objpert_form", Group: onConvex, limit: unlessEmpty(oneOf(objpert.Forms()...)),
-		Help: "objpert: tight, or noise and regularizer as published (paper, NO GUARANTEE) (default tight)"},
+		Help: "objpert: tight, or noise and regularizer as published (paper) (default tight)"},
 
 	{Key: "step_decay", Group: onConvex, limit: must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"},

@@ -33,6 +33,21 @@ var purs = []pur{
 		"σ_t² = k²·2μF0·(1−μ/(M(1+k²)))^t/d"},
 }
 
+// remarks are what the help says of this schedule alone.
+func (x pur) remarks() (text string) {
+	if x.kind == papers.PURStronglyConvex {
+		text = ` k = 2 takes 2.5 times the steps for the same
+result, and up to 37 % less budget if the condition number is large.`
+	}
+	if x.other != "f0" {
+		text += `
+
+F0 (--f0) is a public bound on how far the loss can fall from its start. From weights of
+zero, ln 2 is right for logistic loss with any regularizer, and ln K with K classes.`
+	}
+	return text
+}
+
 func (x pur) name() string { return "pur-" + string(x.kind) }
 
 func (x pur) method() method {
@@ -54,12 +69,8 @@ the paper is shown for comparison.
 
   %[5]s
 
-k = 1 is the balance of the paper. In pur-c, k = 2 takes 2.5 times the steps for the same
-result, and up to 37 %% less budget if the condition number is large.
-
-F0 (--f0) is a public bound on how far the loss can fall from its start. ln 2 is right for
-logistic loss from weights of zero, with any regularizer. The paper's schedule (6) reads
-the norm of the gradient without noise. It has no privacy guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK),
+k = 1 is the balance of the paper.%[6]s The paper's schedule (6) reads the norm of the
+gradient without noise. It has no privacy guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.remarks()),
 		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
   privgrad schedule %[1]s --n 60000 --dim 784%[2]s --epsilon 1 --delta 1e-5 --pur-k 2 --json`, x.name(), x.example),
 		flags: func(in *inputs, f *pflag.FlagSet) {
@@ -70,7 +81,7 @@ the norm of the gradient without noise. It has no privacy guarantee, so it is le
 			f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
 			f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
 			in.loss(f)
-			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*, ln 2 for logistic loss from zero weights")
+			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
 			f.Float64Var(&in.radius, "radius", 0, "radius R of the ball to which iterates are projected")
 			// One command line may ask for all three schedules in turn: what is
 			// another's is accepted and named as ignored.

@@ -76,7 +76,7 @@ func (m method) command() *cobra.Command {
 
 // loss defines the flags that describe a loss.
 func (in *inputs) loss(f *pflag.FlagSet) {
-	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss, the clip norm of the features")
+	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
 	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
 	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
 }
