@@ -17,12 +17,14 @@ import (
 const records = 5000
 
 // logistic is a model of 20 features and an intercept.
-func logistic(t *testing.T) *convex.Model {
+func logistic(t *testing.T) *convex.Model { t.Helper(); return linear(t, ir.Logistic, 1) }
+
+func linear(t *testing.T, loss ir.Loss, outputs int) *convex.Model {
 	t.Helper()
 	m, err := convex.Of(&ir.Program{
-		Name: "logistic", Shape: []int{20}, Loss: ir.Logistic,
-		Params: []ir.Param{{Name: "w", Shape: []int{1, 20}}, {Name: "b", Shape: []int{1}, Offset: 20}},
-		Ops:    []ir.Op{{Kind: ir.Dense, In: []ir.Value{ir.Input}, Shape: []int{20}, Out: []int{1}, Bias: 1}},
+		Name: "linear", Shape: []int{20}, Loss: loss,
+		Params: []ir.Param{{Name: "w", Shape: []int{outputs, 20}}, {Name: "b", Shape: []int{outputs}, Offset: 20 * outputs}},
+		Ops:    []ir.Op{{Kind: ir.Dense, In: []ir.Value{ir.Input}, Shape: []int{20}, Out: []int{outputs}, Bias: 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +33,7 @@ func logistic(t *testing.T) *convex.Model {
 }
 
 // declared is the release of a method with settings that change makes of ε = 1 at δ = 1e-5, and those settings.
-func declared(t *testing.T, name string, own Settings, change func(*dpoptim.Settings)) (dpoptim.Release, *dpoptim.Settings) {
+func declared(t *testing.T, name string, m *convex.Model, own Settings, change func(*dpoptim.Settings)) (dpoptim.Release, *dpoptim.Settings) {
 	t.Helper()
 	epsilon, norm := 1.0, 2.0
 	c := &dpoptim.Settings{
@@ -39,7 +41,7 @@ func declared(t *testing.T, name string, own Settings, change func(*dpoptim.Sett
 		Clipping: string(perexample.Flat), LRSchedule: dpoptim.Constant, Noise: dpoptim.Secure,
 	}
 	change(c)
-	m, method := logistic(t), New(name, own)
+	method := New(name, own)
 	if err := method.Check(c); err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +83,15 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: the bound is %v, the sensitivity %v", what, got, want)
 		}
 	}
-	r, c := declared(t, GD, Settings{}, func(c *dpoptim.Settings) {})
+	r, c := declared(t, GD, logistic(t), Settings{}, func(c *dpoptim.Settings) {})
 	near("gd", r.Bound, lipschitz**c.LR*float64(*c.Steps)/records)
-	r, c = declared(t, GD, Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	r, c = declared(t, GD, logistic(t), Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
 	near("gd with a penalty", r.Bound, lipschitz/(records*0.1)*(1-math.Pow(1-*c.LR*0.1, float64(*c.Steps))))
-	r, c = declared(t, RSGD, Settings{}, func(c *dpoptim.Settings) {})
+	r, c = declared(t, RSGD, logistic(t), Settings{}, func(c *dpoptim.Settings) {})
 	near("rsgd", r.Bound, 10*lipschitz**c.LR/50)
-	r, c = declared(t, RSGD, Settings{Average: true}, func(c *dpoptim.Settings) {})
+	r, c = declared(t, RSGD, logistic(t), Settings{Average: true}, func(c *dpoptim.Settings) {})
 	near("average", r.Bound, 11*lipschitz**c.LR/100)
-	r, c = declared(t, RSGD, Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	r, c = declared(t, RSGD, logistic(t), Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
 	near("rsgd with a penalty", r.Bound, lipschitz/(0.1*records))
 	if c.LR != nil || *c.Epochs != 10 || *c.Batch != 50 {
 		t.Errorf("the settings are %+v", c)
@@ -100,18 +102,18 @@ func TestBounds(t *testing.T) {
 func TestNoise(t *testing.T) {
 	nothing := 0.0
 	for relation, want := range map[accountant.Neighbouring]float64{accountant.AddRemove: 1, accountant.ReplaceOne: 0.5} {
-		r, _ := declared(t, GD, Settings{Delta: &nothing}, func(c *dpoptim.Settings) { c.Neighbouring = string(relation) })
+		r, _ := declared(t, GD, logistic(t), Settings{Delta: &nothing}, func(c *dpoptim.Settings) { c.Neighbouring = string(relation) })
 		if r.Noise != accountant.Mechanism(accountant.Pure{Epsilon: want}) {
 			t.Errorf("%s: %v", relation, r.Noise)
 		}
 	}
-	if r, _ := declared(t, GD, Settings{}, func(*dpoptim.Settings) {}); r.Noise != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: 3}) {
+	if r, _ := declared(t, GD, logistic(t), Settings{}, func(*dpoptim.Settings) {}); r.Noise != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: 3}) {
 		t.Errorf("a planned multiplier of 3 is declared as %v", r.Noise)
 	}
 	for _, mu := range []float64{0, 0.1} {
 		delta := 1e-5
 		for _, d := range []*float64{&delta, &nothing} {
-			r, c := declared(t, GD, Settings{Form: Paper, Delta: d}, func(c *dpoptim.Settings) { c.L2 = mu })
+			r, c := declared(t, GD, logistic(t), Settings{Form: Paper, Delta: d}, func(c *dpoptim.Settings) { c.L2 = mu })
 			beta, n := 5.0/4+mu, float64(records)
 			sensitivity := 3 * math.Sqrt(5) * *c.LR * float64(*c.Steps) / n
 			if mu > 0 {
@@ -127,7 +129,7 @@ func TestNoise(t *testing.T) {
 			if math.Abs(got/want-1) > 1e-12 {
 				t.Errorf("μ = %v, δ = %v: the noise has scale %v, the paper's %v", mu, *d, got, want)
 			}
-			want = papers.Descent{Records: records, Steps: 1, Lipschitz: math.Sqrt(5), Smoothness: beta, StrongConvexity: mu, LearningRate: 1}.PaperSteps(1, *d, 15, 21)
+			want = papers.Descent{Records: records, Steps: 1, Lipschitz: math.Sqrt(5), Smoothness: beta, StrongConvexity: mu, LearningRate: 1}.PaperSteps(1, *d, 2.5, 21)
 			if float64(*c.Steps) != want || math.Abs(*c.LR*(beta+mu)-1) > 1e-12 {
 				t.Errorf("μ = %v, δ = %v: %d steps at a rate of %v, the paper's %v", mu, *d, *c.Steps, *c.LR, want)
 			}
@@ -135,23 +137,36 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// The planned number of steps is the best of its bound, and more steps are planned where ε is larger.
+// The planned number of steps is the best of its bound, and more steps are planned where ε is larger. The
+// bound's noise does not grow with the number of parameters, and a regression's minimum is near.
 func TestPlan(t *testing.T) {
-	last := 0
-	for _, epsilon := range []float64{0.1, 1, 10} {
-		_, c := declared(t, GD, Settings{}, func(c *dpoptim.Settings) { c.Epsilon = &epsilon })
-		p := New(GD, Settings{}).describe(c, logistic(t), records)
-		// D²/(2ηT) + (β/2)·dσ² with σ = 2·(analytic Gaussian)·LηT/N, whose minimum has a closed form.
-		sigma, err := papers.AnalyticGaussian(epsilon, 1e-5)
-		if err != nil {
-			t.Fatal(err)
+	const square = 5 // of Z = 2 and an intercept
+	for _, k := range []struct {
+		loss                               ir.Loss
+		outputs                            int
+		distance, lipschitz, smooth, trace float64
+	}{
+		{ir.Logistic, 1, 2.5, 1, 0.25, 0.25},
+		{ir.HuberHinge, 1, 2.5, 1, 1, 1},
+		{ir.Huber, 1, 0.15, 1, 1, 1},
+		{ir.SoftmaxCrossEntropy, 4, 2.5, math.Sqrt2, 0.5, 0.75},
+	} {
+		last, m := 0, linear(t, k.loss, k.outputs)
+		for _, epsilon := range []float64{0.1, 1, 10} {
+			_, c := declared(t, GD, m, Settings{}, func(c *dpoptim.Settings) { c.Epsilon = &epsilon })
+			// D²/(2ηT) + (τ/2)·σ² with σ = 2·(analytic Gaussian)·LηT/N, whose minimum has a closed form.
+			sigma, err := papers.AnalyticGaussian(epsilon, 1e-5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rate := 1 / (k.smooth * square)
+			per := 2 * sigma * k.lipschitz * math.Sqrt(square) * rate / records
+			best := math.Cbrt(k.distance * k.distance / (2 * rate) / (k.trace * square * per * per))
+			if got := float64(*c.Steps); math.Abs(got/best-1) > 0.03+1/best || *c.Steps <= last {
+				t.Errorf("%v, ε = %v: %v steps, the best number is %v", k.loss, epsilon, got, best)
+			}
+			last = *c.Steps
 		}
-		beta, per := 5.0/4, 2*sigma*math.Sqrt(5)*p.rate/records
-		best := math.Cbrt(15 * 15 / (2 * p.rate) / (beta * 21 * per * per))
-		if got := float64(*c.Steps); math.Abs(got/best-1) > 0.03+1/best || *c.Steps <= last {
-			t.Errorf("ε = %v: %v steps, the best number is %v", epsilon, got, best)
-		}
-		last = *c.Steps
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 // problem is what is public of a run, from which steps and rate follow.
 type problem struct {
 	norm, lipschitz, smooth, l2 float64 // of a record's loss without the penalty, and the penalty
+	trace                       float64 // of its Hessian, without the penalty
 	radius                      float64 // how far away the minimum is taken to be
 	rate                        float64
 	delta                       float64
@@ -20,8 +21,8 @@ type problem struct {
 }
 
 func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) problem {
-	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: defaultRadius / *c.FeatureNorm, delta: usualDelta}
-	p.lipschitz, p.smooth = l.Lipschitz(p.norm), l.Smoothness(p.norm)
+	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: distance(l) / *c.FeatureNorm, delta: usualDelta}
+	p.lipschitz, p.smooth, p.trace = l.Lipschitz(p.norm), l.Smoothness(p.norm), l.Trace(p.norm)
 	p.rate = 1 / (p.smooth + p.l2)
 	if m.paper() {
 		p.rate = 1 / (p.smooth + 2*p.l2)
@@ -34,6 +35,15 @@ func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) p
 	}
 	p.variance = p.noise(c)
 	return p
+}
+
+// distance is that of the minimum, in units of 1/Z. A regression's weights have to tell targets
+// in [0, 1] apart, where those of classes tell apart the better the longer they are.
+func distance(l *dpoptim.Linear) float64 {
+	if l.Regression() {
+		return defaultTargets
+	}
+	return defaultRadius
 }
 
 // noise is the mean square of the noise for a bound of 1, nearly enough to plan by.
@@ -72,13 +82,13 @@ func (p problem) descent(steps int) papers.Descent {
 const mostSteps = 100_000
 
 // excess bounds how far a result is above the minimum: what T steps leave, which is at most D²/(2ηT),
-// and (β/2)(1−ημ)^2T·D² with a penalty; and the noise's (β/2)·E‖z‖².
+// and (β/2)(1−ημ)^2T·D² with a penalty; and the noise's, half the Hessian's trace times E‖z‖²/d.
 func (p problem) excess(steps int) float64 {
 	beta, distance, t := p.smooth+p.l2, p.radius*p.radius, float64(steps)
 	rate := min(p.rate, 1/beta)
 	left := min(distance/(2*rate*t), beta/2*distance*math.Exp(2*t*math.Log1p(-rate*p.l2)))
 	bound := p.descent(steps).Sensitivity() / 2
-	return left + beta/2*p.variance*bound*bound
+	return left + (p.trace/float64(p.params)+p.l2)/2*p.variance*bound*bound
 }
 
 // steps is the number with the least bound on the excess, within two percent.

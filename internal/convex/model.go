@@ -65,6 +65,9 @@ func (m *Model) Lipschitz(z float64) float64 {
 // Monotone reports whether the slope of a record's loss never changes its sign.
 func (m *Model) Monotone() bool { return m.Loss == ir.Logistic || m.Loss == ir.HuberHinge }
 
+// Regression reports whether targets are numbers, which tables scale to [0, 1].
+func (m *Model) Regression() bool { return m.Loss == ir.Huber }
+
 // Smoothness bounds how fast a record's gradient changes, for features of norm z at most.
 func (m *Model) Smoothness(z float64) float64 {
 	n := m.norm(z)
@@ -82,6 +85,16 @@ func (m *Model) curvature() float64 {
 		return 1 / (2 * ir.HuberHingeWidth)
 	}
 	return 1 // Huber
+}
+
+// Trace bounds that of the Hessian of a record's loss, for features of norm z at most: normal noise
+// of variance σ² in every parameter raises the expected loss by Trace·σ²/2 at most.
+func (m *Model) Trace(z float64) float64 {
+	if m.Loss == ir.SoftmaxCrossEntropy {
+		n := m.norm(z)
+		return (1 - 1/float64(m.Outputs)) * n * n // 1 − Σp², at most
+	}
+	return m.Smoothness(z) // one score has one curved direction
 }
 
 // LossAtZero bounds a record's loss where all parameters are zero; of a regression it is that
