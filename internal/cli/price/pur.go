@@ -69,8 +69,10 @@ the paper is shown for comparison.
 
   %[5]s
 
-k = 1 is the balance of the paper.%[6]s The paper's schedule (6) reads the norm of the
-gradient without noise. It has no privacy guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.remarks()),
+k = 1 is the balance of the paper.%[6]s
+
+The paper's schedule (6) reads the norm of the gradient without noise. It has no privacy
+guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.remarks()),
 		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
   privgrad schedule %[1]s --n 60000 --dim 784%[2]s --epsilon 1 --delta 1e-5 --pur-k 2 --json`, x.name(), x.example),
 		flags: func(in *inputs, f *pflag.FlagSet) {
