@@ -169,22 +169,28 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	// losses are much smaller than the spacing.
 	middle := l.loss(0)
 	g.offset = middle - h*math.Floor(middle/h)
-	low, high := l.reach(p.tails)
+	low, _ := l.reach(p.tails)
 	least := l.loss(low)
-	bounded := !l.twoSided && l.q < 1
-	if bounded {
+	if !l.twoSided && l.q < 1 {
 		least = math.Log1p(-l.q)
 	}
-	first, last := int(math.Floor((least-g.offset)/h)), int(math.Ceil((l.loss(high)-g.offset)/h))
-	edges := l.widths(p, low, high)
-
-	var c cells
-	infinite := func(z float64) point { return l.point(math.Copysign(100, z)) }
-	at := infinite(-1)
-	if !bounded {
-		at = l.point(l.position(g.loss(first)))
-		c.below = l.interval(infinite(-1), at, g.loss(first))
+	first := int(math.Floor((least - g.offset) / h))
+	c := l.cells(p, g, first)
+	from := l.point(max(-100, l.position(g.loss(first))))
+	c.below = l.interval(l.point(-100), from, g.loss(first))
+	if direction == add {
+		c, g = c.mirror(g)
 	}
+	return c, c, g
+}
+
+// cells are those from a grid point on, and what is above them.
+func (l gaussian) cells(p plan, g grid, first int) (c cells) {
+	h := p.spacing
+	low, high := l.reach(p.tails)
+	last := int(math.Ceil((l.loss(high) - g.offset) / h))
+	edges := l.widths(p, low, high)
+	at := l.point(max(-100, l.position(g.loss(first))))
 	for i, j := first, 0; i < last; {
 		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
 			j++
@@ -201,11 +207,16 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 			cell{i, next, l.interval(half, end, g.loss(next))})
 		at, i = end, next
 	}
-	c.above = l.interval(at, infinite(1), min(g.loss(last), 690))
-	if direction == add {
-		c, g = c.mirror(g)
-	}
-	return c, c, g
+	c.above = l.interval(at, l.point(100), min(g.loss(last), 690))
+	return c
+}
+
+// upward are the cells of losses above 0, and below them the mass at 0 of a subset.
+func (l gaussian) upward(p plan, g grid) (upper, lower cells) {
+	c := l.cells(p, g, 0)
+	same, err := between(normalTailAt(-l.mu/2), normalTailAt(l.mu/2))
+	c.below = part{(1 - l.q) * same, (1 - l.q) * same, (1-l.q)*err + 4*ulp*same}
+	return c, c
 }
 
 // An edge says how many grid steps a cell may be wide at losses up to to.
