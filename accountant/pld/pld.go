@@ -319,8 +319,8 @@ func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) 
 		return s.amplified(mu2, others, replaceOne)
 	}
 	if !replaceOne {
-		return nil, fmt.Errorf("pld: a batch of fixed size (a share of %v) is priced under replace-one only: "+
-			"adding a record changes that share", s.Rate)
+		return nil, fmt.Errorf("accountant pld prices fixed-size sampling (a share of %v) under replace-one only, "+
+			"as adding a record changes that share: use replace-one, or Poisson sampling", s.Rate)
 	}
 	l, err := s.amplified(mu2, others, false)
 	if of, ok := l.(amplified); ok {
