@@ -86,10 +86,10 @@ func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, er
 // Sampling is how batches are drawn, for the result.
 func (p *Plan) Sampling() string {
 	if p.Config.fixedSize() {
-		return "fixed-size"
+		return subsets
 	}
 	if p.shuffles() {
 		return "permutation"
 	}
-	return "poisson"
+	return poisson
 }
