@@ -170,27 +170,32 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	middle := l.loss(0)
 	g.offset = middle - h*math.Floor(middle/h)
 	low, _ := l.reach(p.tails)
-	least := l.loss(low)
-	if !l.twoSided && l.q < 1 {
+	least, end := l.loss(low), l.point(-100)
+	bounded := !l.twoSided && l.q < 1
+	if bounded {
 		least = math.Log1p(-l.q)
 	}
 	first := int(math.Floor((least - g.offset) / h))
-	c := l.cells(p, g, first)
-	from := l.point(max(-100, l.position(g.loss(first))))
-	c.below = l.interval(l.point(-100), from, g.loss(first))
+	from := end
+	if !bounded {
+		from = l.point(l.position(g.loss(first)))
+	}
+	c := l.cells(p, g, first, from)
+	if !bounded {
+		c.below = l.interval(end, from, g.loss(first))
+	}
 	if direction == add {
 		c, g = c.mirror(g)
 	}
 	return c, c, g
 }
 
-// cells are those from a grid point on, and what is above them.
-func (l gaussian) cells(p plan, g grid, first int) (c cells) {
+// cells are those from a grid point on, which is at a place on the line, and what is above them.
+func (l gaussian) cells(p plan, g grid, first int, at point) (c cells) {
 	h := p.spacing
 	low, high := l.reach(p.tails)
 	last := int(math.Ceil((l.loss(high) - g.offset) / h))
 	edges := l.widths(p, low, high)
-	at := l.point(max(-100, l.position(g.loss(first))))
 	for i, j := first, 0; i < last; {
 		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
 			j++
@@ -213,7 +218,7 @@ func (l gaussian) cells(p plan, g grid, first int) (c cells) {
 
 // upward are the cells of losses above 0, and below them the mass at 0 of a subset.
 func (l gaussian) upward(p plan, g grid) (upper, lower cells) {
-	c := l.cells(p, g, 0)
+	c := l.cells(p, g, 0, l.point(l.mu/2))
 	same, err := between(normalTailAt(-l.mu/2), normalTailAt(l.mu/2))
 	c.below = part{(1 - l.q) * same, (1 - l.q) * same, (1-l.q)*err + 4*ulp*same}
 	return c, c
