@@ -58,7 +58,7 @@ Write all mechanisms that read the same batch into one batch event. Mechanisms a
   prv    another discretization of the loss, as a cross-check of pld: NO GUARANTEE
   gdp    exact for Gaussian noise on all records
   zcdp   concentrated privacy, for Gaussian noise on all records
-  ctcdp  fixed-size batches under replace-one, as in Hong et al. 2021
+  ctcdp  fixed-size batches under replace-one, by the bound of Hong et al. 2021
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
 An accountant that has no bound for an event refuses it and names others.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
