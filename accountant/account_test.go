@@ -375,7 +375,7 @@ func TestRefusedInputs(t *testing.T) {
 		{RDP, ReplaceOne, one(Poisson, Laplace{1}), "for Gaussian releases only"},
 		{RDP, AddRemove, one(FullData, uncapped), "mechanism noisy-btls-gaussian"},
 		{PLD, AddRemove, one(FullData, uncapped), "mechanism noisy-btls-gaussian"},
-		{PLD, ReplaceOne, one(FixedSize, Gaussian{1}), "fixed-size sampling"},
+		{PLD, AddRemove, one(FixedSize, Gaussian{1}), "replace-one only"},
 		{PLD, ReplaceOne, one(Poisson, Laplace{1}), ""},
 		{PRV, ReplaceOne, one(FixedSize, Gaussian{1}), "fixed-size sampling"},
 		{PRV, AddRemove, one(FullData, Pure{1}), "mechanism pure"},

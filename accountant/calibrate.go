@@ -10,11 +10,12 @@ import (
 	"github.com/privgrad/privgrad/accountant/pld"
 )
 
-// Schedule is DP-SGD's: steps Poisson batches at one rate, each asked for one
+// Schedule is DP-SGD's: steps batches at one rate, each asked for one
 // Gaussian sum and for what stands in WithSum.
 type Schedule struct {
 	SamplingRate float64
 	Steps        int
+	Subsets      bool // batches are subsets of a fixed size; otherwise sampling is Poisson
 	Neighbouring Neighbouring
 	Accountant   string
 	Delta        float64
@@ -34,7 +35,11 @@ func (s Schedule) Events(sigma float64) []Event {
 		return s.Besides
 	}
 	asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
-	return append([]Event{PoissonBatch(s.SamplingRate, s.Steps, asked...)}, s.Besides...)
+	batch := PoissonBatch
+	if s.Subsets {
+		batch = SubsetBatch
+	}
+	return append([]Event{batch(s.SamplingRate, s.Steps, asked...)}, s.Besides...)
 }
 
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it

@@ -34,7 +34,7 @@ func prvSteps(events []Event) ([]prv.Step, error) {
 	var steps []prv.Step
 	for i, e := range events {
 		if e.Sampling == FixedSize && e.rate() < 1 {
-			return nil, fmt.Errorf("event %d: accountant %s has no bound for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, PRV)
+			return nil, fmt.Errorf("event %d: accountant %s has no bound for fixed-size sampling: use pld or rdp under replace-one, or Poisson sampling", i+1, PRV)
 		}
 		bounds, err := e.bounds(1)
 		if err != nil {

@@ -69,14 +69,11 @@ const promised = 1e-3
 func lossSteps(events []Event) ([]pld.Step, error) {
 	steps := make([]pld.Step, len(events))
 	for i, e := range events {
-		if e.Sampling == FixedSize && e.rate() < 1 {
-			return nil, fmt.Errorf("event %d: accountant %s has no dominating pair for fixed-size sampling: use rdp under replace-one, or Poisson sampling", i+1, PLD)
-		}
 		bounds, err := e.bounds(1)
 		if err != nil {
 			return nil, fmt.Errorf("event %d: %w", i+1, err)
 		}
-		steps[i] = pld.Step{Rate: e.rate(), Count: e.Count}
+		steps[i] = pld.Step{Rate: e.rate(), Count: e.Count, Subsets: e.Sampling == FixedSize}
 		for _, b := range bounds {
 			steps[i].Pairs = append(steps[i].Pairs, b.dominating())
 		}

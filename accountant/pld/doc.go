@@ -10,7 +10,8 @@
 //
 // Neighbours: pairs are stated for one record added or removed. Under
 // replace-one the distance is doubled, and a sampled Gaussian is
-// (1−q)N(0,1)+qN(μ,1) against (1−q)N(0,1)+qN(−μ,1). Sampling is Poisson.
+// (1−q)N(0,1)+qN(μ,1) against (1−q)N(0,1)+qN(−μ,1). Sampling is Poisson, or of
+// subsets of a fixed size under replace-one (subset.go, docs/proofs/fixed-size.md).
 //
 // # Where each rounding goes
 //

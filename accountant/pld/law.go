@@ -169,22 +169,33 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	// losses are much smaller than the spacing.
 	middle := l.loss(0)
 	g.offset = middle - h*math.Floor(middle/h)
-	low, high := l.reach(p.tails)
-	least := l.loss(low)
+	low, _ := l.reach(p.tails)
+	least, end := l.loss(low), l.point(-100)
 	bounded := !l.twoSided && l.q < 1
 	if bounded {
 		least = math.Log1p(-l.q)
 	}
-	first, last := int(math.Floor((least-g.offset)/h)), int(math.Ceil((l.loss(high)-g.offset)/h))
-	edges := l.widths(p, low, high)
-
-	var c cells
-	infinite := func(z float64) point { return l.point(math.Copysign(100, z)) }
-	at := infinite(-1)
+	first := int(math.Floor((least - g.offset) / h))
+	from := end
 	if !bounded {
-		at = l.point(l.position(g.loss(first)))
-		c.below = l.interval(infinite(-1), at, g.loss(first))
+		from = l.point(l.position(g.loss(first)))
 	}
+	c := l.cells(p, g, first, from)
+	if !bounded {
+		c.below = l.interval(end, from, g.loss(first))
+	}
+	if direction == add {
+		c, g = c.mirror(g)
+	}
+	return c, c, g
+}
+
+// cells are those from a grid point on, which is at a place on the line, and what is above them.
+func (l gaussian) cells(p plan, g grid, first int, at point) (c cells) {
+	h := p.spacing
+	low, high := l.reach(p.tails)
+	last := int(math.Ceil((l.loss(high) - g.offset) / h))
+	edges := l.widths(p, low, high)
 	for i, j := first, 0; i < last; {
 		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
 			j++
@@ -201,11 +212,16 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 			cell{i, next, l.interval(half, end, g.loss(next))})
 		at, i = end, next
 	}
-	c.above = l.interval(at, infinite(1), min(g.loss(last), 690))
-	if direction == add {
-		c, g = c.mirror(g)
-	}
-	return c, c, g
+	c.above = l.interval(at, l.point(100), min(g.loss(last), 690))
+	return c
+}
+
+// upward are the cells of losses above 0, and below them the mass at 0 of a subset.
+func (l gaussian) upward(p plan, g grid) (upper, lower cells) {
+	c := l.cells(p, g, 0, l.point(l.mu/2))
+	same, err := between(normalTailAt(-l.mu/2), normalTailAt(l.mu/2))
+	c.below = part{(1 - l.q) * same, (1 - l.q) * same, (1-l.q)*err + 4*ulp*same}
+	return c, c
 }
 
 // An edge says how many grid steps a cell may be wide at losses up to to.

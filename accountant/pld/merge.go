@@ -30,6 +30,9 @@ func parameters(l law) (shape string, axes []float64) {
 		return "pure", []float64{float64(l)}
 	case *ranged:
 		return fmt.Sprint("ranged ", l.count), []float64{l.epsilon}
+	case subset:
+		shape, axes = parameters(l.of)
+		shape = "subset " + shape
 	case batch:
 		shape, axes = "batch", []float64{l.q}
 		for _, x := range l.laws {
@@ -54,6 +57,8 @@ func with(l law, axes []float64) law {
 		return pure(axes[0])
 	case *ranged:
 		return newRanged(axes[0], l.count)
+	case subset:
+		return subset{with(l.of, axes).(amplified)}
 	case batch:
 		b := batch{q: axes[0]}
 		axes = axes[1:]

@@ -70,8 +70,11 @@ func (p Pair) unsampled(replaceOne bool) (law, error) {
 // which are composed first and then amplified once.
 type Step struct {
 	Pairs []Pair
-	Rate  float64 // Poisson sampling rate in (0, 1]; 1 is every record
+	Rate  float64 // of sampling, in (0, 1]; 1 is every record
 	Count int
+	// Subsets says that batches are uniform subsets of a fixed size, Rate being its share of all
+	// records; otherwise sampling is Poisson.
+	Subsets bool
 }
 
 // An Interval is where a true value lies. Upper is a guarantee.
@@ -310,8 +313,24 @@ func (s *Step) laws(replaceOne bool) (mu2 float64, others []law, err error) {
 	return mu2, others, nil
 }
 
-// sampled is the law of a Poisson batch that is asked so much; nil: nothing.
+// sampled is the law of a batch that is asked so much; nil: nothing.
 func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) {
+	if !s.Subsets {
+		return s.amplified(mu2, others, replaceOne)
+	}
+	if !replaceOne {
+		return nil, fmt.Errorf("accountant pld prices fixed-size sampling (a share of %v) under replace-one only, "+
+			"as adding a record changes that share: use replace-one, or Poisson sampling", s.Rate)
+	}
+	l, err := s.amplified(mu2, others, false)
+	if of, ok := l.(amplified); ok {
+		l = subset{of}
+	}
+	return l, err
+}
+
+// amplified is the law of a Poisson batch.
+func (s *Step) amplified(mu2 float64, others []law, replaceOne bool) (law, error) {
 	mu := math.Sqrt(mu2)
 	switch {
 	case len(others) > 0 && replaceOne:

@@ -34,7 +34,7 @@ func vectors(t *testing.T) (g golden) {
 	return g
 }
 
-func sampled(mu, q float64, count int) Step { return Step{[]Pair{Gaussian(mu)}, q, count} }
+func sampled(mu, q float64, count int) Step { return Step{[]Pair{Gaussian(mu)}, q, count, false} }
 
 // width is the least that is promised of any Upper−Lower.
 func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absoluteWidth) }
@@ -83,13 +83,13 @@ func TestOneBatch(t *testing.T) {
 	for _, v := range vectors(t).Batches {
 		mu := math.Sqrt(2 * v.Rho)
 		a, b := mu*math.Sqrt(0.9), mu*math.Sqrt(0.1)
-		joint := []Step{{[]Pair{Gaussian(a), Gaussian(b)}, 1. / 200, 1000}}
+		joint := []Step{{[]Pair{Gaussian(a), Gaussian(b)}, 1. / 200, 1000, false}}
 		near(t, fmt.Sprint("joint ", v.Rho), epsilon(t, joint, false, 1e-8), v.Joint)
 		apart := []Step{sampled(a, 1./200, 1000), sampled(b, 1./200, 1000)}
 		near(t, fmt.Sprint("apart ", v.Rho), epsilon(t, apart, false, 1e-8), v.Two)
 
 		// The general path, by a second release that gives nothing away.
-		other := []Step{{[]Pair{Gaussian(a), Gaussian(b), Pure(1e-9)}, 1. / 200, 1000}}
+		other := []Step{{[]Pair{Gaussian(a), Gaussian(b), Pure(1e-9)}, 1. / 200, 1000, false}}
 		near(t, fmt.Sprint("general ", v.Rho), epsilon(t, other, false, 1e-8), v.Joint)
 	}
 }
@@ -197,7 +197,7 @@ func TestRandomisedResponse(t *testing.T) {
 				truth := func(x float64) float64 {
 					return max(binomial(n, q*p+(1-q)*(1-p), high, low, x), binomial(n, p, -low, -high, x))
 				}
-				steps := []Step{{[]Pair{Pure(e)}, q, n}}
+				steps := []Step{{[]Pair{Pure(e)}, q, n, false}}
 				for _, x := range []float64{0, 0.3 * high, 0.31 * float64(n) * high, 0.8 * float64(n) * high} {
 					d, err := Delta(steps, false, x)
 					if want := truth(x); err != nil || !(d.Lower <= want*(1+1e-9) && want*(1-1e-9) <= d.Upper && d.Upper-d.Lower < 1e-6*want+1e-25) {
@@ -211,7 +211,7 @@ func TestRandomisedResponse(t *testing.T) {
 			}
 		}
 	}
-	if r := epsilon(t, []Step{{[]Pair{Pure(0.1)}, 1, 1}}, true, 1e-9); math.Abs(r.Upper-0.2) > 1e-8 {
+	if r := epsilon(t, []Step{{[]Pair{Pure(0.1)}, 1, 1, false}}, true, 1e-9); math.Abs(r.Upper-0.2) > 1e-8 {
 		t.Error("replace-one doubles", r)
 	}
 }
@@ -240,7 +240,7 @@ func TestLaplace(t *testing.T) {
 	for _, e := range []float64{0.2, 1, 4} {
 		for _, at := range []float64{0, 0.11, 0.9 * e, 1.3 * e, 1.97 * e} {
 			for n, want := range map[int]float64{1: laplaceDelta(e, at), 2: laplaceTwice(e, at)} {
-				d, err := Delta([]Step{{[]Pair{Laplace(e)}, 1, n}}, false, at)
+				d, err := Delta([]Step{{[]Pair{Laplace(e)}, 1, n, false}}, false, at)
 				if err != nil || !(d.Lower <= want+1e-12 && want-1e-12 <= d.Upper && d.Upper <= d.Lower+0.02*want+1e-12) {
 					t.Errorf("epsilon %v, %d times, at %v: %v, want %v, %v", e, n, at, d, want, err)
 				}
@@ -252,7 +252,7 @@ func TestLaplace(t *testing.T) {
 	for _, q := range []float64{0.01, 0.4} {
 		for _, at := range []float64{0, 0.001, 0.05} {
 			want := q * laplaceDelta(1, math.Log1p(math.Expm1(at)/q))
-			d, err := Delta([]Step{{[]Pair{Laplace(1)}, q, 1}}, false, at)
+			d, err := Delta([]Step{{[]Pair{Laplace(1)}, q, 1, false}}, false, at)
 			if err != nil || !(d.Lower <= want*(1+1e-9)+1e-20 && want*(1-1e-9) <= d.Upper && d.Upper-d.Lower < 0.01*want+1e-12) {
 				t.Errorf("rate %v, at %v: %v, want %v, %v", q, at, d, want, err)
 			}
@@ -325,7 +325,7 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 // The transform against composition term by term, at δ far below its own
 // rounding.
 func TestAgainstDirectConvolution(t *testing.T) {
-	for _, step := range []Step{sampled(1, 0.1, 6), {[]Pair{Laplace(0.5), Pure(0.2)}, 0.2, 6}} {
+	for _, step := range []Step{sampled(1, 0.1, 6), {[]Pair{Laplace(0.5), Pure(0.2)}, 0.2, 6, false}} {
 		c, err := prepare([]Step{step}, false)
 		if err != nil {
 			t.Fatal(err)
@@ -407,8 +407,8 @@ func TestProperties(t *testing.T) {
 		for range 1 + r.IntN(3) {
 			s := sampled(1/(0.6+3*r.Float64()), math.Pow(10, -1-2*r.Float64()), 1+r.IntN(2000))
 			steps = append(steps, s)
-			more = append(more, Step{s.Pairs, s.Rate, s.Count + s.Count/10 + 1})
-			rarer = append(rarer, Step{s.Pairs, 0.9 * s.Rate, s.Count})
+			more = append(more, Step{s.Pairs, s.Rate, s.Count + s.Count/10 + 1, s.Subsets})
+			rarer = append(rarer, Step{s.Pairs, 0.9 * s.Rate, s.Count, s.Subsets})
 			quieter = append(quieter, sampled(0.9*s.Pairs[0].size, s.Rate, s.Count))
 		}
 		delta := math.Pow(10, -3-9*r.Float64())
@@ -434,7 +434,7 @@ func TestProperties(t *testing.T) {
 		}
 		var split []Step
 		for _, s := range steps {
-			split = append(split, Step{s.Pairs, s.Rate, s.Count / 2}, Step{s.Pairs, s.Rate, s.Count - s.Count/2})
+			split = append(split, Step{s.Pairs, s.Rate, s.Count / 2, s.Subsets}, Step{s.Pairs, s.Rate, s.Count - s.Count/2, s.Subsets})
 		}
 		if x := epsilon(t, split, false, delta); x != base {
 			t.Errorf("%v: in two halves %v, %v", steps, x, base)
@@ -531,9 +531,9 @@ func TestRefusals(t *testing.T) {
 		"count is -1":      func() error { _, err := Epsilon([]Step{sampled(1, 0.1, -1)}, false, 1e-5); return err },
 		"mu is -1":         func() error { _, err := Epsilon([]Step{sampled(-1, 0.1, 1)}, false, 1e-5); return err },
 		"raise it to 0.04": func() error { _, err := Epsilon([]Step{sampled(30, 0.1, 1)}, false, 1e-5); return err },
-		"not supported un": func() error { _, err := Epsilon([]Step{{[]Pair{Laplace(1)}, 0.1, 1}}, true, 1e-5); return err },
-		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{{}}, 0.1, 1}}, true, 1e-5); return err },
-		"pure epsilon":     func() error { _, err := Epsilon([]Step{{[]Pair{Pure(1e4)}, 1, 1}}, false, 1e-5); return err },
+		"not supported un": func() error { _, err := Epsilon([]Step{{[]Pair{Laplace(1)}, 0.1, 1, false}}, true, 1e-5); return err },
+		"nil pair":         func() error { _, err := Epsilon([]Step{{[]Pair{{}}, 0.1, 1, false}}, true, 1e-5); return err },
+		"pure epsilon":     func() error { _, err := Epsilon([]Step{{[]Pair{Pure(1e4)}, 1, 1, false}}, false, 1e-5); return err },
 	} {
 		if err := f(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

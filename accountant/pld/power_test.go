@@ -40,7 +40,7 @@ func within(t *testing.T, what string, r Interval, want float64) {
 // the grid, which a second release that gives nothing away asks for.
 func TestPowerOfGaussian(t *testing.T) {
 	for _, mu := range []float64{0.01, 0.5, 1, 3, 6} {
-		nothing := Step{[]Pair{Pure(1e-12)}, 1, 1}
+		nothing := Step{[]Pair{Pure(1e-12)}, 1, 1, false}
 		for _, steps := range [][]Step{{sampled(mu/2, 1, 4)}, {sampled(mu/2, 1, 4), nothing}} {
 			advantage, p := powers(t, steps, false)
 			within(t, fmt.Sprint("advantage at ", mu), advantage, 2*normal(mu/2)-1)
@@ -56,7 +56,7 @@ func TestPowerOfGaussian(t *testing.T) {
 // Randomised response tells neighbors apart at two rates, and mixtures of them.
 func TestPowerOfPure(t *testing.T) {
 	for _, e := range []float64{0.01, 1, 4} {
-		advantage, p := powers(t, []Step{{[]Pair{Pure(e)}, 1, 1}}, false)
+		advantage, p := powers(t, []Step{{[]Pair{Pure(e)}, 1, 1, false}}, false)
 		within(t, "advantage", advantage, math.Tanh(e/2))
 		for i, a := range rates {
 			within(t, fmt.Sprint(e, a), p[i], min(math.Exp(e)*a, 1-math.Exp(-e)*(1-a)))

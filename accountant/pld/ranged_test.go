@@ -54,7 +54,7 @@ func TestRanged(t *testing.T) {
 				if curve[i] < want*(1-1e-8) || curve[i] > want+1e-6 {
 					t.Errorf("ε %v, %d releases, at %v: δ %v, by brute force %v", epsilon, k, x, curve[i], want)
 				}
-				r, err := Delta([]Step{{[]Pair{Ranged(epsilon)}, 1, k}}, false, x)
+				r, err := Delta([]Step{{[]Pair{Ranged(epsilon)}, 1, k, false}}, false, x)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestRangedOften(t *testing.T) {
 		epsilon, delta float64
 		count          int
 	}{{0.0571, 1e-5, 49}, {0.2143, 1e-5, 49}, {0.04, 1e-8, 100}, {0.02, 1e-5, 1000}} {
-		r, err := Epsilon([]Step{{[]Pair{Ranged(test.epsilon)}, 1, test.count}}, false, test.delta)
+		r, err := Epsilon([]Step{{[]Pair{Ranged(test.epsilon)}, 1, test.count, false}}, false, test.delta)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,15 +103,15 @@ func TestRangedOften(t *testing.T) {
 
 // Other releases and sampling compose with them.
 func TestRangedAmongOthers(t *testing.T) {
-	if _, err := Epsilon([]Step{{[]Pair{Ranged(0.5), Gaussian(0.2)}, 0.1, 20}, {[]Pair{Ranged(0.3)}, 1, 4}, {[]Pair{Gaussian(0.5)}, 1, 3}}, false, 1e-6); err != nil {
+	if _, err := Epsilon([]Step{{[]Pair{Ranged(0.5), Gaussian(0.2)}, 0.1, 20, false}, {[]Pair{Ranged(0.3)}, 1, 4, false}, {[]Pair{Gaussian(0.5)}, 1, 3, false}}, false, 1e-6); err != nil {
 		t.Error(err)
 	}
 	for _, e := range []float64{0.01, 1, 20} {
-		tight, err := Epsilon([]Step{{[]Pair{Ranged(e)}, 1, 3}}, false, 1e-6)
+		tight, err := Epsilon([]Step{{[]Pair{Ranged(e)}, 1, 3, false}}, false, 1e-6)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pure, err := Epsilon([]Step{{[]Pair{Pure(e)}, 1, 3}}, false, 1e-6)
+		pure, err := Epsilon([]Step{{[]Pair{Pure(e)}, 1, 3, false}}, false, 1e-6)
 		if err != nil || tight.Upper > pure.Upper {
 			t.Errorf("three of range %v: ε in %v, of pure ones %v (%v)", e, tight, pure, err)
 		}

@@ -158,7 +158,7 @@ func (m *Method) checkScheduled(c *dpoptim.Settings) error {
 		settled = accountant.CTCDP
 	}
 	if c.Accountant != settled && c.Accountant != accountant.PLD {
-		return usage.Errorf("accountant %s: a schedule that follows what is released is priced by %s, or by %s on batches of a fixed size; leave it out", c.Accountant, accountant.RDP, accountant.CTCDP)
+		return usage.Errorf("accountant %s: a schedule that follows what is released is priced by %s, or by %s with the constraints of its paper; leave it out", c.Accountant, accountant.RDP, accountant.CTCDP)
 	}
 	c.Accountant = settled
 	return nil

@@ -89,7 +89,7 @@ func (p *Plan) Sampling() string {
 		return "full"
 	}
 	if p.Config.fixedSize() {
-		return "fixed-size"
+		return subsets
 	}
 	if p.shuffles() {
 		return "permutation"
@@ -97,5 +97,5 @@ func (p *Plan) Sampling() string {
 	if p.Method.Traits().Local {
 		return "passes"
 	}
-	return "poisson"
+	return poisson
 }

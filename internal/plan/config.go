@@ -89,6 +89,7 @@ type Config struct {
 
 	Batch        *float64 `yaml:"batch,omitempty"`
 	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
+	Sampling     string   `yaml:"sampling,omitempty"`
 	Steps        *int     `yaml:"steps,omitempty"`
 	Epochs       *float64 `yaml:"epochs,omitempty"`
 	EvalEvery    int      `yaml:"eval_every,omitempty"`
@@ -207,11 +208,17 @@ func (c *Config) exact() bool { return c.Noise == noiseExact && c.Private() }
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.traits().Private }
 
-// fixedSize reports whether batches are subsets of a fixed size, which some methods
-// and one accountant need.
+// How batches are drawn.
+const (
+	poisson = "poisson"
+	subsets = "fixed-size"
+)
+
+// fixedSize reports whether batches are subsets of a fixed size: by choice, or because the method or the
+// accountant needs them.
 func (c *Config) fixedSize() bool {
 	t := c.traits()
-	return t.Fixed || t.Subsets && c.Accountant == accountant.CTCDP
+	return t.Fixed || t.Subsets && (c.Sampling == subsets || c.Accountant == accountant.CTCDP)
 }
 
 // adapts reports whether the clip norm moves.

@@ -133,6 +133,9 @@ func (c *Config) Relate(n accountant.Neighbouring) {
 // incline takes the relation, the accountant and the clip norm that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
+	if c.Sampling == subsets && t.Subsets {
+		t.Relation = accountant.ReplaceOne
+	}
 	if t.Relation != "" && (Setting{Key: "neighbouring"}).open(c, &initial) {
 		c.Neighbouring = string(t.Relation)
 	}
@@ -160,6 +163,12 @@ func (c *Config) checkUnread() error {
 	}
 	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
 		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	}
+	if c.Sampling == subsets && !c.traits().Subsets {
+		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
+	}
+	if c.Sampling == poisson && c.fixedSize() {
+		return usage.Errorf("sampling %s: accountant %s prices batches of a fixed size alone; leave it out, or use another --accountant", c.Sampling, c.Accountant)
 	}
 	if err := c.checkConvex(); err != nil {
 		return err

@@ -156,7 +156,7 @@ func (p *Plan) Filtered() bool {
 func (p *Plan) resolveCommitted() error {
 	c := &p.Config
 	s := accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Subsets: c.fixedSize(),
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
 	}
 	if c.adapts() {
@@ -165,7 +165,9 @@ func (p *Plan) resolveCommitted() error {
 		s.WithSum = []accountant.Mechanism{engine.CountNoise(p.ExpectedBatch)}
 	}
 	if z := c.TrainLossNoise; z != nil {
-		s.Besides = []accountant.Event{accountant.PoissonBatch(p.SamplingRate, p.evaluations(p.Steps), accountant.Gaussian{NoiseMultiplier: *z})}
+		e := p.BatchEvent(accountant.Gaussian{NoiseMultiplier: *z})
+		e.Count = p.evaluations(p.Steps)
+		s.Besides = []accountant.Event{e}
 	}
 	s.Price = p.priceAsks
 	if c.Epsilon != nil {
@@ -588,11 +590,11 @@ const mostOverPlanned = 8
 // committed schedule would spend the budget.
 func (p *Plan) resolveOrder() error {
 	c := &p.Config
-	if c.fixedSize() {
+	if c.Accountant == accountant.CTCDP {
 		return nil
 	}
 	s := accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps,
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Subsets: c.fixedSize(),
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: accountant.RDP, Delta: *c.Delta,
 	}
 	with, err := p.prices(1)

@@ -126,6 +126,46 @@ func TestNormIsCharged(t *testing.T) {
 	}
 }
 
+// Subsets by choice are under replace-one, and priced by the default accountant where the noise is
+// committed, and by Rényi's filter where it is scheduled; all that is drawn is a subset.
+func TestChosenSubsets(t *testing.T) {
+	for _, name := range []string{"identity", "scheduler"} {
+		c := small()
+		protected(name)(&c)
+		c.Sampling, c.Batch = subsets, ptr(12.0)
+		if name == "identity" {
+			c.NoiseMultiplier, c.Epsilon, c.TrainLossNoise = nil, ptr(2.0), ptr(9.0)
+		}
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		want := accountant.PLD
+		if name == "scheduler" {
+			want = accountant.RDP
+		}
+		if p.Config.Neighbouring != string(accountant.ReplaceOne) || p.Config.Accountant != want || p.Sampling() != subsets {
+			t.Errorf("%s: %s, by %s, on %s batches", name, p.Config.Neighbouring, p.Config.Accountant, p.Sampling())
+		}
+		if name == "scheduler" {
+			if e := oneStep(t, p, 20); e.Sampling != accountant.FixedSize {
+				t.Errorf("a step asks for %+v", e)
+			}
+			continue
+		}
+		events, err := p.Events()
+		check(t, err)
+		for _, e := range events {
+			if e.Sampling != accountant.FixedSize || e.Rate != 12/float64(p.PublicN) {
+				t.Errorf("charged is %+v", e)
+			}
+		}
+		r, err := accountant.Account(events, accountant.Options{Accountant: want, Neighbouring: accountant.ReplaceOne, Delta: *p.Config.Delta})
+		check(t, err)
+		if len(events) != 2 || r.Epsilon != *p.Epsilon {
+			t.Errorf("ε is %v, of %d events %v", *p.Epsilon, len(events), r.Epsilon)
+		}
+	}
+}
+
 // A run on records that trained its protector guarantees nothing, and says why.
 func TestProtectorKnowsTheData(t *testing.T) {
 	for _, test := range []struct {
@@ -155,6 +195,15 @@ func TestProtectorSettings(t *testing.T) {
 		},
 		"which only optimizer l2p draws": func(c *Config) {
 			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
+		},
+		"draws no batches of a fixed size": func(c *Config) { c.Optimizer, c.Protector, c.Sampling = "dp-sgd", "", subsets },
+		"prices batches of a fixed size alone": func(c *Config) {
+			c.Accountant, c.Neighbouring, c.Sampling = accountant.CTCDP, "replace-one", poisson
+		},
+		"under replace-one only": func(c *Config) {
+			protected("identity")(c)
+			c.Sampling = subsets
+			c.give("neighbouring")
 		},
 		"needs a protector":                  func(c *Config) { c.Protector = "" },
 		"unknown protector":                  func(c *Config) { c.Protector = "nobody" },

@@ -152,6 +152,7 @@ func TestLimits(t *testing.T) {
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
 		{"batch", func(c *Config) { c.Batch = ptr(0.0) }, "batch 0: must be a finite number above 0"},
 		{"sampling_rate", func(c *Config) { c.SamplingRate = ptr(math.NaN()) }, "sampling rate NaN: must be in (0, 1]"},
+		{"sampling", func(c *Config) { c.Sampling = "m" }, `unknown sampling "m": choose one of poisson, fixed-size`},
 		{"epochs", func(c *Config) { c.Epochs = ptr(-1.0) }, "epochs -1: must be a finite number above 0"},
 		{"steps", func(c *Config) { c.Steps = ptr(1_000_000_001) }, "steps 1000000001: must be 1 to 1000000000"},
 		{"clipping", func(c *Config) { c.Clipping = "m" }, `unknown clipping "m": choose one of flat, per-layer, automatic, adaptive`},

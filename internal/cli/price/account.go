@@ -58,7 +58,7 @@ Write all mechanisms that read the same batch into one batch event. Mechanisms a
   prv    another discretization of the loss, as a cross-check of pld: NO GUARANTEE
   gdp    exact for Gaussian noise on all records
   zcdp   concentrated privacy, for Gaussian noise on all records
-  ctcdp  fixed-size batches under replace-one, as in Hong et al. 2021
+  ctcdp  fixed-size batches under replace-one, by the bound of Hong et al. 2021
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
 An accountant that has no bound for an event refuses it and names others.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
@@ -75,6 +75,9 @@ An accountant that has no bound for an event refuses it and names others.`,
 			}
 			if c.Given("order") && !(order > 1) {
 				return usage.Errorf("order %v: must be above 1, as Rényi orders are", order)
+			}
+			if err := a.check(); err != nil {
+				return err
 			}
 			events, err := a.events(c, file)
 			if err != nil {
@@ -131,9 +134,9 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 		if a.Steps < 1 {
 			return nil, usage.Errorf("steps %d: must be 1 or more", a.Steps)
 		}
-		return []accountant.Event{accountant.PoissonBatch(a.SamplingRate, a.Steps, accountant.Gaussian{NoiseMultiplier: a.sigma})}, nil
+		return a.Events(a.sigma), nil
 	}
-	for _, name := range []string{"noise-multiplier", "sampling-rate", "steps"} {
+	for _, name := range []string{"noise-multiplier", "sampling-rate", "sampling", "steps"} {
 		if c.Given(name) {
 			return nil, usage.Errorf("--events %s and --%s were both given: the file describes every release, so leave out --%[2]s", file, name)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -59,6 +60,9 @@ positives: 0 means that the attacker learns nothing, 1 that every guess is right
 
 func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	given := call.Given
+	if err := a.check(); err != nil {
+		return err
+	}
 	schedule, target := a.Schedule, a.epsilon
 	switch {
 	case given("epsilon") == given("advantage"):
@@ -100,7 +104,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 		} else {
 			fmt.Fprintf(w, "by accountant %s, %s neighbors:\n", c.Accountant, c.Neighbouring)
 		}
-		fmt.Fprintf(w, "%s of noise multiplier %.6g on Poisson batches at rate %.6g\n", cli.Plural(c.Steps, "step"), c.NoiseMultiplier, c.SamplingRate)
+		fmt.Fprintf(w, "%s of noise multiplier %.6g on %s batches at rate %.6g\n", cli.Plural(c.Steps, "step"), c.NoiseMultiplier, strings.Replace(a.sampling, "p", "P", 1), c.SamplingRate)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // real is a number that JSON writes as null where it is infinite or undefined.
@@ -28,6 +29,7 @@ func (x real) MarshalJSON() ([]byte, error) {
 type settings struct {
 	accountant.Schedule
 	epsilon, sigma float64
+	sampling       string
 }
 
 // define adds them; those of a schedule have a default only where a command uses it.
@@ -38,9 +40,24 @@ func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C per step")
 	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "probability that a record joins a batch; 1: all records")
 	f.IntVar(&a.Steps, "steps", steps, "number of steps")
+	f.StringVar(&a.sampling, "sampling", poisson, "how batches are drawn: poisson, or fixed-size, which needs --neighbouring replace-one")
 	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
 	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "how two data sets may differ: add-remove or replace-one")
 	cli.JSONFlag(f)
+}
+
+const (
+	poisson = "poisson"
+	subsets = "fixed-size"
+)
+
+// check finds how batches are drawn.
+func (a *settings) check() error {
+	if a.sampling != poisson && a.sampling != subsets {
+		return usage.Unknown("sampling", a.sampling, []string{poisson, subsets})
+	}
+	a.Subsets = a.sampling == subsets
+	return nil
 }
 
 // accountants lists them, those apart whose figures are none.
