@@ -64,7 +64,7 @@ func New(s Settings) *Method { return &Method{settings: s} }
 func (*Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{
 		Name: Name, Private: true, Subsets: true, Fixed: true, Flat: true,
-		Relation: accountant.ReplaceOne, Accountant: accountant.RDP,
+		Relation: accountant.ReplaceOne,
 	}
 }
 

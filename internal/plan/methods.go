@@ -167,6 +167,9 @@ func (c *Config) checkUnread() error {
 	if c.Sampling == subsets && !c.traits().Subsets {
 		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
 	}
+	if c.Sampling == poisson && c.traits().Fixed {
+		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
+	}
 	if c.Sampling == poisson && c.fixedSize() {
 		return usage.Errorf("sampling %s: accountant %s prices batches of a fixed size alone; leave it out, or use another --accountant", c.Sampling, c.Accountant)
 	}
