@@ -77,7 +77,7 @@ type Traits struct {
 	Private bool // it bounds and hides a record's influence
 	Pure    bool // it makes a single release of ε, without δ
 	Once    bool // it is no sequence of updates: where it is private, it makes a single release
-	Subsets bool // it can draw batches of a fixed size
+	Subsets bool // it can be priced on batches of a fixed size
 	// FullBatch says that every sum is of all records.
 	FullBatch bool
 	// Relation, Accountant and Clip are for where the user chose none; empty or 0: as for all.
