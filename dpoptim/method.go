@@ -82,7 +82,7 @@ type Traits struct {
 	Private bool // it bounds and hides a record's influence
 	Pure    bool // it makes a single release of ε, without δ
 	Once    bool // it is no sequence of updates: where it is private, it makes a single release
-	Subsets bool // it can draw batches of a fixed size
+	Subsets bool // it can be priced on batches of a fixed size
 	Fixed   bool // all of its batches are of a fixed size
 	Flat    bool // the outputs of its networks are zero at the start, whatever the record
 	// FullBatch says that every sum is of all records.

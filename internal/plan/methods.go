@@ -171,7 +171,7 @@ func (c *Config) checkUnread() error {
 		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
 	}
 	if c.Sampling == poisson && c.fixedSize() {
-		return usage.Errorf("sampling %s: accountant %s prices batches of a fixed size alone; leave it out, or use another --accountant", c.Sampling, c.Accountant)
+		return usage.Errorf("sampling %s: optimizer %s with accountant %s draws batches of a fixed size; leave it out", c.Sampling, c.Optimizer, c.Accountant)
 	}
 	if err := c.checkConvex(); err != nil {
 		return err

@@ -197,7 +197,7 @@ func TestProtectorSettings(t *testing.T) {
 			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
 		},
 		"draws no batches of a fixed size": func(c *Config) { c.Optimizer, c.Protector, c.Sampling = "dp-sgd", "", subsets },
-		"prices batches of a fixed size alone": func(c *Config) {
+		"draws batches of a fixed size; leave": func(c *Config) {
 			c.Accountant, c.Neighbouring, c.Sampling = accountant.CTCDP, "replace-one", poisson
 		},
 		"under replace-one only": func(c *Config) {
