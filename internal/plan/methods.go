@@ -152,6 +152,24 @@ func (c *Config) moments() sgd.Settings {
 	return sgd.Settings{Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.AdamEpsilon, SubtractNoise: c.SubtractNoiseVariance}
 }
 
+// checkSampling refuses ways to draw batches that the method or the accountant does not have.
+func (c *Config) checkSampling() error {
+	t := c.traits()
+	switch {
+	case t.Private && !t.Subsets && c.Accountant == accountant.CTCDP:
+		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	case t.Fixed && c.Accountant == accountant.CTCDP:
+		return usage.Errorf("accountant %s is for the schedules of optimizer %s; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
+	case c.Sampling == subsets && !t.Subsets:
+		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
+	case c.Sampling == poisson && t.Fixed:
+		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
+	case c.Sampling == poisson && c.fixedSize():
+		return usage.Errorf("sampling %s: optimizer %s with accountant %s draws batches of a fixed size; leave it out", c.Sampling, c.Optimizer, c.Accountant)
+	}
+	return nil
+}
+
 // checkUnread refuses settings that the method does not read.
 func (c *Config) checkUnread() error {
 	m := c.method()
@@ -161,17 +179,8 @@ func (c *Config) checkUnread() error {
 	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.traits().Pure {
 		return usage.Errorf("delta 0: the noise of optimizer %s keeps no ε without δ; give --delta above 0, or use --optimizer %s", c.Optimizer, outpert.GD)
 	}
-	if c.traits().Private && !c.traits().Subsets && c.Accountant == accountant.CTCDP {
-		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
-	}
-	if c.Sampling == subsets && !c.traits().Subsets {
-		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
-	}
-	if c.Sampling == poisson && c.traits().Fixed {
-		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
-	}
-	if c.Sampling == poisson && c.fixedSize() {
-		return usage.Errorf("sampling %s: optimizer %s with accountant %s draws batches of a fixed size; leave it out", c.Sampling, c.Optimizer, c.Accountant)
+	if err := c.checkSampling(); err != nil {
+		return err
 	}
 	if err := c.checkConvex(); err != nil {
 		return err
