@@ -152,8 +152,8 @@ func (c *Config) moments() sgd.Settings {
 	return sgd.Settings{Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.AdamEpsilon, SubtractNoise: c.SubtractNoiseVariance}
 }
 
-// checkSampling refuses ways to draw batches that the method or the accountant does not have.
-func (c *Config) checkSampling() error {
+// checkDrawing refuses ways to draw batches that the method or the accountant does not have.
+func (c *Config) checkDrawing() error {
 	t := c.traits()
 	switch {
 	case t.Private && !t.Subsets && c.Accountant == accountant.CTCDP:
@@ -179,7 +179,7 @@ func (c *Config) checkUnread() error {
 	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.traits().Pure {
 		return usage.Errorf("delta 0: the noise of optimizer %s keeps no ε without δ; give --delta above 0, or use --optimizer %s", c.Optimizer, outpert.GD)
 	}
-	if err := c.checkSampling(); err != nil {
+	if err := c.checkDrawing(); err != nil {
 		return err
 	}
 	if err := c.checkConvex(); err != nil {
