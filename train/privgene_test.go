@@ -151,7 +151,7 @@ func TestPrivGeneLeavesChoicesAlone(t *testing.T) {
 
 func TestPrivGeneRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"optimizer privgene is written for the losses of":        func(c *Config) { c.Model = "svm" },
+		"optimizer privgene is written for the losses of":       func(c *Config) { c.Model = "svm" },
 		"optimizer privgene takes all records":                  func(c *Config) { c.Batch = ptr(10.0) },
 		"optimizer privgene moves one parameter":                func(c *Config) { c.Momentum = 0.9 },
 		"optimizer privgene has a step that falls":              func(c *Config) { c.LRSchedule = "cosine" },
