@@ -10,7 +10,7 @@ import (
 )
 
 var fig1 = reproduce.Figure{
-	Name: "fig1", Short: "Effect of the line search's settings on logistic regression", Source: chenLee + ", figure 1", Seeds: 10,
+	Name: "fig1", Short: "Effect of the line search's settings on logistic regression", Source: chenLee + ", figure 1", Seeds: 10, Most: mostSeeds,
 	Plan: planFig1, Show: showFig1,
 }
 
@@ -124,14 +124,14 @@ func showFig1(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	return p
 }
 
-// byName gives final accuracies at a named setting.
-func byName(rs reproduce.Records, panel, series, setting string) map[int]float64 {
+// named gives the cell of a named setting, and its final accuracies.
+func named(rs reproduce.Records, panel, series, setting string) (cell reproduce.Cell, accuracy map[int]float64) {
 	for _, x := range rs.Xs(panel) {
 		if rs.Setting(panel, x) == setting {
-			return rs.Last(panel, series, x, reproduce.Accuracy)
+			return reproduce.Cell{Panel: panel, Series: series, X: x}, rs.Last(panel, series, x, reproduce.Accuracy)
 		}
 	}
-	return nil
+	return cell, nil
 }
 
 // flat judges "the setting hardly matters".
@@ -155,15 +155,21 @@ func flat(rs reproduce.Records, panel, series, accounting string) reproduce.Clai
 // best judges "this setting is the best": contradicted where another is clearly
 // better, agreed to where it has the largest mean.
 func best(rs reproduce.Records, panel, series, setting, accounting string) reproduce.Claim {
-	mine := byName(rs, panel, series, setting)
+	cell, mine := named(rs, panel, series, setting)
 	top, name, beaten := math.Inf(-1), "", false
+	var open []reproduce.Cell
 	for _, x := range rs.Xs(panel) {
 		other := rs.Last(panel, series, x, reproduce.Accuracy)
 		if m := reproduce.Mean(other); m.N > 0 && m.Mean > top {
 			top, name = m.Mean, rs.Setting(panel, x)
 		}
-		if d := reproduce.Difference(other, mine); d.N > 0 && d.Mean-d.Half() > 0 {
-			beaten = true
+		if x == cell.X {
+			continue
+		}
+		d := reproduce.Difference(other, mine)
+		beaten = beaten || d.N > 0 && d.Mean-d.Half() > 0
+		if d.Open(0) {
+			open = append(open, cell, reproduce.Cell{Panel: panel, Series: series, X: x})
 		}
 	}
 	found, measured := "no figures", len(mine) > 0 && name != ""
@@ -172,7 +178,7 @@ func best(rs reproduce.Records, panel, series, setting, accounting string) repro
 	}
 	return reproduce.Claim{
 		Claim: fmt.Sprintf("at ε = 0.05 the best %s is %s (%s)", panel, setting, byAccounting[accounting]),
-		Found: found, Verdict: reproduce.Verdict(measured, name == setting && !beaten, beaten),
+		Found: found, Verdict: reproduce.Verdict(measured, name == setting && !beaten, beaten), Open: open,
 	}
 }
 
@@ -185,14 +191,18 @@ func better(rs reproduce.Records, claim, panel, a, b, series, also, accounting s
 		all = append(all, also)
 	}
 	for _, s := range all {
-		d := reproduce.Difference(byName(rs, panel, s, a), byName(rs, panel, s, b))
-		count.Add(d)
+		one, accuracy := named(rs, panel, s, a)
+		other, than := named(rs, panel, s, b)
+		d := reproduce.Difference(accuracy, than)
+		if count.Add(d); d.Open(0) {
+			count.Open = append(count.Open, one, other)
+		}
 		if d.N > 0 {
 			found = append(found, fmt.Sprintf("%s points at %s", d.Points(), strings.TrimSuffix(s, ", "+accounting)))
 		}
 	}
 	return reproduce.Claim{
 		Claim: claim + " (" + byAccounting[accounting] + ")", Found: strings.Join(found, "; "),
-		Verdict: reproduce.Verdict(count.Total > 0, count.Above > count.Below, count.Below > count.Above),
+		Verdict: reproduce.Verdict(count.Total > 0, count.Above > count.Below, count.Below > count.Above), Open: count.Open,
 	}
 }

@@ -12,7 +12,7 @@ import (
 // convex is the figure of a linear model.
 func convex(name, model, title string) reproduce.Figure {
 	return reproduce.Figure{
-		Name: name, Short: title + ": accuracy and objective against ε", Source: chenLee + ", figure " + name[3:], Seeds: 10,
+		Name: name, Short: title + ": accuracy and objective against ε", Source: chenLee + ", figure " + name[3:], Seeds: 3, Most: mostSeeds,
 		Plan: func(e *reproduce.Env) ([]reproduce.Job, error) { return planConvex(e, model), nil },
 		Show: func(_ *reproduce.Env, rs reproduce.Records) reproduce.Page { return showConvex(rs, model) },
 	}
