@@ -148,6 +148,7 @@ var allowed = map[string][]string{
 
 	// What every paper may import is in families; these are what some import besides.
 	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
+	"reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
 	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
 	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
 	"reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "reproduce"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/reproduce/banco"
 	"github.com/privgrad/privgrad/reproduce/blsgd"
 	"github.com/privgrad/privgrad/reproduce/erm"
 	"github.com/privgrad/privgrad/reproduce/l2p"
@@ -14,7 +15,7 @@ import (
 
 // Figures lists what can be rerun.
 func Figures() []reproduce.Figure {
-	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures(), pur.Figures())
+	return slices.Concat(blsgd.Figures(), erm.Figures(), l2p.Figures(), pur.Figures(), banco.Figures())
 }
 
 // Find gives a figure by its name.
