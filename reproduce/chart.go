@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -185,13 +186,21 @@ func (c Chart) plot(names []string) (*plot.Plot, map[string]plot.Thumbnailer, er
 	return p, thumbs, nil
 }
 
-// ticks are at the lines' points.
+// ticks are at the lines' points. Of many, few have labels: the last, and others as far apart.
 func (c Chart) ticks() (at []plot.Tick) {
 	for _, l := range c.Lines {
 		for _, x := range l.X {
 			if !slices.Contains(at, tick(x)) {
 				at = append(at, tick(x))
 			}
+		}
+	}
+	slices.SortFunc(at, func(a, b plot.Tick) int { return cmp.Compare(b.Value, a.Value) })
+	const labeled = 6
+	every := (len(at) + labeled - 1) / labeled
+	for i := range at {
+		if i%every != 0 {
+			at[i].Label = ""
 		}
 	}
 	return at

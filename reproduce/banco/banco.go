@@ -5,7 +5,6 @@ package banco
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/plan"
@@ -83,25 +82,32 @@ var (
 )
 
 const (
-	reports   = 30_000
-	adult     = "Adult, logistic regression"
-	census    = "adult.data"
-	slopeFrom = 10_000
+	reports = 30_000
+	million = 1_000_000
+	adult   = "Adult, logistic regression"
+	census  = "adult.data"
 )
 
-// decades are the numbers of reports of the slopes: four in each factor of ten, from 10⁴ to 10⁶.
-func decades(e *reproduce.Env) (all []int) {
-	for i := range 9 {
-		all = append(all, e.Steps(int(math.Round(slopeFrom*math.Pow(10, float64(i)/4)))))
+// halvings are the numbers of reports of the slopes, from a million down, each half the one before.
+func halvings(e *reproduce.Env) (all []int) {
+	for i := range 7 {
+		all = append(all, e.Steps(million>>i))
 	}
+	slices.Sort(all)
 	return slices.Compact(all)
 }
+
+// signals are how far the share of flipped labels is from ½: the less, the harder it is to learn, and the less
+// there is to lose.
+var signals = []float64{1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256, 1. / 512}
+
+func noisy(signal float64) string { return fmt.Sprintf("banco, labels flipped with %.3g", 0.5-signal) }
 
 func planAll(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	add := func(name string, l line, v world, epsilon float64, at []int, x float64) {
 		for seed := 1; seed <= e.Seeds; seed++ {
 			j := reproduce.Job{
-				What: fmt.Sprint(1, l, v, epsilon, at, seed),
+				What: fmt.Sprint(2, l, v, epsilon, at, seed),
 				Make: func(ctx context.Context) (reproduce.Records, error) {
 					found, err := l.learn(ctx, v, epsilon, at, seed)
 					return records(found, at, epsilon, seed), err
@@ -118,14 +124,18 @@ func planAll(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	for _, p := range all {
 		for _, length := range lengths {
 			for _, l := range append(slices.Clone(betting), tuning()...) {
-				add(p.String(), l, world{p.loss, p.dim, length}, p.epsilon, []int{e.Steps(reports)}, length)
+				add(p.String(), l, world{loss: p.loss, dim: p.dim, length: length}, p.epsilon, []int{e.Steps(reports)}, length)
 			}
 		}
 	}
-	add(panels[2].String(), line{series: byExact, share: 1, law: exact}, world{absolute, 5, 1}, 2, []int{e.Steps(reports)}, 1)
+	add(panels[2].String(), line{series: byExact, share: 1, law: exact}, world{loss: absolute, dim: 5, length: 1}, 2, []int{e.Steps(reports)}, 1)
 	for _, p := range steep {
 		for _, l := range append(slices.Clone(betting), tuned) {
-			add(p.long(), l, world{p.loss, p.dim, 1}, p.epsilon, decades(e), 0)
+			add(p.long(), l, world{loss: p.loss, dim: p.dim, length: 1}, p.epsilon, halvings(e), 0)
+		}
+		for _, s := range signals {
+			l := line{series: noisy(s), share: 1}
+			add(p.long(), l, world{p.loss, p.dim, 1, 0.5 - s}, p.epsilon, halvings(e), 0)
 		}
 	}
 	return append(jobs, censusRuns(e)...), nil

@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 	o.Seeds = 2
 	s := reproducetest.Run(t, figure, o)
 	rs := reproducetest.CheckOutputs(t, figure, s, reproduce.QuickLabel)
-	cells := 2*len(lengths)*(len(betting)+2*len(factors)) + 1 + len(betting) + 1
+	cells := 2*len(lengths)*(len(betting)+2*len(factors)) + 1 + len(betting) + 1 + len(signals)
 	if s.Runs != o.Seeds*cells || len(s.Skipped) != 1 {
 		t.Errorf("%d runs of %d cells, left out: %q", s.Runs, cells, s.Skipped)
 	}
@@ -38,7 +38,7 @@ func TestPage(t *testing.T) {
 // In three dimensions, against a sum over the sphere by its longitudes and latitudes.
 func TestExcess(t *testing.T) {
 	w := []float64{0.7, -0.4, 1.1}
-	for _, v := range []world{{absolute, 3, 2}, {logistic, 3, 2}} {
+	for _, v := range []world{{absolute, 3, 2, 0.3}, {logistic, 3, 2, 0}} {
 		const n = 1000
 		sum := 0.0
 		for i := range n {
@@ -48,7 +48,7 @@ func TestExcess(t *testing.T) {
 				x := []float64{math.Sqrt(1-z*z) * math.Cos(a), math.Sqrt(1-z*z) * math.Sin(a), z}
 				at := w[0]*x[0] + w[1]*x[1] + w[2]*x[2]
 				if v.loss == absolute {
-					sum += math.Abs(at-2*x[0]) / (n * n)
+					sum += (0.7*math.Abs(at-2*x[0]) + 0.3*math.Abs(at+2*x[0]) - 0.3*math.Abs(4*x[0])) / (n * n)
 					continue
 				}
 				p := 1 / (1 + math.Exp(-2*x[0]))
@@ -56,7 +56,7 @@ func TestExcess(t *testing.T) {
 				sum += (risk(at) - risk(2*x[0])) / (n * n)
 			}
 		}
-		if got := v.excess(w); math.Abs(got-sum) > 2e-6 {
+		if got := v.excess(w); math.Abs(got-sum) > 2e-5 {
 			t.Errorf("%s: %v, by a sum %v", v.loss, got, sum)
 		}
 		if got := v.excess([]float64{2, 0, 0}); math.Abs(got) > 1e-12 {
@@ -68,7 +68,7 @@ func TestExcess(t *testing.T) {
 // The mean of 40,000 gradients along a direction is the slope of the excess, within six deviations: by chance it is not once in
 // 10⁸ runs.
 func TestGradient(t *testing.T) {
-	for _, v := range []world{{absolute, 4, 1}, {logistic, 4, 3}} {
+	for _, v := range []world{{absolute, 4, 1, 0.2}, {logistic, 4, 3, 0}} {
 		random := rand.New(rand.NewPCG(1, 2))
 		w, g := []float64{0.5, 1, -0.3, 0.2}, make([]float64, 4)
 		for axis := range 2 {
@@ -173,11 +173,12 @@ func TestSGD(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := tuned.learn(ctx, world{absolute, 1, 1}, 1, []int{10}, 1); err == nil {
+	if _, err := tuned.learn(ctx, world{loss: absolute, dim: 1, length: 1}, 1, []int{10}, 1); err == nil {
 		t.Error("an interrupted run goes on")
 	}
 }
 
+// Theorem 2's worst case is between nothing to learn and nothing in the way.
 func TestSlope(t *testing.T) {
 	if got := gradient([]float64{0, 1, 2}, []float64{5, 4.5, 4}); math.Abs(got+0.5) > 1e-15 {
 		t.Errorf("a slope of %v", got)

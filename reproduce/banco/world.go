@@ -16,12 +16,14 @@ type world struct {
 	loss   loss
 	dim    int
 	length float64 // of w*
+	// flipped is the share of records whose label is that of −w*, under absolute loss: at ½ there is nothing to learn.
+	flipped float64
 }
 
 type loss string
 
 const (
-	// absolute is |⟨w−w*, x⟩|.
+	// absolute is |⟨w, x⟩ − y|, and y is ⟨w*, x⟩.
 	absolute loss = "absolute"
 	// logistic is ln(1+exp(−y⟨w, x⟩)), and y is 1 with probability 1/(1+exp(−⟨w*, x⟩)), else −1.
 	logistic loss = "logistic"
@@ -40,6 +42,9 @@ func (v world) gradient(w, g []float64, random *rand.Rand) {
 		at += w[i] * g[i]
 	}
 	slope, target := 0.0, v.length*g[0]
+	if v.flipped > 0 && random.Float64() < v.flipped {
+		target = -target
+	}
 	switch {
 	case v.loss == absolute && at > target:
 		slope = 1
@@ -68,7 +73,8 @@ func (v world) excess(w []float64) float64 {
 		half := float64(v.dim) / 2
 		above, _ := math.Lgamma(half)
 		below, _ := math.Lgamma(half + 0.5)
-		return math.Hypot(along-v.length, rest) * math.Exp(above-below) / math.SqrtPi // E|x₁|
+		far := (1-v.flipped)*math.Hypot(along-v.length, rest) + v.flipped*(math.Hypot(along+v.length, rest)-2*v.length)
+		return far * math.Exp(above-below) / math.SqrtPi // E|x₁|
 	}
 	// x is (sin a, cos a·sin b, …) in the plane of w* and w.
 	mean := func(power int, f func(sin, cos float64) float64) float64 {
