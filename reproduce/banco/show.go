@@ -96,7 +96,7 @@ func show(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 			falling = append(falling, byLength(chunk))
 		}
 	}
-	p.Charts = append(reproduce.Rows(rising), reproduce.Rows(falling)...)
+	p.Charts = reproduce.Rows(append(rising, falling...))
 	if series := rs.Series(adult); len(series) > 0 {
 		xs := rs.Xs(adult)
 		_, accuracy := rs.Against(adult, series, xs, reproduce.TestAccuracy)

@@ -2,9 +2,14 @@ package papers
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -22,5 +27,70 @@ func TestNamesAreDistinct(t *testing.T) {
 			t.Errorf("two figures are called %s", f.Name)
 		}
 		seen[f.Name] = true
+	}
+}
+
+// docs/papers.md has no empty cell, names what is there, and leads to every page of a figure.
+func TestPageOfPapers(t *testing.T) {
+	text, err := os.ReadFile("../../docs/papers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, figures := 0, map[string]bool{}
+	code := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		cells := regexp.MustCompile(`[^\\]\|`).Split(strings.TrimSpace(line)+" ", -1)
+		rows++
+		if len(cells) != 5 { // behind the last line there is a space
+			t.Errorf("%d cells, want 4: %s", len(cells)-1, line)
+			continue
+		}
+		for i, c := range cells[:4] {
+			if strings.Trim(c, "| ") == "" {
+				t.Errorf("cell %d is empty: %s", i+1, line)
+			}
+		}
+		kind := ""
+		for _, m := range code.FindAllStringSubmatch(cells[1], -1) {
+			words := strings.Fields(m[1])
+			if len(words) > 1 && slices.Contains([]string{"train", "reproduce", "schedule"}, words[0]) {
+				kind, words = words[0], words[1:]
+			}
+			if strings.HasPrefix(m[1], "-") || strings.HasPrefix(m[1], "privgrad ") || len(words) > 1 && !strings.HasPrefix(words[1], "--") {
+				kind = ""
+				continue
+			}
+			switch kind {
+			case "train":
+				if !slices.Contains(plan.Optimizers(), words[0]) {
+					t.Errorf("there is no optimizer %s: %s", words[0], line)
+				}
+			case "reproduce":
+				if _, err := Find(words[0]); err != nil {
+					t.Errorf("%v: %s", err, line)
+				}
+				figures[words[0]] = true
+			}
+		}
+	}
+	if rows < 100 {
+		t.Errorf("%d rows", rows)
+	}
+	pages, err := filepath.Glob("../../docs/figures/*.md")
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d pages of figures, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); !strings.Contains(string(text), "(figures/"+name+")") {
+			t.Errorf("no row leads to the page %s", name)
+		}
+	}
+	for _, f := range Figures() {
+		if !figures[f.Name] && f.Name != "rates" { // a table of our own, on another page
+			t.Errorf("no row names reproduce %s", f.Name)
+		}
 	}
 }
