@@ -139,7 +139,7 @@ func (s summary) sampling() {
 	case s.Sampling == "poisson":
 		s.row("Batch", "%.6g of %d records per step on average (Poisson sampling)", s.ExpectedBatch, s.PublicN)
 	default:
-		s.row("Batch", "%g of %d records per step (subsets of a fixed size)", s.ExpectedBatch, s.PublicN)
+		s.row("Batch", "%.6g of %d records per step (%s)", s.ExpectedBatch, s.PublicN, plan.DrawnAs(s.Sampling))
 	}
 }
 

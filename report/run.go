@@ -142,7 +142,7 @@ func (r *run) Batches() string {
 	case r.Sampling == "poisson":
 		return fmt.Sprintf("Poisson sampling: %s of %d records (the public number) per step on average", number(r.ExpectedBatch), r.PublicN)
 	}
-	return fmt.Sprintf("subsets of a fixed size: %s of %d records (the public number) per step", number(r.ExpectedBatch), r.PublicN)
+	return fmt.Sprintf("%s: %s of %d records (the public number) per step", plan.DrawnAs(r.Sampling), number(r.ExpectedBatch), r.PublicN)
 }
 
 // StepsMade is that of the run, for the page.
