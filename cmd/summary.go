@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cli"
@@ -28,8 +27,7 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		from := strings.Replace("the "+r.DefaultsFrom, "the no data", "no data", 1)
-		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", from)
+		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", plan.ChosenOn(r.DefaultsFrom))
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
@@ -139,7 +137,7 @@ func (s summary) sampling() {
 	case s.Sampling == "poisson":
 		s.row("Batch", "%.6g of %d records per step on average (Poisson sampling)", s.ExpectedBatch, s.PublicN)
 	default:
-		s.row("Batch", "%g of %d records per step (subsets of a fixed size)", s.ExpectedBatch, s.PublicN)
+		s.row("Batch", "%.6g of %d records per step (%s)", s.ExpectedBatch, s.PublicN, plan.DrawnAs(s.Sampling))
 	}
 }
 

@@ -75,7 +75,9 @@ func TestTrainJSON(t *testing.T) {
 func TestSummaryOfProtection(t *testing.T) {
 	var b strings.Builder
 	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
-	for _, want := range []string{"12 of 195 records per step (subsets of a fixed size)", "its card cannot be checked"} {
+	summarise(&b, &train.Result{Sampling: "passes", ExpectedBatch: 1 - 0x1p-53, PublicN: 195})
+	summarise(&b, &train.Result{Sampling: "permutation", ExpectedBatch: 5, PublicN: 195})
+	for _, want := range []string{"12 of 195 records per step (subsets of a fixed size)", "1 of 195 records per step (each in turn)", "5 of 195 records per step (in one random order)", "its card cannot be checked"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
 		}

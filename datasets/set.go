@@ -66,9 +66,9 @@ type Set struct {
 	// each by itself; 0 stands for all. A public size of the table is to be
 	// multiplied by it, as PublicN has been.
 	Share float64
-	// Chosen says that what a record holds decides whether it is in Train. One that changes then
-	// moves all behind it to another place.
-	Chosen bool
+	// Moves says that what a record holds, or its name, decides whether and where it stands in Train. One
+	// that changes then moves others to another place.
+	Moves bool
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
@@ -94,7 +94,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Classes:      len(classes),
 		TestIsPublic: s.TestIsPublic,
 		Published:    s.Published,
-		Chosen:       true,
+		Moves:        true,
 		Note:         s.Note,
 	}
 	for i, c := range classes {

@@ -227,6 +227,24 @@ func TestReportWithoutAGuarantee(t *testing.T) {
 	}
 }
 
+// Local reports are made in turn, and the model is an average.
+func TestReportOfLocalReports(t *testing.T) {
+	dir := trained(t, "local", func(c *train.Config) {
+		c.Optimizer, c.Positive, c.Batch, c.LR, c.Delta = "banco", "b", nil, nil, nil
+	})
+	for _, file := range []string{PageFile, CardFile} {
+		text := words(read(t, dir, file))
+		for _, want := range []string{"each in turn: 1 of 160 records", "average of the iterates", "defaults were chosen on no data"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", file, want, text)
+			}
+		}
+		if strings.Contains(text, "fixed size") || strings.Contains(text, "after the last step") {
+			t.Errorf("%s speaks of subsets, or of the last iterate:\n%s", file, text)
+		}
+	}
+}
+
 // Where test records are private there is no figure of them, and no picture.
 func TestReportWithoutTestFigures(t *testing.T) {
 	dir := trained(t, "private test", nil)

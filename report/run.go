@@ -134,6 +134,17 @@ func (r *run) By() string {
 	return *r.Accountant
 }
 
+// Weights says which ones the model has.
+func (r *run) Weights() string {
+	if r.ModelIs != nil {
+		return *r.ModelIs
+	}
+	return "the parameters after the last step"
+}
+
+// ChosenOn is what the defaults were chosen on.
+func (r *run) ChosenOn() string { return plan.ChosenOn(r.DefaultsFrom) }
+
 // Batches says how they were drawn.
 func (r *run) Batches() string {
 	switch {
@@ -142,7 +153,7 @@ func (r *run) Batches() string {
 	case r.Sampling == "poisson":
 		return fmt.Sprintf("Poisson sampling: %s of %d records (the public number) per step on average", number(r.ExpectedBatch), r.PublicN)
 	}
-	return fmt.Sprintf("subsets of a fixed size: %s of %d records (the public number) per step", number(r.ExpectedBatch), r.PublicN)
+	return fmt.Sprintf("%s: %s of %d records (the public number) per step", plan.DrawnAs(r.Sampling), number(r.ExpectedBatch), r.PublicN)
 }
 
 // StepsMade is that of the run, for the page.
@@ -223,7 +234,7 @@ func (r *run) Settings() (rows []Pair) {
 // what the files of a run directory are.
 var contents = map[string]string{
 	rundir.Config:  "the configuration, to run it again",
-	rundir.Metrics: "the evaluations, one per line", rundir.Model: "the model: parameters after the last step",
+	rundir.Metrics: "the evaluations, one per line", rundir.Model: "the model",
 	rundir.Average: "the moving average of the parameters", rundir.Features: "the fixed features that the model reads",
 }
 
@@ -233,7 +244,11 @@ type File struct{ Name, Content, Digest string }
 // DigestedFiles are those with a digest.
 func (r *run) DigestedFiles() (all []File) {
 	for name, digest := range r.Digests {
-		all = append(all, File{name, contents[name], digest})
+		content := contents[name]
+		if name == rundir.Model {
+			content += ": " + r.Weights()
+		}
+		all = append(all, File{name, content, digest})
 	}
 	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -299,7 +299,33 @@ func TestBancoReportsOnce(t *testing.T) {
 	}
 }
 
+// A record whose line of a table is no record any more leaves all others at their places: only its own report changes.
+func TestBancoPlaces(t *testing.T) {
+	dir := t.TempDir()
+	schema := "header: optional\ncomment: \"#\"\ncolumns: [{name: a, bounds: [0, 1]}, {name: y}]\nlabel: {column: y, classes: [y, n]}\n"
+	check(t, os.WriteFile(filepath.Join(dir, "t.csv.schema.yaml"), []byte(schema), 0o600))
+	trained := func(line string) []float32 {
+		check(t, os.WriteFile(filepath.Join(dir, "t.csv"), []byte("0.5,y\n"+line+"\n1,n\n0.25,y\n0.75,n\n"), 0o600))
+		c := reporting()
+		c.Data, c.Positive, c.Steps, c.Noise = "csv:"+filepath.Join(dir, "t.csv"), "", ptr(5), dpoptim.Seeded
+		c.PublicN, c.Epsilon, c.Delta = ptr(5), ptr(400.), nil
+		_, params := trainedOn(t, c, nil, Options{})
+		return params
+	}
+	want := trained("malformed")
+	if slices.Equal(want, trained("1,y")) {
+		t.Fatal("a record makes no difference")
+	}
+	for _, line := range []string{"", "# 1,y", "a,y"} {
+		if got := trained(line); !slices.Equal(got, want) {
+			t.Errorf("with the line %q the model is %v, and with a malformed one %v", line, got, want)
+		}
+	}
+}
+
 func TestBancoRefuses(t *testing.T) {
+	images := t.TempDir()
+	check(t, os.MkdirAll(filepath.Join(images, "train"), 0o700))
 	for want, change := range map[string]func(*Config){
 		"optimizer banco is for linear models":               func(c *Config) { c.Model = "svm" },
 		"optimizer banco has no learning rate":               func(c *Config) { c.LR = ptr(0.1) },
@@ -312,13 +338,17 @@ func TestBancoRefuses(t *testing.T) {
 		"clipping adaptive: the gradients":                   func(c *Config) { c.Clipping = "adaptive" },
 		"optimizer banco makes whole passes":                 func(c *Config) { c.Steps, c.Epochs = nil, ptr(1.5) },
 		"optimizer banco has records report at their places": func(c *Config) { c.Positive, c.Classes = "", []int{0, 1} },
-		"clip norm 2: optimizer banco":                       func(c *Config) { c.Clip = 2 },
-		"neighbouring add-remove: local privacy":             func(c *Config) { c.Relate(accountant.AddRemove) },
-		`unknown local-noise "gaussian"`:                     func(c *Config) { c.LocalNoise = "gaussian" },
-		"local-noise gamma: optimizer dp-sgd does not":       func(c *Config) { c.Optimizer, c.LocalNoise = "dp-sgd", local.Gamma },
-		"radius 1: optimizer banco does not read it":         func(c *Config) { c.Radius = ptr(1.0) },
-		"init nowhere: optimizer banco begins at zero":       func(c *Config) { c.Init = "nowhere" },
-		"no privacy budget":                                  func(c *Config) { c.Epsilon = nil },
+		"npz:PATH instead of dir:PATH": func(c *Config) {
+			c.Data, c.ClassNames, c.ImageSize, c.Positive, c.PublicN = "dir:"+images, []string{"a", "b"}, "8x8", "", ptr(9)
+		},
+		"epsilon 1e-150 of a report":                   func(c *Config) { c.Epsilon = ptr(1e-150) },
+		"clip norm 2: optimizer banco":                 func(c *Config) { c.Clip = 2 },
+		"neighbouring add-remove: local privacy":       func(c *Config) { c.Relate(accountant.AddRemove) },
+		`unknown local-noise "gaussian"`:               func(c *Config) { c.LocalNoise = "gaussian" },
+		"local-noise gamma: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.LocalNoise = "dp-sgd", local.Gamma },
+		"radius 1: optimizer banco does not read it":   func(c *Config) { c.Radius = ptr(1.0) },
+		"init nowhere: optimizer banco begins at zero": func(c *Config) { c.Init = "nowhere" },
+		"no privacy budget":                            func(c *Config) { c.Epsilon = nil },
 	} {
 		c := reporting()
 		change(&c)

@@ -40,6 +40,7 @@ func facts(path string, d datasets.Declared) (*datasets.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.Moves = true // records stand in the order of their classes and names
 	if dir := filepath.Join(path, "test"); isFolder(dir) {
 		met := listSplit(dir, set.ClassNames)
 		set.TestDoubts = met.doubts(set.ClassNames)
@@ -85,7 +86,7 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 			return nil, train, test, fmt.Errorf("class-names: %q cannot be the name of a folder: name classes as their folders in %s", name, filepath.Join(path, "train"))
 		}
 	}
-	set.Reading = "images by area means"
+	set.Reading, set.Moves = "images by area means", true
 	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, shape); err != nil {
 		return nil, train, test, err
 	}

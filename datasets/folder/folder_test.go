@@ -97,6 +97,9 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if facts, err := facts(dir, declared("4x4", "a", "b")); err != nil || !facts.Moves || !s.Moves {
+		t.Errorf("a record that changes its class or its name moves others, which the set does not say (%v)", err)
+	}
 	if s.Train.Shape != [3]int{1, 4, 4} || s.Classes != 4 || s.Test.Shape != [3]int{} || s.Published || s.PublicN != 0 {
 		t.Errorf("the set is %+v", s)
 	}

@@ -44,6 +44,8 @@ type Schema struct {
 	TestShare    float64 `yaml:"test_share,omitempty"`
 	SplitKey     string  `yaml:"split_key,omitempty"`
 	TestIsPublic bool    `yaml:"test_is_public,omitempty"`
+
+	places bool // Options.Places
 }
 
 // Label is what a model is to tell: one of some classes, or a number within

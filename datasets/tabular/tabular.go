@@ -36,6 +36,9 @@ type Options struct {
 	Folds, Fold int
 	// DropFirst codes categories as Schema.DropFirst does, whatever the schema says.
 	DropFirst bool
+	// Places makes a bad record of every line that is none: an empty one, a comment, or an optional header. So
+	// no record moves those behind it. Test files are read as without it.
+	Places bool
 }
 
 // Open reads a table, which may be compressed by gzip. The set's PublicN is the
@@ -85,7 +88,7 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.DropFirst = s.DropFirst || o.DropFirst
+	s.DropFirst, s.places = s.DropFirst || o.DropFirst, o.Places
 	if s.Width() == 0 {
 		return nil, nil, nil, fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
 	}
@@ -110,7 +113,7 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	case s.TestShare > 0:
 		set.Share = 1 - s.TestShare
 	}
-	set.Chosen = set.Share < 1 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Only != nil })
+	set.Moves = set.Share < 1 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Only != nil })
 	return set, known, s, nil
 }
 
@@ -189,10 +192,14 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 	t.file = file
 	e := s.encoder()
 	for _, line := range t.lines {
+		fields := split(line, t.separator)
 		if !s.isRecord(line) {
-			continue
+			if !s.places || file > len(s.Also) {
+				continue
+			}
+			fields = nil
 		}
-		if fields := split(line, t.separator); s.wants(t, fields) {
+		if s.wants(t, fields) {
 			e.add(into(line), t, fields)
 		}
 	}

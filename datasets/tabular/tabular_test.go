@@ -321,6 +321,28 @@ func TestNoRecordIsAHeader(t *testing.T) {
 	}
 }
 
+// Where records have places, no line moves those behind it, whatever it holds. Test records have none.
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "t.csv.schema.yaml", "header: optional\ncomment: \"#\"\ncolumns: [{name: a, bounds: [0, 1]}, {name: y}]\nlabel: {column: y, classes: [y, n]}\nalso: [u.csv]\n")
+	write(t, dir, "w.csv.schema.yaml", "comment: \"#\"\nheader: none\ncolumns: [{name: a, bounds: [0, 1]}, {name: y}]\nlabel: {column: y, classes: [y, n]}\ntest: v.csv\n")
+	write(t, dir, "u.csv", "\n0.75,n\n")
+	write(t, dir, "v.csv", "# test\n0.5,y\n")
+	for _, line := range []string{"", " \t", "# 0,y", "a,y", "0,y,0", "none"} {
+		path := write(t, dir, "t.csv", "0.25,y\n"+line+"\n0.5,n\n")
+		set := open(t, path, Options{Places: true})
+		if want := []uint8{0, badLabel, 1, badLabel, 1}; !slices.Equal(set.Train.Labels, want) {
+			t.Errorf("with the line %q the labels are %v, want %v", line, set.Train.Labels, want)
+		} else if set.Train.Values[0] != 0.25 || set.Train.Values[2] != 0.5 || set.Train.Values[4] != 0.75 {
+			t.Errorf("with the line %q the values are %v", line, set.Train.Values)
+		}
+	}
+	set := open(t, write(t, dir, "w.csv", "# none\n0.5,y\n"), Options{Places: true})
+	if set.Train.Len() != 2 || set.Test.Len() != 1 {
+		t.Errorf("%d records and %d test records", set.Train.Len(), set.Test.Len())
+	}
+}
+
 // Faults of schema and structure are refused, and quote no record.
 func TestRefusals(t *testing.T) {
 	const columns, label = "columns: [{name: a, bounds: [0, 1]}, {name: y}]\n", "label: {column: y, classes: [0, 1]}\n"

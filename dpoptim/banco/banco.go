@@ -39,6 +39,8 @@ func New(epsilon, bound float64, dim int) (Params, error) {
 		return Params{}, fmt.Errorf("gradient bound %v: must be a finite number above 0", bound)
 	case dim < 1:
 		return Params{}, fmt.Errorf("dim %d: must be 1 or more", dim)
+	case !(2*bound/epsilon*float64(dim) <= mostReport/0x1p100):
+		return Params{}, fmt.Errorf("epsilon %.6g of a report: the noise on gradients up to %v is beyond what can be computed with; raise epsilon", epsilon, bound)
 	}
 	return Params{epsilon: epsilon, bound: bound, dim: dim}, nil
 }
@@ -166,7 +168,7 @@ func (p Params) Cost(uses int) float64 { return float64(uses) * p.epsilon }
 // logMagnitude is m's logarithm by one of two closed forms, each used where
 // it neither overflows nor cancels. With A, B = a√y∓x/(2√y), the first holds
 // for a peak of the integrand inside [0, a]. It subtracts numbers whose ratio
-// stays clear of 1 while a²y does not vanish, and a²y is above 0.28 for every
+// stays clear of 1 while a²y does not vanish, and a²y is 0.25 or more for every
 // ε, d and t by the choice of a and y.
 func logMagnitude(x, a, y float64) (logAbs float64, sign int) {
 	if x == 0 || math.IsNaN(x) {

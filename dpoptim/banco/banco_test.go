@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 	for _, v := range []struct {
 		epsilon, bound float64
 		dim            int
-	}{{0, 1, 1}, {-1, 1, 1}, {math.NaN(), 1, 1}, {math.Inf(1), 1, 1}, {1, 0, 1}, {1, math.Inf(1), 1}, {1, math.NaN(), 1}, {1, 1, 0}} {
+	}{{0, 1, 1}, {-1, 1, 1}, {math.NaN(), 1, 1}, {math.Inf(1), 1, 1}, {1, 0, 1}, {1, math.Inf(1), 1}, {1, math.NaN(), 1}, {1, 1, 0}, {1e-150, 1, 5}, {1e-80, 1e50, 5}} {
 		if _, err := New(v.epsilon, v.bound, v.dim); err == nil {
 			t.Errorf("New(%v, %v, %d) is accepted", v.epsilon, v.bound, v.dim)
 		}

@@ -92,10 +92,21 @@ func (p *Plan) Sampling() string {
 		return subsets
 	}
 	if p.shuffles() {
-		return "permutation"
+		return permutation
 	}
 	if p.Method.Traits().Local {
-		return "passes"
+		return passes
 	}
 	return poisson
+}
+
+// DrawnAs says in words what Sampling says of batches that are neither full nor Poisson.
+func DrawnAs(sampling string) string {
+	switch sampling {
+	case permutation:
+		return "in one random order"
+	case passes:
+		return "each in turn"
+	}
+	return "subsets of a fixed size"
 }

@@ -210,8 +210,10 @@ func (c *Config) Private() bool { return c.traits().Private }
 
 // How batches are drawn.
 const (
-	poisson = "poisson"
-	subsets = "fixed-size"
+	poisson     = "poisson"
+	subsets     = "fixed-size"
+	permutation = "permutation"
+	passes      = "passes"
 )
 
 // fixedSize reports whether batches are subsets of a fixed size: by choice, or because the method or the

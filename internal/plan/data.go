@@ -171,7 +171,7 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 }
 
 func (c *Config) tableOptions() tabular.Options {
-	return tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst}
+	return tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.traits().Local}
 }
 
 // Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels.

@@ -181,6 +181,14 @@ func (p *Plan) DefaultsFrom() string {
 	return "Fashion-MNIST test set (public benchmark data)"
 }
 
+// ChosenOn is DefaultsFrom behind "chosen on".
+func ChosenOn(defaultsFrom string) string {
+	if strings.HasPrefix(defaultsFrom, "no data") {
+		return defaultsFrom
+	}
+	return "the " + defaultsFrom
+}
+
 // RowBytes are those of a row that is made of a record; 0 where a network reads what was stored.
 func (p *Plan) RowBytes() (bytes int) {
 	input := p.input()

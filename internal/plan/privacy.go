@@ -135,8 +135,8 @@ func (p *Plan) checkDeclaration() error {
 	switch {
 	case p.Method.Traits().Local && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage.Errorf("neighbouring %s: local privacy is about which record reports, not whether; use --neighbouring %s", c.Neighbouring, accountant.ReplaceOne)
-	case p.Method.Traits().Local && p.Set.Chosen:
-		return usage.Errorf("optimizer %s has records report at their places, and a part of data set %s is left out by what its records hold, so that one of them could move all behind it; leave out --classes and --folds (--positive keeps all records), and give test records a file of their own in the schema", c.Optimizer, c.Data)
+	case p.Method.Traits().Local && p.Set.Moves:
+		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; leave out --classes and --folds (--positive keeps all records), give test records a file of their own in the schema, and images as npz:PATH instead of dir:PATH", c.Optimizer, c.Data)
 	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.adapts() || c.TrainLossNoise != nil):
 		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
 	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
