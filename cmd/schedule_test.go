@@ -122,17 +122,54 @@ func TestScheduleCtCDP(t *testing.T) {
 	}
 }
 
+// Theorem 4's noise is that of its formula, and what is enough costs the budget, by account.
 func TestScheduleRRPSGD(t *testing.T) {
-	keys := []string{"noise_multiplier", "steps", "n", "epsilon", "delta"}
-	r := runSchedule(t, "rrpsgd --n 1000 --epsilon 1 --delta 1e-3", keys...)
-	near(t, "noise_multiplier", r["noise_multiplier"], 10.647102564870917, 1e-9)
-	if r["steps"] != 1e6 || r["guarantee"] != true {
-		t.Errorf("rrpsgd %v", r)
+	keys := []string{"noise_multiplier", "noise_multiplier_needed", "steps", "n", "epsilon", "delta"}
+	for _, epsilon := range []float64{1, 2} {
+		r := runSchedule(t, fmt.Sprintf("rrpsgd --n 100 --epsilon %v --delta 1e-3", epsilon), keys...)
+		near(t, "noise_multiplier", r["noise_multiplier"], math.Sqrt(math.Log(3e5)*math.Log(2e3))/epsilon, 1e-9)
+		if r["steps"] != 1e4 || r["guarantee"] != (epsilon <= 1) {
+			t.Errorf("rrpsgd, theorem 4 covers ε up to 1: %v", r)
+		}
+		for share, enough := range map[float64]bool{1: true, 0.999: false} {
+			price := object(t, ok(t, "account", "--noise-multiplier", fmt.Sprint(2*share*r["noise_multiplier_needed"].(float64)), "--sampling", "fixed-size",
+				"--neighbouring", "replace-one", "--sampling-rate", "0.01", "--steps", "10000", "--delta", "1e-3", "--json"))
+			if price["epsilon"].(float64) <= epsilon != enough {
+				t.Errorf("%v times the noise that is enough for ε = %v costs %v", share, epsilon, price["epsilon"])
+			}
+		}
 	}
-	r = runSchedule(t, "rrpsgd --n 1000 --epsilon 2 --delta 1e-3", keys...)
-	near(t, "noise_multiplier", r["noise_multiplier"], 10.647102564870917/2, 1e-9)
-	if r["guarantee"] != false {
-		t.Error("theorem 4 does not cover ε = 2")
+}
+
+var constantKeys = []string{"steps", "epsilon", "delta", "rho", "rho_spent", "sigma", "noise_multiplier", "learning_rate", "n", "lipschitz", "smoothness", "strong_convexity"}
+
+// A step costs (2L/N)²/(2σ²) in zCDP: the plan makes the most steps that fit, or has the least noise.
+func TestScheduleConstantNoise(t *testing.T) {
+	r := runSchedule(t, "pur-constant --n 1000 --pur-sigma 0.01 --rho 1 --lipschitz 3 --smoothness 2", constantKeys...)
+	step := 0.006 * 0.006 / (2 * 0.01 * 0.01)
+	if r["steps"] != math.Floor(1/step) || r["epsilon"] != nil || r["delta"] != nil {
+		t.Errorf("pur-constant: %v", r)
+	}
+	near(t, "rho_spent", r["rho_spent"], math.Floor(1/step)*step, 1e-12)
+	near(t, "noise_multiplier", r["noise_multiplier"], 0.01*1000/3, 1e-12)
+	near(t, "learning_rate", r["learning_rate"], 0.25, 1e-12)
+
+	r = runSchedule(t, "noisy-gd --n 1000 --steps 7 --rho 0.1 --lipschitz 3 --smoothness 2", constantKeys...)
+	near(t, "sigma", r["sigma"], 0.006*math.Sqrt(7/0.2), 1e-12)
+	near(t, "learning_rate", r["learning_rate"], 0.5, 1e-12)
+	if spent := r["rho_spent"].(float64); r["steps"] != 7.0 || spent > 0.1 || spent < 0.1*(1-1e-12) {
+		t.Errorf("noisy-gd: %v", r)
+	}
+	// account has the same price.
+	r = runSchedule(t, "noisy-gd --n 1000 --dim 50 --epsilon 1 --delta 1e-5 --strong-convexity 0.01", constantKeys...)
+	price := object(t, ok(t, "account", "--noise-multiplier", fmt.Sprint(r["noise_multiplier"]), "--sampling-rate", "1", "--steps", fmt.Sprint(r["steps"]),
+		"--delta", "1e-5", "--accountant", "gdp", "--neighbouring", "replace-one", "--json"))
+	near(t, "epsilon", price["epsilon"], 1, 1e-9)
+	// Without --steps their number is the best of the bound, βR²/(2T) + T·dσ₁²/β with R = 5 and β = ¼.
+	r = runSchedule(t, "noisy-gd --n 1000 --dim 50 --rho 0.5 --radius 5", constantKeys...)
+	bound := func(n float64) float64 { return 0.25*25/(2*n) + n*50*4e-6/0.25 }
+	if n := r["steps"].(float64); n < 2 || bound(n) > min(bound(n-1), bound(n+1)) {
+		t.Errorf("noisy-gd makes %v steps", n)
 	}
 }
 
@@ -170,6 +207,15 @@ func TestScheduleRefuses(t *testing.T) {
 		{"pur-a --n x --dim 2 --rho 1", "--n"},
 		{"pur-c --n 10 --dim 2 --rho 1 --strong-convexity 0.3 --smoothness 0.2", "condition number"},
 		{"pur-a --n 10 --dim 2 --rho 1 --smoothness 0", "smoothness 0"},
+		{"pur-constant --n 10 --rho 1", "--pur-sigma is missing"},
+		{"pur-constant --n 10 --rho 1 --pur-sigma 0", "sigma 0"},
+		{"pur-constant --n 10 --pur-sigma 1 --epsilon 1", "--rho is missing"},
+		{"noisy-gd --n 10 --rho 1 --steps 0", "steps 0"},
+		{"noisy-gd --n 10 --rho 0 --steps 1", "rho 0"},
+		{"noisy-gd --n 10 --rho 1", "dim 0"},
+		{"noisy-gd --n 10 --rho 1 --dim 2", "--steps is missing"},
+		{"noisy-gd --n 10 --rho 1 --dim 2 --radius 1 --smoothness 0", "smoothness 0"},
+		{"noisy-gd --n 10 --rho 1 --dim 2 --strong-convexity 0.1 --f0 0", "f0 0"},
 		{"ctcdp --epsilon 1 --delta 1e-8 --sampling-rate 0.01", "--steps is missing"},
 		{"ctcdp --epsilon 0 --delta 1e-8 --sampling-rate 0.01 --steps 1", "epsilon 0"},
 		{"ctcdp --epsilon 1 --delta 2 --sampling-rate 0.01 --steps 1", "delta 2"},
@@ -229,7 +275,7 @@ func TestScheduleDocument(t *testing.T) {
 			t.Errorf("%s\nprints\n%sand the document shows\n%s", command, got, want)
 		}
 	}
-	if shown != 7 {
+	if shown != 9 {
 		t.Errorf("the document shows %d commands, want one a schedule", shown)
 	}
 }

@@ -1,17 +1,25 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // Seeds of the operating system's randomness under which runs of the suite draw as many rounds as
@@ -59,6 +67,98 @@ func TestRoundsStay(t *testing.T) {
 		s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 		if check(t, err); s.Reserved != *c.Steps || *r.EpsilonSoFar != *r.Epsilon {
 			t.Errorf("%d slots of %d were charged, ε so far is %v of %v", s.Reserved, *c.Steps, *r.EpsilonSoFar, *r.Epsilon)
+		}
+	}
+}
+
+// The number of rounds is on the disk before the first of them is charged: processes that die there
+// do not draw another one.
+func TestRoundsOutliveCrash(t *testing.T) {
+	c := roundsRun(func(*Config) {})
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 3}
+	want := ""
+	for range 4 {
+		ctx, o := stopAt(t, o, 0, false)
+		if _, err := Run(ctx, c, o); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
+		check(t, err)
+		if at.Step != 0 || want != "" && at.Method != want {
+			t.Fatalf("after %d updates the state is %s, and was %s", at.Step, at.Method, want)
+		}
+		want = at.Method
+	}
+	r, err := Run(context.Background(), c, o)
+	check(t, err)
+	if got := fmt.Sprintf(`{"rounds":%d}`, *r.Rounds); got != want {
+		t.Errorf("the run began with %s and made %s", want, got)
+	}
+}
+
+// starting sees the bound on the loss that a method is told.
+type starting struct {
+	dpoptim.Method
+	loss *float64
+}
+
+func (s starting) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+	*s.loss = n.StartLoss
+	return s.Method.Complete(c, n)
+}
+
+// The public bound on the loss before the first round holds for every named model, every class and records
+// of any values.
+func TestStartLoss(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for _, model := range nn.Names() {
+		if model.Name == "cifar-paper" {
+			continue // as cifar-small, and large
+		}
+		if model.Input == [3]int{} {
+			model.Input = [3]int{1, 8, 8}
+		}
+		width := model.Input[0] * model.Input[1] * model.Input[2]
+		set := made(1, 1)
+		set.Classes, set.PublicN = model.Classes, 400
+		set.ClassNames, set.PerClass = make([]string, model.Classes), make([]int, model.Classes)
+		for i := range set.PerClass {
+			set.ClassNames[i], set.PerClass[i] = fmt.Sprint(i), 400/model.Classes
+		}
+		for _, s := range []*datasets.Split{&set.Train, &set.Test} {
+			*s = datasets.Split{Shape: model.Input, Features: make([]byte, width), Labels: []uint8{0}}
+		}
+		if model.Loss == nn.Huber {
+			set.Classes, set.ClassNames, set.PerClass = 0, nil, nil
+			set.Train.Labels, set.Test.Labels = nil, nil
+			set.Train.Targets, set.Test.Targets = []float32{0}, []float32{1}
+		}
+		c := roundsRun(func(c *Config) { c.Model, c.Classes, c.L2, c.FeatureNorm = model.Name, nil, 0, nil })
+		bound := math.NaN()
+		p, err := resolve(c, Options{Sources: sources(set), Method: starting{rrpsgd.New(rrpsgd.Settings{}), &bound}})
+		if err != nil {
+			t.Errorf("%s: %v", model.Name, err)
+			continue
+		}
+		params := make([]float64, p.Network.Program.NumParams())
+		for i, x := range p.Network.Params() {
+			params[i] = float64(x)
+		}
+		for _, scale := range []float64{0, 1, 1e3} {
+			x := make([]float64, width)
+			for i := range x {
+				x[i] = scale * random.NormFloat64()
+			}
+			values := reference.Values(p.Network.Program, params, x, device.Float32)
+			for class := range max(model.Classes, 2) {
+				target := float32(class)
+				if model.Loss != nn.SoftmaxCrossEntropy && model.Loss != nn.Huber {
+					target = 2*target - 1
+				}
+				if loss := host.Loss(p.Network.Program.Loss, values[len(values)-1], target, nil); !(loss <= bound*(1+1e-15)) {
+					t.Errorf("%s: a record of class %d has a loss of %v at the start, above %v", model.Name, class, loss, bound)
+				}
+			}
 		}
 	}
 }

@@ -54,8 +54,8 @@ func (m *Exponential) Select(utilities []int64, draw uint64) (int, error) {
 	if len(utilities) == 0 || len(utilities) > mostCandidates {
 		return 0, fmt.Errorf("a choice of %d candidates: must be 1 to %d", len(utilities), mostCandidates)
 	}
-	if !m.stream.Claim(draw) {
-		return 0, fmt.Errorf("an exponential mechanism: noise position %d was used before; no noise is ever drawn twice", draw)
+	if err := claim(m.stream, draw, "an exponential mechanism"); err != nil {
+		return 0, err
 	}
 	bounded := func(u int64) float64 { return float64(max(-MostUtility, min(u, MostUtility))) }
 	most, best := math.Inf(-1), 0

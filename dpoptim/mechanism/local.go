@@ -86,13 +86,8 @@ func newHemisphere(noise accountant.Pure, bound, radius float64, values int, s *
 }
 
 func (m *hemisphere) Report(gradient []float64, draw uint64) error {
-	if len(gradient) != m.values {
-		clear(gradient)
-		return fmt.Errorf("a report of %d values was made for %d", len(gradient), m.values)
-	}
-	if !m.stream.Claim(draw) {
-		clear(gradient)
-		return fmt.Errorf("a report: noise position %d was used before; no noise is ever drawn twice", draw)
+	if err := claimFor(gradient, m.values, m.stream, draw, "a report"); err != nil {
+		return err
 	}
 	direction := make([]int64, m.values)
 	m.normal.Add(direction, draw, 0)

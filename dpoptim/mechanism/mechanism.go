@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // Noisy is a released gradient sum: what an optimizer may learn from. Its
@@ -37,4 +38,25 @@ type Mechanism interface {
 	// Event is what one release costs the records it was computed from; nil
 	// means that it protects nobody.
 	Event() accountant.Mechanism
+}
+
+// claim takes a noise position, and fails where something has used it.
+func claim(s *stream.Stream, draw uint64, what string) error {
+	if !s.Claim(draw) {
+		return fmt.Errorf("%s: noise position %d was used before; no noise is ever drawn twice", what, draw)
+	}
+	return nil
+}
+
+// claimFor is claim for so many private values. Where it fails nothing is left of them.
+func claimFor(private []float64, values int, s *stream.Stream, draw uint64, what string) (err error) {
+	if len(private) != values {
+		err = fmt.Errorf("%s of %d values was made for %d", what, len(private), values)
+	} else {
+		err = claim(s, draw, what)
+	}
+	if err != nil {
+		clear(private)
+	}
+	return err
 }

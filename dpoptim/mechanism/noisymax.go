@@ -46,8 +46,8 @@ func (m *NoisyMax) Select(private device.Counts, draw uint64) (int, error) {
 	if len(counts) == 0 {
 		return 0, fmt.Errorf("a noisy maximum of no counts: give at least one")
 	}
-	if !m.stream.Claim(draw) {
-		return 0, fmt.Errorf("a noisy maximum: noise position %d was used before; no noise is ever drawn twice", draw)
+	if err := claim(m.stream, draw, "a noisy maximum"); err != nil {
+		return 0, err
 	}
 	scale, best := math.Nextafter(1/m.epsilon, math.Inf(1)), 0
 	for i := 1; i < len(counts); i++ {

@@ -66,8 +66,8 @@ func NewPerturbation(noise accountant.ObjectivePerturbation, bound, within float
 
 // Tilt draws the linear term, at a noise position that nothing has used. It is as private as the records.
 func (p *Perturbation) Tilt(draw uint64) ([]float64, error) {
-	if !p.output.stream.Claim(draw) {
-		return nil, fmt.Errorf("a tilt: noise position %d was used before; no noise is ever drawn twice", draw)
+	if err := claim(p.output.stream, draw, "a tilt"); err != nil {
+		return nil, err
 	}
 	p.drawn, p.waiting = draw, true
 	tilt := make([]float64, p.output.values)

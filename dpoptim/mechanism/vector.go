@@ -89,13 +89,8 @@ func onVectorGrid(per, bound float64, values int, most float64) (scale, step flo
 // that nothing has used. Numbers that lie beyond 2⁴⁹·Step count as that, and NaN as 0. Where it
 // fails nothing is left of them.
 func (v *Vector) Release(private []float64, draw uint64) error {
-	if len(private) != v.values {
-		clear(private)
-		return fmt.Errorf("a release of %d values was made for %d", len(private), v.values)
-	}
-	if !v.stream.Claim(draw) {
-		clear(private)
-		return fmt.Errorf("the release of a vector: noise position %d was used before; no noise is ever drawn twice", draw)
+	if err := claimFor(private, v.values, v.stream, draw, "a release"); err != nil {
+		return err
 	}
 	for i, x := range private {
 		if math.IsNaN(x) {

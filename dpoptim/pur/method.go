@@ -20,6 +20,7 @@
 package pur
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -236,34 +237,15 @@ func (m *Method) plan(c *dpoptim.Settings, budget float64) error {
 	return nil
 }
 
-// bestSteps minimise the public bound of docs/proofs/pur.md on the excess of noisy-gd.
+// bestSteps are those of noisy-gd, for a minimum in the ball of --radius, or this far from zero, over Z.
 func (m *Method) bestSteps(z, budget float64, relation string) int {
-	const most, far = 10000, 10 // far: a minimiser's distance, over 1/Z
+	const far = 10
 	p := m.problem
-	move := 2 * p.Lipschitz / float64(p.Records)
 	if relation == string(accountant.AddRemove) {
-		move /= 2
+		p.Lipschitz /= 2
 	}
-	noise := float64(p.Dim) * move * move / (2 * budget) // dσ² of one step
-	best, steps := math.Inf(1), 1
-	for t := 1; t <= most; t++ {
-		n := float64(t)
-		var bound float64
-		if mu := p.StrongConvexity; mu > 0 {
-			left := math.Exp(n * math.Log1p(-mu/p.Smoothness))
-			bound = left*p.InitialGap + n*noise/(2*mu)*(1-left)
-		} else {
-			d := p.Radius
-			if d == 0 {
-				d = far / z
-			}
-			bound = p.Smoothness*d*d/(2*n) + n*noise/p.Smoothness
-		}
-		if bound < best {
-			best, steps = bound, t
-		}
-	}
-	return steps
+	p.Radius = cmp.Or(p.Radius, far/z)
+	return p.BestSteps(budget)
 }
 
 func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {

@@ -340,7 +340,7 @@ func (p *Plan) asksOf(s accountant.Schedule, sigma float64) ([]accountant.Event,
 	switch {
 	case err != nil:
 		return nil, err
-	case !p.Config.fixedSize() && len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && max(p.Declaration.Asks[0].Every, 1) == 1:
+	case len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && max(p.Declaration.Asks[0].Every, 1) == 1:
 		return s.Events(sigma), nil
 	case len(s.WithSum) > 0:
 		return nil, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Config.Clipping, p.Config.Optimizer)

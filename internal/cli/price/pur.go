@@ -78,9 +78,7 @@ guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.r
 		flags: func(in *inputs, f *pflag.FlagSet) {
 			f.IntVar(&in.n, "n", 0, "public number of records N")
 			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, with --delta")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-			f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
+			in.zcdp(f)
 			f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
 			in.loss(f)
 			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")

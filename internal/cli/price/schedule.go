@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -32,7 +33,7 @@ Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE
 	for _, x := range purs {
 		cmd.AddCommand(x.method().command())
 	}
-	for _, m := range methods {
+	for _, m := range append(constants, methods...) {
 		cmd.AddCommand(m.command())
 	}
 	return cmd
@@ -50,7 +51,7 @@ type method struct {
 // inputs are the public numbers that a plan is made of.
 type inputs struct {
 	n, dim, steps                          int
-	epsilon, delta, rho, rate, lr          float64
+	epsilon, delta, rho, rate, lr, sigma   float64
 	f0, radius, k, clip                    float64
 	lipschitz, smoothness, strongConvexity float64
 }
@@ -90,7 +91,7 @@ func (in *inputs) complete(given func(flag string) bool) {
 
 const enforced = "the Lipschitz bound L holds for every record's gradient, by clipping, whatever the record holds"
 
-// methods are those beside Fay et al.'s three.
+// methods are those beside full-batch gradient descent.
 var methods = []method{
 	{
 		name:  "ctcdp",
@@ -122,13 +123,14 @@ is not valid, try more steps or another rate.`,
 		name:  "rrpsgd",
 		short: "SGD on single records for a random number of rounds (Zhang et al. 2017)",
 		long: `rrpsgd prints the noise of random round private SGD (Zhang et al. 2017, algorithm 2
-and theorem 4). Each round takes one record at random. It adds noise of deviation
+and theorem 4) beside the noise that is enough. Each round takes one record at random. It adds noise of deviation
 σ = 2L·√(ln(3n/δ)·ln(2/δ))/ε to the record's gradient, whose norm is clipped to L.
 The number of rounds R is drawn before training: P(R = k+1) is proportional to
 2η_k−βη_k². R is at most n², and n² rounds are charged.
 
 The noise multiplier here is σ/(2L): in units of the sensitivity, not of L. The theorem
-holds for ε of at most 1.`,
+holds for ε of at most 1. The noise that is enough is the least for which n² rounds cost
+(ε, δ) by accountant pld, at any ε. train --optimizer rrpsgd adds it.`,
 		example: `  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3
   privgrad schedule rrpsgd --n 1000 --epsilon 0.5 --delta 1e-3 --json`,
 		flags: func(in *inputs, f *pflag.FlagSet) {
@@ -214,16 +216,24 @@ func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	enough, _, err := accountant.Schedule{
+		SamplingRate: 1 / float64(in.n), Steps: r.Steps, Subsets: true, Neighbouring: accountant.ReplaceOne, Accountant: accountant.PLD, Delta: in.delta,
+	}.Calibrate(in.epsilon)
+	if err != nil {
+		return nil, err
+	}
+	needed := enough / 2 // in units of 2L
 	p := newPlan("rrpsgd", enforced, "learning rates come from public numbers, also the bound on the loss at the start",
 		"only the last iterate is released")
 	if !r.Claimed {
 		p.broken = append(p.broken, fmt.Sprintf("epsilon %g is above 1, where theorem 4 claims nothing", in.epsilon))
 	}
 	p.figures = figures{
-		{"noise_multiplier", r.NoiseMultiplier}, {"steps", r.Steps}, {"n", in.n}, {"epsilon", in.epsilon}, {"delta", in.delta},
+		{"noise_multiplier", r.NoiseMultiplier}, {"noise_multiplier_needed", needed}, {"steps", r.Steps}, {"n", in.n}, {"epsilon", in.epsilon}, {"delta", in.delta},
 	}
 	p.title = fmt.Sprintf("noise σ = %.6g × 2L for (%g, %g)-DP over %d records", r.NoiseMultiplier, in.epsilon, in.delta, in.n)
 	p.row("noise multiplier σ/(2L)", "%.6g", r.NoiseMultiplier)
+	p.row("enough by accountant pld", "%.6g", needed)
 	p.row("steps charged", "%d, whatever round it stops at", r.Steps)
 	return p, nil
 }
