@@ -83,7 +83,7 @@ const (
 	mostSteps   = 10_000 // of a run that its budget ends
 	sgdSteps    = 100
 	sgdRate     = 0.5
-	mostSeeds   = 20 // of open comparisons
+	mostSeeds   = folds // of open comparisons: one for each fold
 
 	// How far means may lie apart where the paper calls a method robust: the words are its, the figure ours.
 	flatWithin = 0.02
@@ -94,7 +94,7 @@ var linearHow = []string{
 	fmt.Sprintf("The paper does not say where a search starts (here η₀ = %g), how many candidates it tries at most (here 20), or how DP-SGD is set (here q = 0.1, and %d steps with learning rate %g).", linearStart, sgdSteps, sgdRate),
 	"DP-AGD runs as its authors' program does, with this program's defaults: directions are divided by their norm, 20 steps in (0, 2], C_obj = 3, first budgets of ε/(2·60), γ = 0.1.",
 	"\"paper\" uses one batch for gradient and search, and amplifies each by itself, by theorem 2, lemma 4 and proposition 1. This is NOT a guarantee (docs/proofs/line-search.md). \"ours\" draws a separate batch for every search, and this program's accountants compute the privacy cost.",
-	"Tables have ten folds, and seed s holds out fold s. Seeds 11 to 20 hold out the same folds again. Categories are one-hot. Numbers are scaled from public bounds to [0, 1] (docs/guides/own-table.md). So dimensions are near the paper's, but not equal to them.",
+	"Tables have ten folds, and seed s holds out fold s. So open comparisons get ten seeds at most: others would hold out the same folds again. Categories are one-hot. Numbers are scaled from public bounds to [0, 1] (docs/guides/own-table.md). So dimensions are near the paper's, but not equal to them.",
 }
 
 // mostReleases is how many releases of batches at rate q the paper's arithmetic
