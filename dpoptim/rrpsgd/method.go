@@ -155,6 +155,6 @@ func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration,
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.clip)}}, nil
 	}
 	return dpoptim.Declaration{Budget: dpoptim.Planned, Asks: []dpoptim.Ask{{
-		Question: dpoptim.Gradients, At: func(int) (dpoptim.Release, error) { return *m.published, nil },
+		Question: dpoptim.Gradients, Alike: true, At: func(int) (dpoptim.Release, error) { return *m.published, nil },
 	}}}, nil
 }
