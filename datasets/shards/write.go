@@ -1,0 +1,235 @@
+package shards
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/privgrad/privgrad/datasets"
+)
+
+// Writer writes a data set as shards, records as they come. The index comes last: without it there
+// is no data set.
+type Writer struct {
+	dir         string
+	index       index
+	size        int // records of each training shard; the last one takes what is left
+	train, test *writer
+}
+
+// Most is how many shards there may be.
+const Most = 10_000
+
+// Create begins to write a set of so many shards into a directory that is new or empty. Of the set it
+// takes all but the records. The size of a shard follows from publicN.
+func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error) {
+	if shards < 1 || shards > Most {
+		return nil, fmt.Errorf("shards %d: there may be 1 to %d", shards, Most)
+	}
+	if publicN < 1 {
+		return nil, fmt.Errorf("public-n %d: a shard holds a part of a public number of records; give one of at least 1", publicN)
+	}
+	if old, err := os.ReadDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("shards %s: %w", dir, cause(err))
+	} else if len(old) > 0 {
+		return nil, fmt.Errorf("shards %s: the folder is not empty; give a new one", dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("shards %s: %w", dir, cause(err))
+	}
+	x := index{
+		Format: 1, Name: set.Name, Classes: set.ClassNames, PublicN: set.PublicN, PerClass: set.PerClass,
+		Share: set.Share, Chosen: set.Chosen, Reading: set.Reading, Note: set.Note, TestIsPublic: set.TestIsPublic,
+	}
+	for i := range shards {
+		x.Shards = append(x.Shards, fmt.Sprintf("train-%05d.shard", i))
+	}
+	if set.Test.Shape != [3]int{} {
+		x.Test = "test.shard"
+	}
+	return &Writer{dir: dir, index: x, size: (publicN-1)/shards + 1}, nil
+}
+
+// Train and Test add records.
+func (w *Writer) Train(m datasets.Split) error { return w.add(&w.train, w.index.Shards, 0, m) }
+func (w *Writer) Test(m datasets.Split) error {
+	return w.add(&w.test, []string{w.index.Test}, testNumber, m)
+}
+
+// Both adds the records of a set.
+func (w *Writer) Both(set *datasets.Set) error {
+	if err := w.Train(set.Train); err != nil || w.index.Test == "" {
+		return err
+	}
+	return w.Test(set.Test)
+}
+
+// add gives records to the file that is being written, and to those behind it as each gets full. Which
+// forms values and labels have, the first call says.
+func (w *Writer) add(to **writer, names []string, number uint64, m datasets.Split) (err error) {
+	if w.index.Record == (record{}) {
+		w.index.Record = recordOf(m)
+	}
+	r := w.index.Record
+	if recordOf(m) != r {
+		return fmt.Errorf("shards %s: the training and test records differ in their form, such as uint8 and float32; convert one of them", w.dir)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("shards %s cannot be written: %w", w.dir, cause(err))
+		}
+	}()
+	if *to == nil {
+		if *to, err = w.create(names[0], number, 0); err != nil {
+			return err
+		}
+	}
+	for from, n := 0, m.Len(); from < n; {
+		f := *to
+		if f.records == w.size && f.at+1 < len(names) {
+			if *to, err = w.next(f, names); err != nil {
+				return err
+			}
+			continue
+		}
+		end := n
+		if f.at+1 < len(names) {
+			end = min(n, from+w.size-f.records)
+		}
+		if err := f.rows(r, m, from, end); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+// next ends a file and begins the one behind it.
+func (w *Writer) next(f *writer, names []string) (*writer, error) {
+	if err := f.end(); err != nil {
+		return nil, err
+	}
+	before := f.before + int64(f.records)*w.index.Record.width()
+	next, err := w.create(names[f.at+1], uint64(f.at+1), before)
+	if err == nil {
+		next.at = f.at + 1
+	}
+	return next, err
+}
+
+// Close ends all files, also those that get no record, and writes the index.
+func (w *Writer) Close() (err error) {
+	defer func() {
+		if err != nil {
+			w.Abort()
+			err = fmt.Errorf("shards %s cannot be written: %w", w.dir, cause(err))
+		}
+	}()
+	if w.train == nil {
+		return errors.New("no record was ever given")
+	}
+	for w.train.at+1 < len(w.index.Shards) {
+		if w.train, err = w.next(w.train, w.index.Shards); err != nil {
+			return err
+		}
+	}
+	for _, f := range []*writer{w.train, w.test} {
+		if f != nil {
+			if err := f.end(); err != nil {
+				return err
+			}
+		}
+	}
+	text, err := json.MarshalIndent(&w.index, "", "  ")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(w.dir, indexName)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// Abort closes the files of a set that is not written to its end.
+func (w *Writer) Abort() {
+	for _, f := range []*writer{w.train, w.test} {
+		if f != nil {
+			f.file.Close()
+		}
+	}
+}
+
+// writer is one file. Labels wait until all rows are there.
+type writer struct {
+	file        *os.File
+	buffer      *bufio.Writer
+	at, records int
+	before      int64 // bytes of rows in the files before
+	labels      []byte
+}
+
+func (w *Writer) create(name string, number uint64, before int64) (*writer, error) {
+	digest, err := w.index.Record.digest()
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(w.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	head := append([]byte(magic), digest[:]...)
+	head = binary.LittleEndian.AppendUint64(head, number)
+	head = binary.LittleEndian.AppendUint64(head, uint64(place(before)))
+	f := &writer{file: file, buffer: bufio.NewWriterSize(file, 1<<20), before: before}
+	_, err = f.buffer.Write(append(head, make([]byte, place(before)-header)...))
+	return f, err
+}
+
+// rows writes some records of a split.
+func (f *writer) rows(r record, m datasets.Split, from, end int) error {
+	width := r.Shape[0] * r.Shape[1] * r.Shape[2]
+	f.records += end - from
+	if m.Targets != nil {
+		f.labels = appendFloats(f.labels, m.Targets[from:end])
+	} else {
+		f.labels = append(f.labels, m.Labels[from:end]...)
+	}
+	if m.Values == nil {
+		_, err := f.buffer.Write(m.Features[from*width : end*width])
+		return err
+	}
+	var block []byte
+	for part := range slices.Chunk(m.Values[from*width:end*width], 1<<14) {
+		block = appendFloats(block[:0], part)
+		if _, err := f.buffer.Write(block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendFloats(b []byte, x []float32) []byte {
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// end writes the labels, and sees that all of the file is on disk.
+func (f *writer) end() error {
+	_, err := f.buffer.Write(f.labels)
+	return errors.Join(err, f.buffer.Flush(), f.file.Sync(), f.file.Close())
+}
