@@ -76,13 +76,14 @@ type index struct {
 	Test         string   `json:"test,omitempty"`
 }
 
-// recordOf is the form of a split's records.
-func recordOf(m datasets.Split) record {
+// recordOf is the form of a set's records, also where it has none yet: a table has floats, images have bytes.
+func recordOf(set *datasets.Set) record {
+	m := set.Train
 	r := record{Shape: m.Shape, Values: ofBytes, Unit: m.Unit, Labels: ofClasses}
-	if m.Values != nil {
+	if m.Values != nil || m.Features == nil && m.Unit {
 		r.Values = ofFloats
 	}
-	if m.Targets != nil {
+	if set.Classes == 0 {
 		r.Labels = ofNumbers
 	}
 	return r
@@ -227,7 +228,7 @@ func open(path string, d datasets.Declared) (*datasets.Set, error) {
 		return nil, err
 	}
 	first, end := d.Rank.Range(len(x.Shards))
-	if set.Train, err = x.split(path, x.Shards[first:end], first); err != nil {
+	if set.Train, err = x.split(path, x.Shards[first:end], uint64(first)); err != nil {
 		return nil, err
 	}
 	if x.Test != "" {

@@ -45,7 +45,7 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 		return nil, fmt.Errorf("shards %s: %w", dir, cause(err))
 	}
 	x := index{
-		Format: 1, Name: set.Name, Classes: set.ClassNames, PublicN: set.PublicN, PerClass: set.PerClass,
+		Format: 1, Name: set.Name, Record: recordOf(set), Classes: set.ClassNames, PublicN: set.PublicN, PerClass: set.PerClass,
 		Share: set.Share, Chosen: set.Chosen, Reading: set.Reading, Note: set.Note, TestIsPublic: set.TestIsPublic,
 	}
 	for i := range shards {
@@ -54,74 +54,63 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 	if set.Test.Shape != [3]int{} {
 		x.Test = "test.shard"
 	}
-	return &Writer{dir: dir, index: x, size: (publicN-1)/shards + 1}, nil
+	w := &Writer{dir: dir, index: x, size: (publicN-1)/shards + 1}
+	var err error
+	if w.train, err = w.create(x.Shards[0], 0, 0); err == nil && x.Test != "" {
+		w.test, err = w.create(x.Test, testNumber, 0)
+	}
+	if err != nil {
+		w.Abort()
+		return nil, w.failed(err)
+	}
+	return w, nil
 }
 
-// Train and Test add records.
-func (w *Writer) Train(m datasets.Split) error { return w.add(&w.train, w.index.Shards, 0, m) }
-func (w *Writer) Test(m datasets.Split) error {
-	return w.add(&w.test, []string{w.index.Test}, testNumber, m)
+func (w *Writer) failed(err error) error {
+	return fmt.Errorf("shards %s cannot be written: %w", w.dir, cause(err))
 }
 
-// Both adds the records of a set.
-func (w *Writer) Both(set *datasets.Set) error {
-	if err := w.Train(set.Train); err != nil || w.index.Test == "" {
-		return err
-	}
-	return w.Test(set.Test)
-}
-
-// add gives records to the file that is being written, and to those behind it as each gets full. Which
-// forms values and labels have, the first call says.
-func (w *Writer) add(to **writer, names []string, number uint64, m datasets.Split) (err error) {
-	if w.index.Record == (record{}) {
-		w.index.Record = recordOf(m)
-	}
-	r := w.index.Record
-	if recordOf(m) != r {
-		return fmt.Errorf("shards %s: the training and test records differ in their form, such as uint8 and float32; convert one of them", w.dir)
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("shards %s cannot be written: %w", w.dir, cause(err))
-		}
-	}()
-	if *to == nil {
-		if *to, err = w.create(names[0], number, 0); err != nil {
-			return err
-		}
-	}
+// Train adds training records to the file that is being written, and to those behind it as each gets full.
+func (w *Writer) Train(m datasets.Split) error {
 	for from, n := 0, m.Len(); from < n; {
-		f := *to
-		if f.records == w.size && f.at+1 < len(names) {
-			if *to, err = w.next(f, names); err != nil {
-				return err
-			}
-			continue
-		}
 		end := n
-		if f.at+1 < len(names) {
-			end = min(n, from+w.size-f.records)
+		if w.train.at+1 < len(w.index.Shards) {
+			if w.train.records == w.size {
+				if err := w.next(); err != nil {
+					return w.failed(err)
+				}
+				continue
+			}
+			end = min(n, from+w.size-w.train.records)
 		}
-		if err := f.rows(r, m, from, end); err != nil {
-			return err
+		if err := w.train.rows(w.index.Record, m, from, end); err != nil {
+			return w.failed(err)
 		}
 		from = end
 	}
 	return nil
 }
 
+// Test adds test records.
+func (w *Writer) Test(m datasets.Split) error {
+	if err := w.test.rows(w.index.Record, m, 0, m.Len()); err != nil {
+		return w.failed(err)
+	}
+	return nil
+}
+
 // next ends a file and begins the one behind it.
-func (w *Writer) next(f *writer, names []string) (*writer, error) {
+func (w *Writer) next() error {
+	f := w.train
 	if err := f.end(); err != nil {
-		return nil, err
+		return err
 	}
-	before := f.before + int64(f.records)*w.index.Record.width()
-	next, err := w.create(names[f.at+1], uint64(f.at+1), before)
+	at := f.at + 1
+	next, err := w.create(w.index.Shards[at], uint64(at), f.before+int64(f.records)*w.index.Record.width())
 	if err == nil {
-		next.at = f.at + 1
+		next.at, w.train = at, next
 	}
-	return next, err
+	return err
 }
 
 // Close ends all files, also those that get no record, and writes the index.
@@ -129,14 +118,11 @@ func (w *Writer) Close() (err error) {
 	defer func() {
 		if err != nil {
 			w.Abort()
-			err = fmt.Errorf("shards %s cannot be written: %w", w.dir, cause(err))
+			err = w.failed(err)
 		}
 	}()
-	if w.train == nil {
-		return errors.New("no record was ever given")
-	}
 	for w.train.at+1 < len(w.index.Shards) {
-		if w.train, err = w.next(w.train, w.index.Shards); err != nil {
+		if err := w.next(); err != nil {
 			return err
 		}
 	}
@@ -195,11 +181,18 @@ func (w *Writer) create(name string, number uint64, before int64) (*writer, erro
 	head = binary.LittleEndian.AppendUint64(head, uint64(place(before)))
 	f := &writer{file: file, buffer: bufio.NewWriterSize(file, 1<<20), before: before}
 	_, err = f.buffer.Write(append(head, make([]byte, place(before)-header)...))
-	return f, err
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 // rows writes some records of a split.
 func (f *writer) rows(r record, m datasets.Split, from, end int) error {
+	if (m.Values != nil) != (r.Values == ofFloats) {
+		return errors.New("training and test records differ in their form, such as uint8 and float32; convert one of them")
+	}
 	width := r.Shape[0] * r.Shape[1] * r.Shape[2]
 	f.records += end - from
 	if m.Targets != nil {
