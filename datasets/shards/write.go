@@ -91,8 +91,11 @@ func (w *Writer) Train(m datasets.Split) error {
 	return nil
 }
 
-// Test adds test records.
+// Test adds test records, where the set has some.
 func (w *Writer) Test(m datasets.Split) error {
+	if w.test == nil {
+		return nil
+	}
 	if err := w.test.rows(w.index.Record, m, 0, m.Len()); err != nil {
 		return w.failed(err)
 	}
@@ -190,6 +193,9 @@ func (w *Writer) create(name string, number uint64, before int64) (*writer, erro
 
 // rows writes some records of a split.
 func (f *writer) rows(r record, m datasets.Split, from, end int) error {
+	if from == end {
+		return nil
+	}
 	if (m.Values != nil) != (r.Values == ofFloats) {
 		return errors.New("training and test records differ in their form, such as uint8 and float32; convert one of them")
 	}
