@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/numpy"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -47,8 +48,11 @@ const DataDirVariable = "PRIVGRAD_DATA"
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
 
-// Forms are the ways in which images and arrays of a user's own lie in files.
-func Forms() []*datasets.Form { return []*datasets.Form{&folder.Form, &numpy.Form} }
+// Forms are the ways in which images and arrays of a user's own lie in files, and in which any set
+// lies in shards.
+func Forms() []*datasets.Form {
+	return []*datasets.Form{&folder.Form, &numpy.Form, &shards.Form}
+}
 
 // FormOf gives the form of a data set by its name; nil where it has none.
 func FormOf(data string) *datasets.Form {
@@ -64,12 +68,16 @@ func FormOf(data string) *datasets.Form {
 // found of its settings outside of the configuration it fills in: where the files are, and
 // what was declared in files beside them. It also says what was declared, as assumptions.
 func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
-	return openData(c, sources, false)
+	return openData(c, sources, false, datasets.Rank{})
 }
 
-// openData is OpenData, or of the set's public facts alone: then no record is opened.
-func openData(c *Config, sources map[string]Source, facts bool) (*datasets.Set, []string, error) {
-	set, builtIn, err := openSource(c, sources, facts)
+// openData is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
+// part of the training records.
+func openData(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources, facts, rank)
+	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
+		set, err = set.Take(rank)
+	}
 	if err == nil {
 		set, err = c.choose(set)
 	}
@@ -138,7 +146,7 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 }
 
 // openSource finds the form or the source of the data, and opens it, or its public facts alone.
-func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
+func openSource(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (_ *datasets.Set, builtIn bool, err error) {
 	form := FormOf(c.Data)
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
@@ -149,7 +157,7 @@ func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.S
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
-		set, err := c.openForm(form, facts)
+		set, err := c.openForm(form, facts, rank)
 		return set, false, err
 	case isTable:
 		set, err := c.openTable(facts)
@@ -214,7 +222,7 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 }
 
 // openForm opens data of a form, and notes what its files declare.
-func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error) {
+func (c *Config) openForm(form *datasets.Form, facts bool, rank datasets.Rank) (*datasets.Set, error) {
 	path, err := c.Path()
 	if err != nil {
 		return nil, err
@@ -223,7 +231,7 @@ func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error
 	if facts {
 		open = form.Facts
 	}
-	set, err := open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames})
+	set, err := open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames, Rank: rank})
 	if err != nil {
 		return nil, err
 	}
