@@ -66,7 +66,8 @@ type index struct {
 	Classes  []string `json:"classes"`
 	PublicN  int      `json:"public_n,omitempty"`
 	PerClass []int    `json:"public_n_per_class,omitempty"`
-	// Share, Chosen, Reading and Note are those of datasets.Set.
+	// Published, Share, Chosen, Reading and Note are those of datasets.Set.
+	Published    bool     `json:"published,omitempty"`
 	Share        float64  `json:"training_share,omitempty"`
 	Chosen       bool     `json:"chosen_by_content,omitempty"`
 	Reading      string   `json:"reading,omitempty"`
@@ -197,8 +198,8 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 	}
 	set := &datasets.Set{
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
-		Train:   datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
-		PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
+		Train:     datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
+		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
 		Share: x.Share, Chosen: x.Chosen, Mapped: mapped,
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(bytes.TrimSpace(text))),
 	}
@@ -244,6 +245,8 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 		r.Set = nil
 		return r, nil
 	}
-	r.CountClasses()
+	if r.CountClasses(); r.Set.Classes == 0 {
+		r.Private.Counts = []datasets.Count{{What: "records", Train: r.Set.Train.Len(), Test: r.Set.Test.Len()}}
+	}
 	return r, nil
 }

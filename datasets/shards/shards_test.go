@@ -281,8 +281,18 @@ func TestCreateRefuses(t *testing.T) {
 	if _, err := open(dir, datasets.Declared{}); err == nil {
 		t.Error("a set that was not written to its end is read")
 	}
+	if w, err = Create(dir, set, 10, 2); err != nil { // nothing was left behind
+		t.Fatal(err)
+	}
 	if _, err := Create(dir, set, 10, 2); err == nil {
 		t.Error("a folder that has files is written to")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	if got, err := open(dir, datasets.Declared{}); err != nil || got.Train.Len() != 0 {
+		t.Errorf("a set without records is %+v, %v", got, err)
 	}
 }
 

@@ -22,6 +22,7 @@ type Writer struct {
 	index       index
 	size        int // records of each training shard; the last one takes what is left
 	train, test *writer
+	created     []string // files, until all is there
 }
 
 // Most is how many shards there may be.
@@ -45,7 +46,7 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 		return nil, fmt.Errorf("shards %s: %w", dir, cause(err))
 	}
 	x := index{
-		Format: 1, Name: set.Name, Record: recordOf(set), Classes: set.ClassNames, PublicN: set.PublicN, PerClass: set.PerClass,
+		Format: 1, Name: set.Name, Record: recordOf(set), Classes: set.ClassNames, Published: set.Published, PublicN: set.PublicN, PerClass: set.PerClass,
 		Share: set.Share, Chosen: set.Chosen, Reading: set.Reading, Note: set.Note, TestIsPublic: set.TestIsPublic,
 	}
 	for i := range shards {
@@ -145,20 +146,29 @@ func (w *Writer) Close() (err error) {
 	if err != nil {
 		return err
 	}
+	w.created = append(w.created, f.Name())
 	_, err = f.Write(append(text, '\n'))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(path+".tmp", path)
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	w.created = nil
+	return nil
 }
 
-// Abort closes the files of a set that is not written to its end.
+// Abort removes what was written of a set that was not closed.
 func (w *Writer) Abort() {
 	for _, f := range []*writer{w.train, w.test} {
 		if f != nil {
 			f.file.Close()
 		}
 	}
+	for _, path := range w.created {
+		os.Remove(path)
+	}
+	w.created = nil
 }
 
 // writer is one file. Labels wait until all rows are there.
@@ -179,6 +189,7 @@ func (w *Writer) create(name string, number uint64, before int64) (*writer, erro
 	if err != nil {
 		return nil, err
 	}
+	w.created = append(w.created, file.Name())
 	head := append([]byte(magic), digest[:]...)
 	head = binary.LittleEndian.AppendUint64(head, number)
 	head = binary.LittleEndian.AppendUint64(head, uint64(place(before)))

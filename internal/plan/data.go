@@ -71,6 +71,13 @@ func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, er
 	return openData(c, sources, false, datasets.Rank{})
 }
 
+// OpenFiles reads a configuration's data set as it is, with all classes and what was published of it,
+// or its facts alone.
+func OpenFiles(c *Config, sources map[string]Source, facts bool) (*datasets.Set, error) {
+	set, _, err := openSource(c, sources, facts, datasets.Rank{})
+	return set, usage.Wrap(err)
+}
+
 // openData is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
 // part of the training records.
 func openData(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
