@@ -264,7 +264,7 @@ func UnknownData(name string, known []string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		meant = fmt.Sprintf(", which is a folder (did you mean %s%s?)", folder.Form.Prefix, name)
 	}
-	return usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images and arrays)", name, meant, strings.Join(known, ", "), TablePrefix, formNames())
+	return usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images, arrays and shards)", name, meant, strings.Join(known, ", "), TablePrefix, formNames())
 }
 
 // formNames lists what the names of forms look like.

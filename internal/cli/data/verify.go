@@ -47,7 +47,7 @@ func verify() *cobra.Command {
 	var dir, schema string
 	var own datasets.Declared
 	return cli.Command{
-		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE",
+		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE|shards:DIR",
 		Short: "Check the files of a data set, or your own",
 		Long: `verify checks data files before you train. It says whether their structure is sound and
 whether they are the published files. It fails if training would refuse them.
