@@ -148,38 +148,45 @@ func readIndex(dir string) (*index, error) {
 }
 
 func (x *index) check() error {
-	values := 1
-	for _, n := range x.Record.Shape {
-		if n < 1 || n > most || values*n > most {
-			return fmt.Errorf("has records of shape %v", x.Record.Shape)
-		}
-		values *= n
-	}
-	local := func(name string) bool { return filepath.IsLocal(name) && filepath.Base(name) == name }
-	switch {
-	case x.Format != 1:
+	if x.Format != 1 {
 		return fmt.Errorf("has the format version %d, and this program reads 1", x.Format)
-	case x.Record.Values != ofBytes && x.Record.Values != ofFloats:
-		return fmt.Errorf("has values of the form %q", x.Record.Values)
-	case x.Record.Labels == ofNumbers && len(x.Classes) == 0:
-	case x.Record.Labels != ofClasses || len(x.Classes) < 2 || len(x.Classes) > datasets.NoClass:
-		return fmt.Errorf("has labels of the form %q and %d classes", x.Record.Labels, len(x.Classes))
 	}
-	switch {
-	case len(x.Shards) == 0:
-		return errors.New("lists no shard")
-	case x.PublicN < 0 || x.Share < 0 || x.Share > 1 || x.PerClass != nil && len(x.PerClass) != len(x.Classes):
+	if err := x.Record.check(len(x.Classes)); err != nil {
+		return err
+	}
+	if x.PublicN < 0 || x.Share < 0 || x.Share > 1 || x.PerClass != nil && len(x.PerClass) != len(x.Classes) {
 		return errors.New("has public sizes that are none")
 	}
-	for i, name := range x.Shards {
-		if !local(name) || slices.Index(x.Shards, name) != i || name == x.Test {
+	if len(x.Shards) == 0 {
+		return errors.New("lists no shard")
+	}
+	names := x.Shards
+	if x.Test != "" {
+		names = append(slices.Clone(names), x.Test)
+	}
+	for i, name := range names {
+		if !filepath.IsLocal(name) || filepath.Base(name) != name || slices.Index(names, name) != i {
 			return fmt.Errorf("lists the file %q, which is no name, or not the only one", name)
 		}
 	}
-	if x.Test != "" && !local(x.Test) {
-		return fmt.Errorf("lists the file %q, which is no name", x.Test)
-	}
 	return nil
+}
+
+func (r record) check(classes int) error {
+	values := 1
+	for _, n := range r.Shape {
+		if n < 1 || n > most || values*n > most {
+			return fmt.Errorf("has records of shape %v", r.Shape)
+		}
+		values *= n
+	}
+	if r.Values != ofBytes && r.Values != ofFloats {
+		return fmt.Errorf("has values of the form %q", r.Values)
+	}
+	if r.Labels == ofNumbers && classes == 0 || r.Labels == ofClasses && classes > 1 && classes <= datasets.NoClass {
+		return nil
+	}
+	return fmt.Errorf("has labels of the form %q and %d classes", r.Labels, classes)
 }
 
 // set is the set without its records.
