@@ -19,7 +19,6 @@
 package shards
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -199,7 +198,9 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 			return nil, fmt.Errorf("image-size %s: the shards have records of %s; leave it out", d.Size, size)
 		}
 	}
-	text, err := json.Marshal(x)
+	cut := *x
+	cut.Shards = nil // however records are cut into files, a run that is resumed reads the same
+	text, err := json.Marshal(cut)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +209,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Train:     datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
 		Share: x.Share, Chosen: x.Chosen, Mapped: mapped,
-		Reading: fmt.Sprintf("shards %x", sha256.Sum256(bytes.TrimSpace(text))),
+		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {
 		set.Test = set.Train

@@ -307,6 +307,17 @@ func TestDeclared(t *testing.T) {
 	if _, err := facts(dir, datasets.Declared{Size: "2", Classes: []string{"a", "b"}}); err != nil {
 		t.Error(err)
 	}
+	var reading []string // identifies a run's data, however many files they are in
+	for _, shards := range []int{1, 4} {
+		set, err := facts(write(t, draw(10, [3]int{1, 1, 2}, true, false), 10, shards, 10), datasets.Declared{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading = append(reading, set.Reading)
+	}
+	if other, err := facts(write(t, draw(10, [3]int{1, 1, 2}, false, false), 10, 1, 10), datasets.Declared{}); err != nil || reading[0] != reading[1] || other.Reading == reading[0] {
+		t.Errorf("of one and of four files %q, of another form %q, %v", reading, other.Reading, err)
+	}
 	r, err := verify(dir, datasets.Declared{})
 	if err != nil || r.Structure != nil || r.Private.Counts[0].Train != 10 || r.Private.Counts[0].Test != 5 {
 		t.Errorf("%+v, %v", r, err)
