@@ -246,6 +246,19 @@ func (c *Config) openForm(form *datasets.Form, facts bool, rank datasets.Rank) (
 	return set, nil
 }
 
+// recordsOf names the data set whose records these are, as far as a configuration tells: shards count as those of the
+// published images that have the same classes and size.
+func (c *Config) recordsOf() string {
+	if strings.HasPrefix(c.Data, shards.Form.Prefix) {
+		for _, l := range append(Layouts(), &mnist.Fashion) {
+			if slices.Equal(l.ClassNames, c.ClassNames) && datasets.SizeText(l.Shape) == c.ImageSize {
+				return l.Name
+			}
+		}
+	}
+	return c.Data
+}
+
 // UnknownData is the error of a name that is neither a known data set's nor one of own data.
 func UnknownData(name string, known []string) error {
 	prefixes := []string{TablePrefix}

@@ -55,3 +55,22 @@ func TestRanksTogether(t *testing.T) {
 		}
 	}
 }
+
+// Shards stand for the published images that have their classes and size, whatever their folder's name: a
+// protector that was trained on those knows them.
+func TestRecordsOfShards(t *testing.T) {
+	digits := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
+	for _, test := range []struct {
+		data, size string
+		classes    []string
+		want       string
+	}{
+		{"shards:s", "1x28x28", digits, "mnist"}, {"shards:s", "1x14x14", digits, "shards:s"}, {"shards:s", "1x28x28", digits[1:], "shards:s"},
+		{"npz:s", "1x28x28", digits, "npz:s"}, {"mnist", "", nil, "mnist"},
+	} {
+		c := Config{Data: test.data, ImageSize: test.size, ClassNames: test.classes}
+		if got := c.settings().Data; got != test.want {
+			t.Errorf("%+v are the records of %s", test, got)
+		}
+	}
+}
