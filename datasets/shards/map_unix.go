@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/privgrad/privgrad/internal/fault"
 )
 
 // mapped says that rows stay in files until they are read.
@@ -18,6 +20,7 @@ const mapped = true
 // those of the files. This needs rows that begin as place says, which those of another order of files
 // do not: they are copied to memory.
 func load(spans []span) ([]byte, error) {
+	fault.Map() // for whoever goes on with the rows
 	page, total := int64(os.Getpagesize()), int64(0)
 	for _, s := range spans {
 		if total > 0 && (s.start-spans[0].start-total)%page != 0 {
