@@ -162,7 +162,11 @@ func verifyOwn(c *cli.Call, name string, form *datasets.Form, path string, d dat
 
 func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
 	if s := r.Set; s != nil {
-		fmt.Fprintf(w, "%s: records of %s, as declared, in %d classes\n", name, datasets.SizeText(s.Train.Shape), s.Classes)
+		labels := fmt.Sprintf("in %d classes", s.Classes)
+		if s.Classes == 0 {
+			labels = "with numbers for labels"
+		}
+		fmt.Fprintf(w, "%s: records of %s, as declared, %s\n", name, datasets.SizeText(s.Train.Shape), labels)
 		if s.Test.Shape == [3]int{} {
 			fmt.Fprintln(w, "there are no test records")
 		}
