@@ -163,7 +163,7 @@ var allowed = map[string][]string{
 		"perexample",
 	},
 	"internal/cli/data": {
-		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train",
+		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train",
 	},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",

@@ -27,6 +27,31 @@ func ReadFile(name string) ([]byte, error) {
 	return data, err
 }
 
+// OpenFile is ReadFile for files beyond memory, of any size.
+func OpenFile(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		name += ".gz"
+		f, err = os.Open(name)
+	}
+	if err != nil || filepath.Ext(name) != ".gz" {
+		return f, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, errNotGzip
+	}
+	return unzipped{z, f}, nil
+}
+
+type unzipped struct {
+	*gzip.Reader
+	file io.Closer
+}
+
+func (u unzipped) Close() error { return errors.Join(u.Reader.Close(), u.file.Close()) }
+
 // readFile returns the whole content of name, or of name.gz decompressed, and
 // the name found. The error is fs.ErrNotExist if neither exists.
 func readFile(fsys fs.FS, name string, limit int64) (data []byte, found string, err error) {
@@ -57,6 +82,8 @@ func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return fs.ReadFile(fsys, name)
 }
 
+var errNotGzip = errors.New("not gzip data despite its name: rename it or fetch it again")
+
 func errTooLarge(limit int64) error {
 	return fmt.Errorf("larger than the limit of %d MiB: not a file of this set", limit>>20)
 }
@@ -66,7 +93,7 @@ func gunzip(packed []byte, limit int64) ([]byte, error) {
 	in := bytes.NewReader(packed)
 	z, err := gzip.NewReader(in)
 	if err != nil {
-		return nil, errors.New("not gzip data despite its name: rename it or fetch it again")
+		return nil, errNotGzip
 	}
 	// The trailer holds the size, which deflate's best ratio bounds too. Only
 	// storage is taken from it: a wrong value costs time or memory, no data.

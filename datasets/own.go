@@ -30,6 +30,8 @@ type Form struct {
 type Declared struct {
 	Size    string   // of every record, as Shape reads it; "" stands for DefaultSize
 	Classes []string // in the order of the labels; none: the class file has them
+	// Rank says which part of the records a form opens that keeps them in shards; others open all.
+	Rank Rank
 }
 
 // DefaultSize is the size of records where nobody declared another.

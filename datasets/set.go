@@ -72,6 +72,9 @@ type Set struct {
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
+	// Mapped says that the records lie on disk, in files that the system maps into memory: their
+	// pages are read when they are needed, and given back when memory is short.
+	Mapped bool
 }
 
 // Keep returns the set restricted to some classes, relabelled 0…k-1 in the

@@ -224,6 +224,7 @@ func parallel(threads, n int, worker func() (do func(i int))) error {
 			}
 		}()
 		defer fault.Recover(&errs[t])
+		fault.Map()
 		do := worker()
 		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 			do(int(i - 1))

@@ -17,6 +17,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/numpy"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/trained"
 )
@@ -111,6 +114,21 @@ func makeArrays(t *testing.T, seed uint64, records int, damaged float64) {
 	check(t, os.WriteFile("a.npz.classes.txt", []byte("no\nyes\nnone\n"), 0o644))
 }
 
+// makeShards writes arrays as shards to s, of which the last one holds what is left over.
+func makeShards(t *testing.T, seed uint64, records int, damaged float64) {
+	t.Helper()
+	makeArrays(t, seed, records, damaged)
+	set, err := numpy.Form.Open("a.npz", datasets.Declared{Size: "8x8"})
+	check(t, err)
+	check(t, os.Remove("a.npz"))
+	set.Name, set.Reading = "s", ""
+	w, err := shards.Create("s", set, 300, 3)
+	check(t, err)
+	check(t, w.Train(set.Train))
+	check(t, w.Test(set.Test))
+	check(t, w.Close())
+}
+
 // ownData is a short private run on such data.
 func ownData(data string) Config {
 	c := Default()
@@ -129,6 +147,7 @@ func TestOwnData(t *testing.T) {
 	}{
 		"dir:p":     {makeFolders, func(*Config) {}},
 		"npz:a.npz": {makeArrays, func(*Config) {}},
+		"shards:s":  {makeShards, func(*Config) {}},
 		"dir:p, a class, features": {makeFolders, func(c *Config) {
 			c.Data, c.Positive, c.Features, c.ImageSize = "dir:p", "yes", "scatter", "3x8x8"
 			c.LR, c.Clip = ptr(0.05), 6.0

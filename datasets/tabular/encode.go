@@ -34,11 +34,7 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // schema alone.
 func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t := &table{separator: s.Separator[0]}
-	for line := range bytes.Lines(text) {
-		// A mark is no part of any line: only the first could have one otherwise,
-		// and a record before it would change it.
-		t.lines = append(t.lines, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
-	}
+	t.lines = lines(text)
 	t.lines = t.lines[min(s.Skip, len(t.lines)):]
 	names := s.columnNames() // a schema's own order, which no line of the file moves
 	if s.Header == headerRequired {
@@ -70,6 +66,15 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 		}
 	}
 	return t, place(s.Label.Column)
+}
+
+func lines(text []byte) (all [][]byte) {
+	for line := range bytes.Lines(text) {
+		// A mark is no part of any line: only the first could have one otherwise,
+		// and a record before it would change it.
+		all = append(all, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
+	}
+	return all
 }
 
 // isRecord goes by the line alone, not by where it stands: were only a first line

@@ -50,20 +50,8 @@ func Open(path string, o Options) (*datasets.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	tested := func(line []byte) bool {
-		if o.Folds > 1 {
-			return int(place(s.SplitKey, "fold", line)*float64(o.Folds)) == o.Fold-1
-		}
-		return place(s.SplitKey, "test", line) < s.TestShare
-	}
 	for i, file := range s.files(path) {
-		isTest := i > len(s.Also)
-		if _, err := s.read(file, i, func(line []byte) *datasets.Split {
-			if tested(line) || isTest && o.Folds <= 1 {
-				return &set.Test
-			}
-			return &set.Train
-		}); err != nil {
+		if _, err := s.read(file, i, s.sorter(set, o, i)); err != nil {
 			return nil, err
 		}
 	}
@@ -71,6 +59,22 @@ func Open(path string, o Options) (*datasets.Set, error) {
 		known.publish(set, o)
 	}
 	return set, nil
+}
+
+// sorter gives the split of a line of one of the files.
+func (s *Schema) sorter(set *datasets.Set, o Options, file int) func(line []byte) *datasets.Split {
+	return func(line []byte) *datasets.Split {
+		tested := file > len(s.Also)
+		if o.Folds > 1 {
+			tested = int(place(s.SplitKey, "fold", line)*float64(o.Folds)) == o.Fold-1
+		} else if !tested {
+			tested = place(s.SplitKey, "test", line) < s.TestShare
+		}
+		if tested {
+			return &set.Test
+		}
+		return &set.Train
+	}
 }
 
 // Facts is Open without the records, of which it opens no file: what the schema says, and what
@@ -191,6 +195,12 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 	}
 	t.file = file
 	e := s.encoder()
+	s.add(e, t, into)
+	return &e.seen, nil
+}
+
+// add appends the records among a table's lines.
+func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Split) {
 	for _, line := range t.lines {
 		fields := split(line, t.separator)
 		if !s.isRecord(line) {
@@ -203,7 +213,6 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 			e.add(into(line), t, fields)
 		}
 	}
-	return &e.seen, nil
 }
 
 // Unlabeled reads the records of a file as those of a table that was trained on, to predict their

@@ -73,6 +73,7 @@ func (j *job) run(w *worker) {
 
 func (j *job) take(w *worker) (err error) {
 	defer fault.Recover(&err)
+	fault.Map()
 	for {
 		t := int(j.next.Add(1)) - 1
 		if t >= j.tiles {

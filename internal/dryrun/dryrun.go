@@ -269,7 +269,11 @@ const filesInMemory = 3
 func (t *trial) bytes() int64 {
 	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
 	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
-	return int64(math.Max(more, 0)) * (filesInMemory*width + int64(t.plan.RowBytes()))
+	held := filesInMemory * width
+	if t.plan.Set.Mapped { // labels alone, as a byte and as a target
+		held = 1 + 4
+	}
+	return int64(math.Max(more, 0)) * (held + int64(t.plan.RowBytes()))
 }
 
 // supply gives the same rows at every step, and charges nothing.

@@ -11,15 +11,20 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 )
 
 // Error is a fault of the program.
 type Error struct {
-	Place string // file and line of the source
+	Place  string // file and line of the source
+	Mapped bool   // it was no fault: memory that stands for a file could not be read
 }
 
 func (e *Error) Error() string {
+	if e.Mapped {
+		return "a file of the data cannot be read any more: it was cut off or replaced, or its disk failed; restore the files, then resume the run"
+	}
 	return fmt.Sprintf("internal error (at %s): this is a fault of the program; please report it with the command line and the output of privgrad info", e.Place)
 }
 
@@ -31,10 +36,16 @@ func Recover(err *error) {
 	}
 	var e *Error
 	if known, ok := v.(error); !ok || !errors.As(known, &e) {
-		e = &Error{origin()}
+		_, mapped := v.(interface{ Addr() uintptr }) // as the runtime's error at such an address has
+		e = &Error{origin(), mapped}
 	}
 	*err = e
 }
+
+// Map is called by a goroutine that reads memory which may stand for a file. If the file gets shorter or its
+// disk fails, that is a panic from then on, which Recover finds. Otherwise the program ends with a trace of
+// what it was working on.
+func Map() { debug.SetPanicOnFault(true) }
 
 // Raise hands a goroutine's fault on to its caller, who has no error to return: up to
 // the next Recover. Of nil it does nothing.

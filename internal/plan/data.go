@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/numpy"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -47,8 +48,11 @@ const DataDirVariable = "PRIVGRAD_DATA"
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
 
-// Forms are the ways in which images and arrays of a user's own lie in files.
-func Forms() []*datasets.Form { return []*datasets.Form{&folder.Form, &numpy.Form} }
+// Forms are the ways in which images and arrays of a user's own lie in files, and in which any set
+// lies in shards.
+func Forms() []*datasets.Form {
+	return []*datasets.Form{&folder.Form, &numpy.Form, &shards.Form}
+}
 
 // FormOf gives the form of a data set by its name; nil where it has none.
 func FormOf(data string) *datasets.Form {
@@ -64,12 +68,23 @@ func FormOf(data string) *datasets.Form {
 // found of its settings outside of the configuration it fills in: where the files are, and
 // what was declared in files beside them. It also says what was declared, as assumptions.
 func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
-	return openData(c, sources, false)
+	return openData(c, sources, false, datasets.Rank{})
 }
 
-// openData is OpenData, or of the set's public facts alone: then no record is opened.
-func openData(c *Config, sources map[string]Source, facts bool) (*datasets.Set, []string, error) {
-	set, builtIn, err := openSource(c, sources, facts)
+// OpenFiles reads a configuration's data set as it is, with all classes and what was published of it,
+// or its facts alone.
+func OpenFiles(c *Config, sources map[string]Source, facts bool) (*datasets.Set, error) {
+	set, _, err := openSource(c, sources, facts, datasets.Rank{})
+	return set, usage.Wrap(err)
+}
+
+// openData is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
+// part of the training records.
+func openData(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
+	set, builtIn, err := openSource(c, sources, facts, rank)
+	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
+		set, err = set.Take(rank)
+	}
 	if err == nil {
 		set, err = c.choose(set)
 	}
@@ -138,7 +153,7 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 }
 
 // openSource finds the form or the source of the data, and opens it, or its public facts alone.
-func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
+func openSource(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (_ *datasets.Set, builtIn bool, err error) {
 	form := FormOf(c.Data)
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
@@ -149,7 +164,7 @@ func openSource(c *Config, sources map[string]Source, facts bool) (_ *datasets.S
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
-		set, err := c.openForm(form, facts)
+		set, err := c.openForm(form, facts, rank)
 		return set, false, err
 	case isTable:
 		set, err := c.openTable(facts)
@@ -214,7 +229,7 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 }
 
 // openForm opens data of a form, and notes what its files declare.
-func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error) {
+func (c *Config) openForm(form *datasets.Form, facts bool, rank datasets.Rank) (*datasets.Set, error) {
 	path, err := c.Path()
 	if err != nil {
 		return nil, err
@@ -223,12 +238,25 @@ func (c *Config) openForm(form *datasets.Form, facts bool) (*datasets.Set, error
 	if facts {
 		open = form.Facts
 	}
-	set, err := open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames})
+	set, err := open(path, datasets.Declared{Size: c.ImageSize, Classes: c.ClassNames, Rank: rank})
 	if err != nil {
 		return nil, err
 	}
 	c.ImageSize, c.ClassNames = datasets.SizeText(set.Train.Shape), set.ClassNames
 	return set, nil
+}
+
+// recordsOf names the data set whose records these are, as far as a configuration tells: shards count as those of the
+// published images that have the same classes and size.
+func (c *Config) recordsOf() string {
+	if strings.HasPrefix(c.Data, shards.Form.Prefix) {
+		for _, l := range append(Layouts(), &mnist.Fashion) {
+			if slices.Equal(l.ClassNames, c.ClassNames) && datasets.SizeText(l.Shape) == c.ImageSize {
+				return l.Name
+			}
+		}
+	}
+	return c.Data
 }
 
 // UnknownData is the error of a name that is neither a known data set's nor one of own data.
@@ -249,7 +277,7 @@ func UnknownData(name string, known []string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		meant = fmt.Sprintf(", which is a folder (did you mean %s%s?)", folder.Form.Prefix, name)
 	}
-	return usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images and arrays)", name, meant, strings.Join(known, ", "), TablePrefix, formNames())
+	return usage.Errorf("unknown data set %q%s: choose one of %s; or of your own %sPATH (a table), %s (images, arrays and shards)", name, meant, strings.Join(known, ", "), TablePrefix, formNames())
 }
 
 // formNames lists what the names of forms look like.

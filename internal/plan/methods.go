@@ -258,7 +258,7 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 // settings are what a method may read of a configuration, and take what it completed.
 func (c *Config) settings() dpoptim.Settings {
 	return dpoptim.Settings{
-		Model: c.Model, Activation: c.Activation, Data: c.Data, Classes: c.Classes,
+		Model: c.Model, Activation: c.Activation, Data: c.recordsOf(), Classes: c.Classes,
 		LR: c.LR, Momentum: c.Momentum, L2: c.L2, LRSchedule: c.LRSchedule, Warmup: c.Warmup, Average: c.Average,
 		Batch: c.Batch, SamplingRate: c.SamplingRate, Epochs: c.Epochs, Steps: c.Steps,
 		Epsilon: c.Epsilon, NoiseMultiplier: c.NoiseMultiplier, Delta: c.Delta, FeatureNorm: c.FeatureNorm, Clip: c.Clip, Clipping: c.Clipping,

@@ -74,6 +74,8 @@ type Options struct {
 	Device  device.Device   // nil: the named one
 	// Facts takes of the data set what is public of it, and opens no record.
 	Facts bool
+	// Rank is which part of the training records to open.
+	Rank datasets.Rank
 	// FrontProgress is told how far a front end is made that is not at hand; nil: nobody asks.
 	FrontProgress func(percent int)
 }
@@ -143,7 +145,7 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 		err = c.check(o.Network != nil)
 	}
 	if err == nil {
-		set, declared, err = openData(c, o.Sources, o.Facts)
+		set, declared, err = openData(c, o.Sources, o.Facts, o.Rank)
 	}
 	if err == nil && recipe {
 		if warnings, err = c.follow(set); err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/mnist"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -59,9 +60,9 @@ func (p *Plan) relinear(params, classes int) (err error) {
 
 // StatedN is the number of training records that the configuration stands for: the declared
 // one, or that of a published image set, of the classes that are kept. It is 0 where a
-// table's schema says more of it.
+// table's schema says more of it, or the index of shards.
 func (c Config) StatedN() (int, error) {
-	if strings.HasPrefix(c.Data, TablePrefix) {
+	if strings.HasPrefix(c.Data, TablePrefix) || strings.HasPrefix(c.Data, shards.Form.Prefix) {
 		return 0, nil
 	}
 	if c.PublicN != nil {

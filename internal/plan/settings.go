@@ -70,7 +70,7 @@ var settings = []Setting{
 	{Key: "private_diagnostics", Group: onPrivacy, Help: "write un-noised figures to OUT.private, for the data's owner only"},
 	{Key: "data_is_public", Group: onPrivacy, Help: "show un-noised figures; the run has NO GUARANTEE"},
 
-	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH: `privgrad help own-data`"},
+	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
 	{Key: "data_dir", Group: inData, Arg: "DIR", with: "data", resume: always, Help: "folder of the data files, or of mnist/, cifar10/, tabular/ (or $" + DataDirVariable + ")"},
 	{Key: "classes", Group: inData, Help: "train on these classes only, such as 3,5; two make a binary task"},
 	{Key: "class_names", Group: onOwnData, Arg: "LIST", with: "data", Help: "your own images: the classes, such as cat,dog (default: classes.txt)"},

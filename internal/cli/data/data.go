@@ -25,11 +25,11 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "data",
-		Short:   "List, fetch and verify data sets",
-		Long:    "data lists the data sets, fetches those that are not built in, and verifies files.",
+		Short:   "List, fetch, verify and shard data sets",
+		Long:    "data lists the data sets, fetches those that are not built in, verifies files, and cuts sets\ninto shards.",
 		Example: "  privgrad data list\n  privgrad data fetch mnist --data-dir data/mnist",
 	}
-	cmd.AddCommand(list(), fetch(), verify())
+	cmd.AddCommand(list(), fetch(), verify(), shard())
 	return cmd
 }
 

@@ -99,7 +99,7 @@ docs/guides/own-images.md.`,
 					fmt.Fprintln(w)
 				}
 				describeTables(w, tables)
-				fmt.Fprintln(w, "\nyour own images, by --data dir:PATH or npz:FILE: see docs/guides/own-images.md")
+				fmt.Fprintln(w, "\nyour own images, by --data dir:PATH or npz:FILE: see docs/guides/own-images.md\nlarge sets, by privgrad data shard and --data shards:DIR: see docs/guides/shards.md")
 			})
 		},
 	}.New()

@@ -47,7 +47,7 @@ func verify() *cobra.Command {
 	var dir, schema string
 	var own datasets.Declared
 	return cli.Command{
-		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE",
+		Use:   "verify NAME|csv:PATH|dir:PATH|npz:FILE|shards:DIR",
 		Short: "Check the files of a data set, or your own",
 		Long: `verify checks data files before you train. It says whether their structure is sound and
 whether they are the published files. It fails if training would refuse them.
@@ -162,7 +162,11 @@ func verifyOwn(c *cli.Call, name string, form *datasets.Form, path string, d dat
 
 func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
 	if s := r.Set; s != nil {
-		fmt.Fprintf(w, "%s: records of %s, as declared, in %d classes\n", name, datasets.SizeText(s.Train.Shape), s.Classes)
+		labels := fmt.Sprintf("in %d classes", s.Classes)
+		if s.Classes == 0 {
+			labels = "with numbers for labels"
+		}
+		fmt.Fprintf(w, "%s: records of %s, as declared, %s\n", name, datasets.SizeText(s.Train.Shape), labels)
 		if s.Test.Shape == [3]int{} {
 			fmt.Fprintln(w, "there are no test records")
 		}

@@ -1,0 +1,68 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// A table trains to the same bits from its own file and from shards, whatever their number, and what
+// the command says has no number of records.
+func TestDataShard(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := rand.New(rand.NewPCG(1, 9))
+	var table strings.Builder
+	table.WriteString("x,kind,label\n")
+	for range 137 {
+		fmt.Fprintf(&table, "%v,%s,%d\n", r.Float64()*1.2, []string{"a", "b", "c"}[r.IntN(3)], r.IntN(3)) // 2 is no class
+	}
+	const schema = `columns: [{name: x, bounds: [0, 1]}, {name: kind, categories: [a, b]}]
+label: {column: label, classes: [0, 1]}
+test_share: 0.2
+split_key: any
+`
+	for name, text := range map[string]string{"t.csv": table.String(), "t.csv.schema.yaml": schema} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	model := func(data string, out string) []byte {
+		ok(t, "train", "--data", data, "--public-n", "150", "--delta", "1e-4", "--model", "logistic", "--noise", "seeded", "--noise-multiplier", "1",
+			"--batch", "20", "--steps", "4", "--device", "reference", "--test-is-public", "--out", out)
+		b, err := os.ReadFile(filepath.Join(out, "model.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	want := model("csv:t.csv", "direct")
+	for _, shards := range []string{"1", "4"} {
+		dir := "s" + shards
+		args := []string{"data", "shard", "csv:t.csv", "--public-n", "150", "--shards", shards, "--out", dir}
+		said := ok(t, args...)
+		if strings.Contains(said, "137") || !strings.Contains(said, "--data shards:"+dir) {
+			t.Errorf("it says %q", said)
+		}
+		if !bytes.Equal(model("shards:"+dir, "run"+shards), want) {
+			t.Errorf("%s shards train to another model than the table", shards)
+		}
+		fails(t, cli.ExitUsage, args, "not empty", dir)
+		if v := object(t, ok(t, "data", "verify", "shards:"+dir, "--json")); v["ok"] != true {
+			t.Errorf("verify says %v", v)
+		}
+	}
+	fails(t, cli.ExitUsage, []string{"data", "shard", "csv:t.csv", "--shards", "2", "--out", "n"}, "--public-n", "csv:t.csv")
+	fails(t, cli.ExitUsage, []string{"data", "shard", "csv:t.csv", "--shards", "0", "--public-n", "9", "--out", "n"}, "shards 0")
+	fails(t, cli.ExitUsage, []string{"data", "shard", "csv:t.csv", "--shards", "2", "--public-n", "0", "--out", "n"}, "public-n 0")
+	fails(t, cli.ExitUsage, []string{"data", "shard", "nothing", "--shards", "2", "--out", "n"}, `"nothing"`)
+	fails(t, cli.ExitUsage, []string{"train", "--data", "shards:none", "--public-n", "9", "--delta", "1e-3", "--epsilon", "1"}, "none", "data shard")
+	if _, err := os.Stat("n"); err == nil {
+		t.Error("a refused command leaves a folder behind")
+	}
+}

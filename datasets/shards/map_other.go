@@ -1,0 +1,9 @@
+//go:build !(darwin || freebsd || linux || netbsd || openbsd)
+
+package shards
+
+// mapped says that rows stay in files until they are read.
+const mapped = false
+
+// load reads the rows of all files into memory.
+func load(spans []span) ([]byte, error) { return copied(spans) }
