@@ -40,7 +40,7 @@ func draw(n int, shape [3]int, floats, regression bool) *datasets.Set {
 		}
 		return m
 	}
-	set := &datasets.Set{Name: "drawn", Train: fill(n), Test: fill(5), Share: 0.75, Chosen: true}
+	set := &datasets.Set{Name: "drawn", Train: fill(n), Test: fill(5), Share: 0.75, Moves: true}
 	if !regression {
 		set.Classes, set.ClassNames = 2, []string{"a", "b"}
 	}
@@ -128,7 +128,7 @@ func TestRoundTrip(t *testing.T) {
 				if !equal(got.Train, want) || !equal(got.Test, set.Test) {
 					t.Errorf("case %d: rank %d of %d has other records than were written", i, rank, ranks)
 				}
-				if got.Name != set.Name || got.Classes != set.Classes || got.Share != set.Share || !got.Chosen || got.Published {
+				if got.Name != set.Name || got.Classes != set.Classes || got.Share != set.Share || !got.Moves || got.Published {
 					t.Errorf("case %d: the set is %+v", i, got)
 				}
 			}

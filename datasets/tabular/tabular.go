@@ -204,7 +204,7 @@ func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Spli
 	for _, line := range t.lines {
 		fields := split(line, t.separator)
 		if !s.isRecord(line) {
-			if !s.places || file > len(s.Also) {
+			if !s.places || t.file > len(s.Also) {
 				continue
 			}
 			fields = nil

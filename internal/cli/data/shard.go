@@ -88,6 +88,7 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 	if publicN == 0 {
 		return usage.Errorf("data set %s: no size of it was published: give --public-n, a number that is not counted from private records", c.Data)
 	}
+	set.Moves = set.Moves || isTable // empty lines take no place
 	w, err := shards.Create(out, set, publicN, number)
 	if err != nil {
 		return usage.Wrap(err)
