@@ -46,6 +46,11 @@ var allowed = map[string][]string{
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
+	"internal/collective":                {},
+	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
+	"internal/collective/local":          {"internal/collective"},
+	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
+
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/pages"},
 	"internal/cpu/peak":      nil,

@@ -67,3 +67,23 @@ func (r *grid) units(x float64) int64 {
 	}
 	return int64(math.RoundToEven(min(x, r.most) * r.per))
 }
+
+// Units sets dst[i] to round(src[i]/γ), as Release rounds: to even, and clamped to ±2⁴⁹. It is false for a γ
+// that is no step of a grid.
+func Units[T float32 | float64](dst []int64, src []T, gridStep float64) bool {
+	var r grid
+	if !r.set(gridStep) {
+		return false
+	}
+	for i, x := range src {
+		dst[i] = r.units(float64(x))
+	}
+	return true
+}
+
+// Clamp limits integers to what Release takes, ±2⁴⁹.
+func Clamp(k []int64) {
+	for i, x := range k {
+		k[i] = max(min(x, mostUnits), -mostUnits)
+	}
+}

@@ -26,6 +26,7 @@ type sum[T Float] struct {
 	floats   []T
 	integers []int64
 	scalars  []float64
+	units    []int64 // of floats that were combined, in grid steps; nil where none are
 }
 
 // New checks the schedule and wraps a backend for it, which has some precisions beside Float32.
@@ -134,6 +135,7 @@ type step[T Float] struct {
 	record.Step
 	net     *net[T]
 	work    []func(*device.Inputs, *device.Outputs)
+	total   []device.Sum // that are totals from here on
 	outputs device.Outputs
 }
 

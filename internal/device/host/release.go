@@ -1,6 +1,8 @@
 package host
 
 import (
+	"slices"
+
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
 )
@@ -42,7 +44,9 @@ func ReleaseTo[T Float](g *exact.Sampler, dst, src []T, step float64, draw uint6
 }
 
 func (q *queue[T]) Release(dst device.Vector, src device.Sum, noise device.Noise) {
-	switch s := q.net.sums[src]; {
+	switch s := &q.net.sums[src]; {
+	case s.floats != nil && slices.Contains(q.step.total, src):
+		q.releaseTotal(dst, s, noise)
 	case s.scalars != nil:
 		q.releaseScalars(dst, s.scalars, noise)
 	case s.integers != nil:

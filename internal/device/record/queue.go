@@ -189,14 +189,18 @@ func (q *queue) Dot(x, y device.Vector) {
 }
 
 func (q *queue) Norm(dst, src device.Sum) {
+	if q.norm(dst, src); q.err == nil {
+		q.to.Norm(dst, src)
+	}
+}
+
+func (q *queue) norm(dst, src device.Sum) {
 	if q.net.Options.Exact {
 		q.check(errors.New("exact nets release no norms: a record could move one by more than their integers tell"))
 		return
 	}
 	q.scalars(dst, 1)
-	if q.gradients(src); q.err == nil {
-		q.to.Norm(dst, src)
-	}
+	q.gradients(src)
 }
 
 func (q *queue) Update(r device.Rule, p, g device.Vector, state ...device.Vector) {
@@ -217,6 +221,29 @@ func (q *queue) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	q.vectors(l.Weights(), weights)
 	if q.vectors(q.net.Size*l.States(), state); q.err == nil {
 		q.to.Project(l, p, g, weights, state)
+	}
+}
+
+// combiner is the device's, and nil where it has none.
+func (q *queue) combiner() device.Combiner {
+	c, ok := q.to.(device.Combiner)
+	if !ok {
+		q.check(device.ErrNoCombining)
+	}
+	return c
+}
+
+func (q *queue) Combine(src device.Sum, on device.Hidden, of device.Totals) {
+	c := q.combiner()
+	if q.sum(src); q.err == nil {
+		c.Combine(src, on, of)
+	}
+}
+
+func (q *queue) CombinedNorm(dst, src device.Sum, on device.Hidden, of device.Totals) {
+	c := q.combiner()
+	if q.norm(dst, src); q.err == nil {
+		c.CombinedNorm(dst, src, on, of)
 	}
 }
 

@@ -1,0 +1,33 @@
+package launch
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/privgrad/privgrad/internal/collective/mpi"
+)
+
+func TestLaunchers(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want string // of the error
+	}{
+		{nil, ""},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "1"}, ""},
+		{map[string]string{"SLURM_NTASKS": "4"}, ""}, // the script, not a step of it
+		{map[string]string{"WORLD_SIZE": "4"}, ""},
+		{map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}, "Open MPI has started 4 processes: this program was built without MPI"},
+		{map[string]string{"PMI_SIZE": "2"}, "MPICH has started 2 processes"},
+		{map[string]string{"SLURM_STEP_NUM_TASKS": "3"}, "srun has started 3 processes"},
+		{map[string]string{"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "a"}, "torchrun has started 2 processes"},
+	} {
+		if mpi.Built && strings.Contains(c.want, "MPI") {
+			continue // which would start it
+		}
+		g, err := Open(func(name string) string { return c.env[name] }, time.Second)
+		if c.want == "" && (g != nil || err != nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v: %v, %v", c.env, g, err)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package sums
+
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/reference"
+)
+
+// alone is a group of one rank.
+type alone struct{}
+
+func (alone) Rank() int                   { return 0 }
+func (alone) Size() int                   { return 1 }
+func (alone) SumInt64([]int64) error      { return nil }
+func (alone) SumFloat64([]float64) error  { return nil }
+func (alone) Broadcast(int, []byte) error { return nil }
+func (alone) Barrier() error              { return nil }
+func (alone) Abort(error)                 {}
+func (alone) Close() error                { return nil }
+
+// One rank keeps every promise of the device contract.
+func TestOneRankIsADevice(t *testing.T) {
+	t.Run("cpu", func(t *testing.T) {
+		devicetest.Run(t, func(t *testing.T) device.Device {
+			d, err := cpu.Open(2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return devicetest.Sampled(Wrap(d, alone{}), 4)
+		})
+	})
+	t.Run("reference", func(t *testing.T) {
+		devicetest.Run(t, func(*testing.T) device.Device { return devicetest.Sampled(Wrap(reference.Open(), alone{}), 16) })
+	})
+}
