@@ -46,9 +46,11 @@ var allowed = map[string][]string{
 	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
-	"internal/collective":                {},
+	"internal/collective":                {"internal/usage"},
 	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
+	"internal/collective/launch":         {"internal/collective", "internal/collective/mpi", "internal/usage"},
 	"internal/collective/local":          {"internal/collective"},
+	"internal/collective/mpi":            {"internal/collective"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
@@ -120,8 +122,8 @@ var allowed = map[string][]string{
 	},
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/device", "internal/devices", "internal/engine", "internal/fault",
-		"internal/plan", "internal/rundir", "internal/tables", "internal/usage", "nn",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/device",
+		"internal/devices", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,

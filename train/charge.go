@@ -72,13 +72,13 @@ func (p position) Update() int { return p.run.step + 1 }
 
 // Stopped is ErrInterrupted once the run is to stop.
 func (p position) Stopped() error {
-	if p.ctx.Err() != nil {
+	if p.run.stopping(p.ctx) {
 		return ErrInterrupted
 	}
 	return nil
 }
 
-func (p position) paused() bool { return p.ctx.Err() != nil }
+func (p position) paused() bool { return p.run.stopping(p.ctx) }
 
 // releases says that noise is about to be drawn, for tests.
 func (p position) releases() error {
@@ -312,7 +312,7 @@ var errStopped = errors.New("stopped between two releases")
 // Admit has a release admitted, and its price on the disk, before it is made. A seeded run
 // resumes exactly, which only whole steps do.
 func (c *filtered) Admit(asked ...accountant.Mechanism) error {
-	if c.ctx.Err() != nil && c.run.plan.Config.Noise != dpoptim.Seeded {
+	if c.run.plan.Config.Noise != dpoptim.Seeded && c.run.stopping(c.ctx) {
 		return errStopped
 	}
 	if c.budget != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
@@ -62,6 +63,10 @@ type Options struct {
 	// package report has one.
 	Report Reporter
 
+	// Group is the processes that train one model together, each on its part of the records; nil: this one
+	// alone. Every rank gets the same options, but for the place of its data.
+	Group collective.Group
+
 	// Device replaces the configured one, for tests of this module; others name one in Config.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
@@ -70,6 +75,8 @@ type Options struct {
 	// replaces the number of steps reserved at a time, for tests.
 	onRelease func(slot int) error
 	block     int
+	// keys replace those of the operating system, for tests.
+	keys *plan.Keys
 }
 
 // Resume says what becomes of a run that the run directory holds.
@@ -113,16 +120,25 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r := &run{options: o, started: time.Now()}
 	defer r.close()
-	if r.plan, r.device, err = plan.Open(c, plan.Options{
-		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(),
-	}); err != nil {
+	if err := r.join(); err != nil {
+		return nil, err
+	}
+	defer func() { r.team.leave(err) }()
+	o = r.options
+	r.plan, r.device, err = plan.Open(c, plan.Options{
+		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.part(),
+	})
+	if err = r.team.all(err); err != nil {
+		return nil, err
+	}
+	if err := r.meet(); err != nil {
 		return nil, err
 	}
 	p := r.plan
 	for _, w := range p.Warnings {
 		o.Log.Warn(w)
 	}
-	if ctx.Err() != nil { // features may have been made for a minute
+	if r.stopping(ctx) { // features may have been made for a minute
 		return nil, fmt.Errorf("%w before the first step; nothing was charged", ErrInterrupted)
 	}
 	if r.options.Out == "" {
@@ -131,7 +147,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 			return nil, err
 		}
 	}
-	if done, err := r.open(ctx); err != nil || done != nil {
+	if done, err := r.enter(ctx); err != nil || done != nil {
 		return done, err
 	}
 	if err := r.loop(); err != nil {
@@ -152,6 +168,7 @@ type run struct {
 
 	ledger  *ledger.Ledger
 	device  device.Device
+	team    *team // nil: this process alone
 	engine  *engine.Engine
 	data    tables.Records
 	test    device.Data
@@ -320,11 +337,11 @@ func (r *run) openEngine(ctx context.Context) error {
 	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
 		return err
 	}
-	keys, err := p.Keys()
+	keys, err := r.keys()
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = p.Sampler(p.Set.Train.Len(), keys.Sampling); err != nil {
+	if r.sampler, err = r.newSampler(keys.Sampling); err != nil {
 		return err
 	}
 	noise, err := p.Stream(keys.Noise)

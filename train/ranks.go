@@ -1,0 +1,210 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/collective/sums"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A team is the processes of one run. Each makes the whole run, on its own records: sums are added up over all ranks before they are
+// released, so that all have the same parameters and come to the same decisions. The run directory is that of rank 0. The
+// others have a scratch directory each, which goes when they end.
+type team struct {
+	collective.Group
+	scratch string
+	keys    plan.Keys
+	shard   datasets.Shard
+}
+
+// kinds are what may be asked of another rank's error.
+var kinds = []error{ErrInterrupted, accountant.ErrBudget, ledger.ErrInUse, ledger.ErrCorrupt, ledger.ErrMismatch}
+
+// join makes this process a rank, where there are others.
+func (r *run) join() error {
+	o := &r.options
+	if o.Group == nil || o.Group.Size() == 1 {
+		return nil
+	}
+	r.team = &team{Group: o.Group}
+	if r.team.Rank() == 0 {
+		return nil
+	}
+	var err error
+	r.team.scratch, err = os.MkdirTemp("", "privgrad-rank-")
+	o.Out, o.Progress, o.Watch, o.Report, o.Log = r.team.scratch, nil, nil, nil, slog.New(slog.DiscardHandler)
+	return err
+}
+
+// leave tells the others of an error that they have not come to.
+func (t *team) leave(err error) {
+	if t == nil {
+		return
+	}
+	if err != nil && !collective.Agreed(err) && !errors.Is(err, ErrInterrupted) {
+		t.Abort(err)
+	}
+	if t.scratch != "" {
+		os.RemoveAll(t.scratch)
+	}
+}
+
+// part is the share of the records that the rank opens.
+func (t *team) part() datasets.Rank {
+	if t == nil {
+		return datasets.Rank{}
+	}
+	return datasets.Rank{Rank: t.Rank(), Of: t.Size()}
+}
+
+// all gives every rank the error of the first that has one.
+func (t *team) all(err error) error {
+	if t == nil {
+		return err
+	}
+	for rank := range t.Size() {
+		if _, err := collective.At(t, rank, kinds, func() ([]byte, error) { return nil, err }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summable are the questions whose answers several processes find together.
+var summable = []dpoptim.Question{dpoptim.Gradients, dpoptim.Norms, dpoptim.Searches, dpoptim.Curves, dpoptim.Minima, dpoptim.Losses}
+
+// meet compares what the ranks are about to do, and shares what all must know.
+func (r *run) meet() error {
+	t, p := r.team, r.plan
+	if t == nil {
+		return nil
+	}
+	for _, a := range p.Declaration.Asks {
+		if !slices.Contains(summable, a.Question) {
+			return usage.Errorf("optimizer %s asks for a %s, which one process works out from all records: start it without mpirun", p.Config.Optimizer, a.Question)
+		}
+	}
+	switch {
+	case p.Method.Traits().Once:
+		return usage.Errorf("optimizer %s works out its model in one process, from all records: start it without mpirun", p.Config.Optimizer)
+	case p.Config.DataIsPublic || p.Config.PrivateDiagnostics:
+		return usage.Errorf("data-is-public and private-diagnostics score all training records in one process: leave them out, or start without mpirun")
+	}
+	mine := sha256.Sum256([]byte(version() + "\n" + p.Fingerprint))
+	root, err := collective.AtRoot(t, kinds, func() ([]byte, error) { return mine[:], nil })
+	if err != nil {
+		return err
+	}
+	if string(root) != string(mine[:]) {
+		err = usage.Errorf("its program or its settings are not those of rank 0: start one program with the same settings and the same public sizes on every machine")
+	}
+	if err := t.all(err); err != nil {
+		return err
+	}
+	counts := make([]int64, t.Size())
+	counts[t.Rank()] = int64(p.Set.Train.Len())
+	if err := t.SumInt64(counts); err != nil {
+		return err
+	}
+	t.shard = datasets.ShardOf(t.Rank(), counts)
+	keys, err := collective.AtRoot(t, kinds, func() ([]byte, error) {
+		k, err := r.drawKeys()
+		return slices.Concat(k.Sampling[:], k.Noise[:]), err
+	})
+	if err == nil {
+		copy(t.keys.Sampling[:], keys)
+		copy(t.keys.Noise[:], keys[len(t.keys.Sampling):])
+		r.device = sums.Wrap(r.device, t)
+	}
+	return err
+}
+
+func (r *run) drawKeys() (plan.Keys, error) {
+	if k := r.options.keys; k != nil {
+		return *k, nil
+	}
+	return r.plan.Keys()
+}
+
+// enter opens the run: at rank 0 first, from whose files the others go on. A run that has finished has a result.
+func (r *run) enter(ctx context.Context) (done *Result, err error) {
+	t := r.team
+	if t == nil {
+		return r.open(ctx)
+	}
+	files, err := collective.AtRoot(t, kinds, func() ([]byte, error) {
+		if done, err = r.open(ctx); err != nil || done != nil {
+			return nil, err
+		}
+		return r.dir().Pack()
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(files) == 0 && t.Rank() == 0:
+		return done, nil
+	case len(files) == 0:
+		return &Result{}, nil
+	case t.Rank() > 0:
+		r.options.Resume = ResumeAuto
+		if err = r.dir().Unpack(files); err == nil {
+			_, err = r.open(ctx)
+		}
+	}
+	return nil, t.all(err)
+}
+
+// stopping says whether the run is to end: as rank 0 has it.
+func (r *run) stopping(ctx context.Context) bool {
+	stop := ctx.Err() != nil
+	if r.team == nil {
+		return stop
+	}
+	b, err := collective.AtRoot(r.team, kinds, func() ([]byte, error) {
+		return fmt.Append(nil, stop), nil
+	})
+	return err == nil && string(b) == "true" // what has failed fails again at the next release
+}
+
+// keys are those of all ranks.
+func (r *run) keys() (plan.Keys, error) {
+	if r.team != nil {
+		return r.team.keys, nil
+	}
+	return r.drawKeys()
+}
+
+// newSampler draws the batches of all records, and of a rank gives those that it has.
+func (r *run) newSampler(key stream.Key) (datasets.Sampler, error) {
+	if r.team == nil {
+		return r.plan.Sampler(r.plan.Set.Train.Len(), key)
+	}
+	whole, err := r.plan.Sampler(r.team.shard.N, key)
+	if err != nil {
+		return nil, err
+	}
+	return r.team.shard.Sampler(whole), nil
+}
+
+// version is that of the program.
+func version() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return b.String()
+}
