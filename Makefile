@@ -9,9 +9,11 @@ BENCHSECS   ?= 5
 PYTHON      ?= python3
 CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
+MPICC       ?= mpicc
+MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -126,6 +128,14 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 
 # Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
 NETWORKS = fig5|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
+mpi: ## build bin/privgrad-mpi, which trains by mpirun; MPICC names another MPI's compiler
+	CC=$(MPICC) $(GO) build -tags mpi -o bin/privgrad-mpi ./cmd/privgrad
+
+mpi-check: mpi ## run the tests of MPI, and a training run, by mpirun with four processes
+	CC=$(MPICC) $(GO) test -tags mpi -c -o bin/mpi.test ./internal/collective/mpi
+	$(MPIRUN) -n 4 bin/mpi.test
+	scripts/mpi-check.sh '$(MPIRUN)'
+
 figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
 	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
 	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit

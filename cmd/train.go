@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/collective/launch"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -107,14 +107,17 @@ func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) er
 		return err
 	}
 	defer con.Release()
-	steps := &cli.Steps{Console: con, NotPrivate: notPrivate(c)}
+	steps := &cli.Steps{Console: con, NotPrivate: cli.NotPrivate(c)}
 	options := train.Options{
 		Sources: data.Sources(), Out: out, Resume: resume,
 		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con),
 	}
 	report.Attach(c, &options)
+	if options.Group, err = launch.Open(os.Getenv); err != nil {
+		return err
+	}
 	result, err := train.Run(ctx, c, options)
-	if err != nil {
+	if err = launch.Close(options.Group, err); err != nil || options.Group != nil && options.Group.Rank() > 0 {
 		return err
 	}
 	return cli.Show(call, result, summarise)
@@ -153,17 +156,6 @@ func resumeFlag(f *pflag.FlagSet, resume *train.Resume) {
 		return nil
 	}}, "resume", "continue the run in --out, with the same settings; =auto: or start it")
 	f.Lookup("resume").NoOptDefVal = "true"
-}
-
-// notPrivate is what the progress bar says beside an ε that is none.
-func notPrivate(c train.Config) string {
-	switch {
-	case c.Noise == "seeded":
-		return "NOT PRIVATE: seeded noise"
-	case accountant.NoGuarantee(c.Accountant) != "", c.Search != nil && c.Search.Batches == string(accountant.PaperBatches):
-		return "NO GUARANTEE"
-	}
-	return ""
 }
 
 // newResume continues a run by what its directory says.

@@ -2,6 +2,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -19,9 +20,19 @@ var launchers = []struct{ name, variable string }{
 	{"srun", "SLURM_STEP_NUM_TASKS"},
 }
 
+// TimeLimit is the variable of how long a process waits for the others, as 90s or 1h; ten minutes if it is empty.
+const TimeLimit = "PRIVGRAD_RANK_TIMEOUT"
+
 // Open gives the group of this process; nil where it is alone. Processes that cannot find each other are refused: each
 // would train by itself, and charge its own ledger.
-func Open(env func(string) string, limit time.Duration) (collective.Group, error) {
+func Open(env func(string) string) (collective.Group, error) {
+	limit := 10 * time.Minute
+	if text := env(TimeLimit); text != "" {
+		var err error
+		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 {
+			return nil, usage.Errorf("%s=%s: must be a time above 0, as 90s or 1h", TimeLimit, text)
+		}
+	}
 	if n, _ := strconv.Atoi(env("WORLD_SIZE")); n > 1 && env("RANK") != "" && env("MASTER_ADDR") != "" {
 		return nil, usage.Errorf("torchrun has started %d processes, which find each other by NCCL; this program has none: start it by mpirun -n %[1]d", n)
 	}
@@ -38,4 +49,12 @@ func Open(env func(string) string, limit time.Duration) (collective.Group, error
 		}
 	}
 	return nil, nil
+}
+
+// Close ends a group, nil where there is none, after what its processes have done.
+func Close(g collective.Group, done error) error {
+	if g == nil {
+		return done
+	}
+	return errors.Join(done, g.Close())
 }

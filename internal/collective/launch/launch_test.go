@@ -3,7 +3,6 @@ package launch
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/privgrad/privgrad/internal/collective/mpi"
 )
@@ -18,6 +17,8 @@ func TestLaunchers(t *testing.T) {
 		{map[string]string{"SLURM_NTASKS": "4"}, ""}, // the script, not a step of it
 		{map[string]string{"WORLD_SIZE": "4"}, ""},
 		{map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}, "Open MPI has started 4 processes: this program was built without MPI"},
+		{map[string]string{TimeLimit: "soon"}, "PRIVGRAD_RANK_TIMEOUT=soon"},
+		{map[string]string{TimeLimit: "2m"}, ""},
 		{map[string]string{"PMI_SIZE": "2"}, "MPICH has started 2 processes"},
 		{map[string]string{"SLURM_STEP_NUM_TASKS": "3"}, "srun has started 3 processes"},
 		{map[string]string{"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "a"}, "torchrun has started 2 processes"},
@@ -25,7 +26,7 @@ func TestLaunchers(t *testing.T) {
 		if mpi.Built && strings.Contains(c.want, "MPI") {
 			continue // which would start it
 		}
-		g, err := Open(func(name string) string { return c.env[name] }, time.Second)
+		g, err := Open(func(name string) string { return c.env[name] })
 		if c.want == "" && (g != nil || err != nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: %v, %v", c.env, g, err)
 		}

@@ -128,7 +128,7 @@ func (g *group) wait(what string, begin func() C.int, memory unsafe.Pointer) err
 			continue
 		}
 		if time.Since(started) > g.limit {
-			g.err = fmt.Errorf("MPI: %s: another rank has not come within %s; look for one that has stopped, or raise --rank-timeout", what, g.limit)
+			g.err = fmt.Errorf("MPI: %s: another rank has not come within %s; look for one that has stopped, or raise PRIVGRAD_RANK_TIMEOUT", what, g.limit)
 			g.Abort(g.err) // MPI still holds the memory
 			return g.err
 		}
