@@ -3,12 +3,17 @@ package train
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -18,17 +23,22 @@ import (
 
 // ranks makes a run of several processes, and gives their errors.
 func ranks(ctx context.Context, groups []collective.Group, c Config, o Options) []error {
-	errs := make([]error, len(groups))
+	_, errs := ranked(ctx, groups, func(int) (Config, Options) { return c, o })
+	return errs
+}
+
+func ranked(ctx context.Context, groups []collective.Group, of func(rank int) (Config, Options)) ([]*Result, []error) {
+	results, errs := make([]*Result, len(groups)), make([]error, len(groups))
 	var w sync.WaitGroup
 	for i, g := range groups {
 		w.Go(func() {
-			o := o
+			c, o := of(i)
 			o.Group = g
-			_, errs[i] = Run(ctx, c, o)
+			results[i], errs[i] = Run(ctx, c, o)
 		})
 	}
 	w.Wait()
-	return errs
+	return results, errs
 }
 
 func injected(seed uint64) *plan.Keys {
@@ -79,22 +89,58 @@ func TestRanksAreOneRun(t *testing.T) {
 	}
 }
 
-// A rank that dies at any call ends all, and what the ledger has charged is no less than what was released; the run goes on with
-// another number of ranks.
-func TestRanksThatDie(t *testing.T) {
-	for _, call := range []int{0, 3, 9, 14, 20, 31, 40} {
+// A rank that dies at any call ends all, and the ledger has charged what was released; the run goes on with another number of
+// ranks.
+func TestRanksThatDie(t *testing.T) { ranksDie(t, []int{0, 9, 20, 40}) }
+
+// Every call of a run of three ranks, by each of them: more than two hundred deaths.
+func TestLongRanksThatDie(t *testing.T) {
+	var calls []int
+	for k := range 75 {
+		calls = append(calls, k)
+	}
+	ranksDie(t, calls)
+}
+
+func ranksDie(t *testing.T, calls []int) {
+	t.Helper()
+	deaths, released := 0, 0
+	for _, call := range calls {
 		for rank := range 3 {
-			c := small()
-			o := Options{Sources: sources(made(1, 390)), Out: t.TempDir(), block: 2, keys: injected(6)}
-			died := fmt.Errorf("no power at call %d", call)
-			for i, err := range ranks(context.Background(), local.New(3, local.Options{Fault: func(r, k int) error {
+			c, died := small(), false
+			var most atomic.Int64
+			o := Options{Sources: sources(made(1, 390)), Out: filepath.Join(t.TempDir(), "run"), block: 2, keys: injected(6)}
+			groups := local.New(3, local.Options{Fault: func(r, k int) error {
 				if r == rank && k == call {
-					return died
+					died = true
+					return fmt.Errorf("no power at call %d", call)
 				}
 				return nil
-			}}), c, o) {
-				if err == nil {
-					t.Fatalf("rank %d of 3 goes on without rank %d, which died at call %d", i, rank, call)
+			}})
+			_, errs := ranked(context.Background(), groups, func(rank int) (Config, Options) {
+				o := o
+				if rank == 0 { // without whose part there is no total, and nothing to release
+					o.onRelease = func(slot int) error {
+						most.Store(int64(slot) + 1)
+						return nil
+					}
+				}
+				return c, o
+			})
+			for i, err := range errs {
+				if died != (err != nil) {
+					t.Fatalf("rank %d of 3, where rank %d dies at call %d: %v", i, rank, call, err)
+				}
+			}
+			if !died {
+				continue // the run was over
+			}
+			deaths++
+			if n := int(most.Load()); n > 0 {
+				released++
+				s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
+				if err != nil || s.Reserved < n {
+					t.Errorf("rank %d dies at call %d, after %d releases, of which the ledger has %d: %v", rank, call, n, s.Reserved, err)
 				}
 			}
 			o.Resume, o.keys = ResumeAuto, injected(7)
@@ -103,6 +149,101 @@ func TestRanksThatDie(t *testing.T) {
 					t.Fatalf("after a death of rank %d at call %d, rank %d of 2: %v", rank, call, i, err)
 				}
 			}
+		}
+	}
+	if deaths < 2*len(calls) || released == 0 {
+		t.Errorf("%d deaths, %d of them after a release", deaths, released)
+	}
+}
+
+// Every method either runs on several ranks, which end with the same model, or is refused with the reason, before
+// anything is written.
+func TestRanksAndMethods(t *testing.T) {
+	ran, refused := 0, 0
+	for _, m := range methods {
+		if m.variant {
+			continue
+		}
+		c := small()
+		m.set(&c)
+		o := Options{Sources: sources(made(1, 390)), Out: filepath.Join(t.TempDir(), "run"), keys: injected(8)}
+		p, err := resolve(c, o)
+		if err != nil {
+			t.Fatalf("%s: %v", m.name, err)
+		}
+		alone := p.Method.Traits().Once || c.DataIsPublic
+		for _, a := range p.Declaration.Asks {
+			alone = alone || !slices.Contains(summable, a.Question)
+		}
+		results, errs := ranked(context.Background(), local.New(3, local.Options{}), func(int) (Config, Options) { return c, o })
+		for i, err := range errs {
+			var misuse *UsageError
+			switch {
+			case alone && !errors.As(err, &misuse):
+				t.Errorf("%s: rank %d is not refused: %v", m.name, i, err)
+			case !alone && err != nil:
+				t.Errorf("%s: rank %d: %v", m.name, i, err)
+			case !alone && results[i].Digests[rundir.Model] != results[0].Digests[rundir.Model]:
+				t.Errorf("%s: rank %d has another model than rank 0", m.name, i)
+			}
+		}
+		if alone {
+			refused++
+			if _, err := os.Stat(o.Out); err == nil {
+				t.Errorf("%s: a run that is refused has made its directory", m.name)
+			}
+			continue
+		}
+		ran++
+	}
+	if ran < 12 || refused < 3 {
+		t.Errorf("%d methods ran, %d were refused", ran, refused)
+	}
+}
+
+// Ranks of other settings are refused, and nothing is written; where rank 0 is stopped all stop, and go on together.
+func TestRanksAgree(t *testing.T) {
+	c := small()
+	o := Options{Sources: sources(made(1, 390)), Out: filepath.Join(t.TempDir(), "run"), keys: injected(9)}
+	_, errs := ranked(context.Background(), local.New(2, local.Options{}), func(rank int) (Config, Options) {
+		c := c
+		c.LR = ptr(0.5 + float64(rank))
+		return c, o
+	})
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "settings are not those of rank 0") {
+			t.Errorf("rank %d has other settings: %v", i, err)
+		}
+	}
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a run that is refused has made its directory")
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	_, errs = ranked(ctx, local.New(2, local.Options{}), func(rank int) (Config, Options) {
+		o := o
+		o.onRelease = func(slot int) error {
+			if slot == 7 && rank == 0 {
+				stop()
+			}
+			return nil
+		}
+		return c, o
+	})
+	for i, err := range errs {
+		if !errors.Is(err, ErrInterrupted) {
+			t.Errorf("rank %d is not interrupted: %v", i, err)
+		}
+	}
+	o.Resume, o.keys = ResumeRun, injected(10)
+	results, errs := ranked(context.Background(), local.New(3, local.Options{}), func(int) (Config, Options) { return c, o })
+	for i, err := range errs {
+		if err != nil || results[i].Steps != 24 {
+			t.Errorf("rank %d after an interruption: %v", i, err)
+		}
+	}
+	for i, err := range ranks(context.Background(), local.New(2, local.Options{}), c, o) { // it has finished
+		if err != nil {
+			t.Errorf("rank %d of a finished run: %v", i, err)
 		}
 	}
 }
