@@ -308,6 +308,35 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+// Combine hands un-noised sums to other processes: only the package that adds them up asks for it.
+func TestOnlySumsCombine(t *testing.T) {
+	used := false
+	for _, s := range sources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			f, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || f.Sel.Name != "Combine" && f.Sel.Name != "CombinedNorm" {
+				return true
+			}
+			switch s.dir {
+			case "internal/collective/sums":
+				used = true
+			case "internal/device/record": // which hands it on to the device
+			case "cuda", "cuda/kernels": // whose kernel of that name is another
+			default:
+				t.Errorf("%s: only internal/collective/sums may call %s", s.fset.Position(n.Pos()), f.Sel.Name)
+			}
+			return true
+		})
+	}
+	if !used {
+		t.Error("internal/collective/sums has no use for Combine: the name looked for is out of date")
+	}
+}
+
 // The right to release a sum comes from device.NewNoise and NewExactNoise, those to search one from
 // NewSearch and NewMinimum. Whoever has it can write a sum out, with noise of any size.
 func TestOnlyMechanismsMakeNoise(t *testing.T) {
