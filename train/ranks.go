@@ -3,9 +3,11 @@ package train
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -84,6 +86,28 @@ func (t *team) all(err error) error {
 	return nil
 }
 
+// like gives all ranks the error where one of them has other bytes than rank 0.
+func (t *team) like(mine []byte, otherwise error) error {
+	digest := sha256.Sum256(mine)
+	root, err := collective.AtRoot(t, kinds, func() ([]byte, error) { return digest[:], nil })
+	if err == nil && string(root) != string(digest[:]) {
+		err = otherwise
+	}
+	return t.all(err)
+}
+
+// same checks that all ranks have come to the same parameters, before they are saved.
+func (t *team) same(params []float32) error {
+	if t == nil {
+		return nil
+	}
+	bits := make([]byte, 0, 4*len(params))
+	for _, x := range params {
+		bits = binary.LittleEndian.AppendUint32(bits, math.Float32bits(x))
+	}
+	return t.like(bits, errors.New("its parameters are not those of rank 0: a processor computes other numbers; nothing was saved of these steps, which stay charged"))
+}
+
 // summable are the questions whose answers several processes find together.
 var summable = []dpoptim.Question{dpoptim.Gradients, dpoptim.Norms, dpoptim.Searches, dpoptim.Curves, dpoptim.Minima, dpoptim.Losses}
 
@@ -104,15 +128,10 @@ func (r *run) meet() error {
 	case p.Config.DataIsPublic || p.Config.PrivateDiagnostics:
 		return usage.Errorf("data-is-public and private-diagnostics score all training records in one process: leave them out, or start without mpirun")
 	}
-	mine := sha256.Sum256([]byte(version() + "\n" + p.Fingerprint))
-	root, err := collective.AtRoot(t, kinds, func() ([]byte, error) { return mine[:], nil })
+	info := r.device.Info() // noise and updates have the same bits on the same kind of device alone
+	err := t.like(fmt.Appendf(nil, "%s\n%s\n%s %s %v", version(), p.Fingerprint, info.Name, info.Detail, info.Cipher),
+		usage.Errorf("its program, its settings or its processor are not those of rank 0: start one program with the same settings and the same public sizes on machines of one kind"))
 	if err != nil {
-		return err
-	}
-	if string(root) != string(mine[:]) {
-		err = usage.Errorf("its program or its settings are not those of rank 0: start one program with the same settings and the same public sizes on every machine")
-	}
-	if err := t.all(err); err != nil {
 		return err
 	}
 	counts := make([]int64, t.Size())

@@ -16,6 +16,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/local"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -211,12 +212,36 @@ func TestRanksAgree(t *testing.T) {
 		return c, o
 	})
 	for i, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "settings are not those of rank 0") {
+		if err == nil || !strings.Contains(err.Error(), "its settings") {
 			t.Errorf("rank %d has other settings: %v", i, err)
 		}
 	}
 	if _, err := os.Stat(o.Out); err == nil {
 		t.Error("a run that is refused has made its directory")
+	}
+	_, errs = ranked(context.Background(), local.New(2, local.Options{}), func(rank int) (Config, Options) {
+		o := o
+		if rank == 1 {
+			o.Device = reference.Open()
+		}
+		return c, o
+	})
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "not those of rank 0") {
+			t.Errorf("rank %d beside another device: %v", i, err)
+		}
+	}
+	_, errs = ranked(context.Background(), local.New(2, local.Options{}), func(rank int) (Config, Options) {
+		o := o
+		if o.Out += "-panics"; rank == 1 {
+			o.onRelease = func(int) error { panic("a fault") }
+		}
+		return c, o
+	})
+	for i, err := range errs {
+		if err == nil {
+			t.Errorf("rank %d goes on beside one with a fault", i)
+		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	_, errs = ranked(ctx, local.New(2, local.Options{}), func(rank int) (Config, Options) {

@@ -124,6 +124,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { r.team.leave(err) }()
+	defer fault.Recover(&err) // before the others are told
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
 		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.part(),
@@ -582,6 +583,9 @@ func (r *run) save() error {
 		return err
 	}
 	if err := e.ReadParams(r.params); err != nil {
+		return err
+	}
+	if err := r.team.same(r.params); err != nil {
 		return err
 	}
 	if err := r.readState(); err != nil {
