@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 							if again := g.Barrier(); again != err {
 								return fmt.Errorf("%w, and then %v", err, again)
 							}
-							if k < 2 { // the last that the bad one has made may not be done here
+							if k < 2 && what != "stalls" { // the last that the bad one has made may not be done here
 								return fmt.Errorf("in call %d, and then %w", k, err)
 							}
 							return err
@@ -215,7 +215,7 @@ func TestMeeting(t *testing.T) {
 		want      []string // of their errors
 	}{
 		{"all come", []process{{2, 3}, {1, 3}, {0, 3}}, time.Minute, []string{"", "", ""}},
-		{"one never comes", []process{{2, 4}, {0, 4}}, 200 * time.Millisecond, []string{"rank 0: rank 1, 3 of 4 has not come", "rank 1, 3 of 4 has not come"}},
+		{"one never comes", []process{{2, 4}, {0, 4}}, 2 * time.Second, []string{"rank 0: rank 1, 3 of 4 has not come", "rank 1, 3 of 4 has not come"}},
 		{"rank 0 never comes", []process{{1, 2}}, 200 * time.Millisecond, []string{"rank 0 has not come to"}},
 		{"another number of processes", []process{{1, 3}, {0, 2}}, time.Minute, []string{"rank 0: rank 1 was started as one of 3, rank 0 as one of 2", "rank 1 was started as one of 3"}},
 		{"a number twice", []process{{1, 3}, {1, 3}, {0, 3}}, time.Minute, []string{"two processes say that they are rank 1", "two processes say that they are rank 1", "two processes say that they are rank 1"}},
