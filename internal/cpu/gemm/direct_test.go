@@ -122,15 +122,13 @@ func TestContract(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, accumulate %v", g, accumulate), func(t *testing.T) {
 					taps := g.taps()
 					x := g.values(r, taps)
-					delta := dense(r, g.rows*g.cols, g.out)
-					var b PackedB
-					PackB(&b, delta)
+					delta := dense(r, g.out, g.rows*g.cols)
 					before := dense(r, g.k(), g.out+2)
 					c := before
 					c.Data = append([]float32(nil), before.Data...)
 					c.Cols, before.Cols = g.out, g.out
-					Contract(c, x, taps, &b, accumulate)
-					checkProduct(t, c, before, taps.matrix(x), delta, accumulate)
+					Contract(c, x, taps, delta, accumulate, new(PackedB))
+					checkProduct(t, c, before, taps.matrix(x), delta.T(), accumulate)
 					for p := range g.k() {
 						equalBits(t, c.Data[p*c.RS+g.out:(p+1)*c.RS], before.Data[p*c.RS+g.out:(p+1)*c.RS])
 					}
