@@ -150,8 +150,8 @@ func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulat
 // Contract computes the gradient of a convolution's weights, C = X·δᵀ, or C += X·δᵀ when accumulate is set: element
 // (p, j) of C sums x[position + offset(p)]·δ[j, position] over the positions, in order, blocks of whole rows at a time, of
 // at most blockPos positions or one row. delta has a row for every channel of outputs and CS = 1, c a row for every tap and
-// CS = 1. packed is memory for a copy of delta.
-func Contract(c Matrix, x []float32, t *Taps, delta Matrix, accumulate bool, packed *PackedB) {
+// CS = 1. What scratch holds is lost.
+func Contract(c Matrix, x []float32, t *Taps, delta Matrix, accumulate bool, scratch *PackedB) {
 	delta.check()
 	agree(delta.CS, 1)
 	c.checkResult(len(t.offsets), t.rows*t.cols, delta.Cols, delta.Rows)
@@ -160,9 +160,11 @@ func Contract(c Matrix, x []float32, t *Taps, delta Matrix, accumulate bool, pac
 		return
 	}
 	if few := c.Cols <= fewM && len(t.starts) > fewRuns; few && wide && t.run > 2 && len(t.lanes) > 0 {
-		t.contractFew(c, x, delta, accumulate)
+		scratch.data = grow(scratch.data, fewM*wideN)
+		t.contractFew(c, x, delta, accumulate, (*[fewM * wideN]float32)(scratch.data))
 		return
 	}
+	packed := scratch
 	PackB(packed, delta.T())
 	t.blocks(func(r0, r1 int, accumulates bool) {
 		for j := range packed.Panels() {
@@ -234,9 +236,8 @@ func newLaneSet(starts []int32, run int) (s laneSet) {
 	return s
 }
 
-// contractFew is Contract for few channels.
-func (t *Taps) contractFew(c Matrix, x []float32, delta Matrix, accumulate bool) {
-	var sums [fewM * wideN]float32
+// contractFew is Contract for few channels. A channel's sums fill the lanes of two registers.
+func (t *Taps) contractFew(c Matrix, x []float32, delta Matrix, accumulate bool, sums *[fewM * wideN]float32) {
 	for i := range t.lanes {
 		s := &t.lanes[i]
 		c := c.Slice(i*2*fewRuns*t.run, i*2*fewRuns*t.run+len(s.places), 0, c.Cols)
@@ -248,7 +249,7 @@ func (t *Taps) contractFew(c Matrix, x []float32, delta Matrix, accumulate bool)
 			}
 		}
 		t.blocks(func(r0, r1 int, accumulates bool) {
-			contractFew(c.Cols, r1-r0, t.cols, t.jumps[r0:r1], x[r0*t.pitch:], s, delta.Data[r0*t.cols:], delta.RS, &sums, accumulate || accumulates)
+			contractFew(c.Cols, r1-r0, t.cols, t.jumps[r0:r1], x[r0*t.pitch:], s, delta.Data[r0*t.cols:], delta.RS, sums, accumulate || accumulates)
 		})
 		for p, lane := range s.places {
 			for j := range c.Cols {
