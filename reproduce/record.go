@@ -294,6 +294,14 @@ func (rs Records) runs() (n int) {
 	return n
 }
 
+// lastSeed is the largest one: a plan may make fewer runs than it was asked for.
+func (rs Records) lastSeed() (last int) {
+	for i := range rs {
+		last = max(last, rs[i].Seed)
+	}
+	return last
+}
+
 // A Quantity is a metric as it is shown.
 type Quantity struct {
 	Name  string
