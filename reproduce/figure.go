@@ -151,7 +151,7 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 
 // write writes the files of a figure, whose settings all have so many seeds.
 func (f *Figure) write(w *work, rs Records, p Page, seeds int) (*Summary, error) {
-	e, last := w.Env, rs.lastSeed()
+	e, last := w.Env, rs.lastSeed(w.Seeds)
 	s := &Summary{
 		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: min(seeds, last), MostSeeds: min(e.Seeds, last), NoGuarantee: []string{DeclaredPublic}, stamp: e.Stamp,
 		Runs: rs.runs(), RunsNow: w.made, RunsOther: w.all.runs() - rs.runs(),
