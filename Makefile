@@ -127,7 +127,7 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 	$(ACCURACY) page
 
 # Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
-NETWORKS = fig5|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
+NETWORKS = fig5|fig5-cifar10|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
 mpi: ## build bin/privgrad-mpi, which trains by mpirun; MPICC names another MPI's compiler
 	CC=$(MPICC) $(GO) build -tags mpi -o bin/privgrad-mpi ./cmd/privgrad
 
