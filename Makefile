@@ -136,7 +136,7 @@ mpi-check: mpi ## run the tests of MPI, and a training run, by mpirun with four 
 	$(MPIRUN) -n 4 bin/mpi.test
 	scripts/mpi-check.sh '$(MPIRUN)'
 
-figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
+figures: ## rerun the papers' figures, but for networks, into docs/figures (seven hours of processor time, on all cores); DATADIR as for recipes, with tabular
 	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
 	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit
 	for name in $(or $(FIGURES),$$(bin/privgrad reproduce list | sed -n '/^$$/q; s/^  \([^ ]*\) .*/\1/p' | grep -vxE '$(NETWORKS)')); do \
