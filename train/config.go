@@ -20,6 +20,11 @@ func Default() Config { return plan.Default() }
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
 func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, into) }
 
+// ParseConfig is ReadConfig of the text of a file.
+func ParseConfig(text []byte, path string, into *Config) error {
+	return plan.ParseConfig(text, path, into)
+}
+
 // A Source opens one data set; dir is empty for what is built in.
 type Source = plan.Source
 
