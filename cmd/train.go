@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -182,37 +181,12 @@ its result again. Only the settings below may differ from the first start.`,
 			if err != nil {
 				return err
 			}
-			c, err := resumed(group, s, run)
-			if err != nil {
+			c := train.Default()
+			if err := train.ReadRun(group, run, &c); err != nil {
 				return launch.Close(group, err)
 			}
+			c.Override(&s.values, s.given)
 			return trainTo(call, group, c, run, train.ResumeRun)
 		},
 	}.New()
-}
-
-// resumed are the settings of a run, which rank 0 tells the others: the directory is on its machine.
-func resumed(group collective.Group, s *settings, run string) (c train.Config, err error) {
-	file := filepath.Join(run, train.ConfigFile)
-	read := func() ([]byte, error) {
-		if _, err := os.Stat(file); err != nil {
-			return nil, usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", run, train.ConfigFile)
-		}
-		return os.ReadFile(file)
-	}
-	var text []byte
-	if group == nil {
-		text, err = read()
-	} else {
-		text, err = collective.AtRoot(group, nil, read)
-	}
-	if err != nil {
-		return c, err
-	}
-	c = train.Default()
-	if err := train.ParseConfig(text, file, &c); err != nil {
-		return c, err
-	}
-	c.Override(&s.values, s.given)
-	return c, nil
 }

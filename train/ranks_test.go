@@ -303,3 +303,29 @@ func TestRanksAgree(t *testing.T) {
 		}
 	}
 }
+
+// A run is resumed by its directory, which is on the machine of rank 0 alone.
+func TestRanksResumeWithoutDirectory(t *testing.T) {
+	here, c := t.TempDir(), small()
+	text, err := c.YAML()
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(here, ConfigFile), text, 0o600))
+	for _, dir := range []string{here, "nowhere"} { // of rank 0
+		var w sync.WaitGroup
+		for i, g := range local.New(3, local.Options{}) {
+			w.Go(func() {
+				var got Config
+				from := "nowhere else"
+				if i == 0 {
+					from = dir
+				}
+				err := ReadRun(g, from, &got)
+				var misuse *UsageError
+				if dir == here && (err != nil || got.Data != c.Data || *got.Steps != *c.Steps) || dir != here && !errors.As(err, &misuse) {
+					t.Errorf("rank %d, where rank 0 has the directory %s: %+v, %v", i, dir, got, err)
+				}
+			})
+		}
+		w.Wait()
+	}
+}
