@@ -151,22 +151,29 @@ refused other-shards 'its list of shards' $mpirun -n 2 -wdir "$dir/3" "$program"
 if [ -n "$quick" ]; then exit; fi
 
 # Ranks die one after another, by chance, and the run goes on each time with another number of them.
-kills=${KILLS:-8}
+killed=0
 start tortured 3
 began=$(date +%s.%N)
-for k in $(seq "$kills"); do
-	until_lines "$dir/tortured" "$k"
-	sleep "0.$((RANDOM % 10))"
+for k in $(seq "${KILLS:-8}"); do
+	for i in $(seq 600); do
+		if [ -n "$(pids "$dir/tortured")" ] || ! kill -0 "$launcher" 2>/dev/null; then break; fi
+		sleep 0.05
+	done
+	sleep "$((RANDOM % 3)).$((RANDOM % 10))"
 	all=($(pids "$dir/tortured"))
-	if [ ${#all[@]} = 0 ]; then break; fi
-	kill -9 "${all[RANDOM % ${#all[@]}]}" || true
+	if [ ${#all[@]} = 0 ]; then break; fi # it has finished
+	kill -9 "${all[RANDOM % ${#all[@]}]}" && killed=$((killed + 1))
 	wait "$launcher" || true
 	gone "$dir/tortured"
+	if [ ! -e "$dir/tortured/config.yaml" ]; then # nothing was written yet
+		start tortured $((1 + RANDOM % 4))
+		continue
+	fi
 	timeout 300 $mpirun -n $((1 + RANDOM % 4)) "$program" resume "$dir/tortured" --progress off >"$dir/tortured.out" 2>&1 &
 	launcher=$!
 done
 wait "$launcher" || true
-row "kill -9 of $kills ranks by chance, one after another" "$(seconds "$began")" "each time with 1 to 4 ranks; $(resumed "$dir/tortured" 2 $((kills * block))) of $steps steps lost"
+row "kill -9 of $killed ranks by chance, one after another" "$(seconds "$began")" "each time with 1 to 4 ranks; $(resumed "$dir/tortured" 2 $((killed * block))) of $steps steps lost"
 
 # Two machines lose each other: network namespaces, joined by a cable that is pulled. Open MPI, whose agent starts the other machine.
 if [ "$(id -u)" = 0 ] && command -v ip >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI' && ip netns add "pg$$-a" 2>/dev/null; then
