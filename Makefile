@@ -13,7 +13,7 @@ MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check cover clean
+.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -127,16 +127,25 @@ accuracy: build ## measure what --recipe best reaches (an hour), and document th
 	$(ACCURACY) page
 
 # Networks take hours, or want a GPU: FIGURES="fig5 rates" reruns those.
-NETWORKS = fig5|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
+NETWORKS = fig5|fig5-cifar10|rates|l2p-mnist35|l2p-fig4|l2p-images|l2p-table1
 mpi: ## build bin/privgrad-mpi, which trains by mpirun; MPICC names another MPI's compiler
 	CC=$(MPICC) $(GO) build -tags mpi -o bin/privgrad-mpi ./cmd/privgrad
 
-mpi-check: mpi ## run the tests of MPI, and a training run, by mpirun with four processes
+mpi-check: mpi ## run the tests of MPI, training runs and faults, by mpirun with up to four processes
 	CC=$(MPICC) $(GO) test -tags mpi -c -o bin/mpi.test ./internal/collective/mpi
 	$(MPIRUN) -n 4 bin/mpi.test
+	CC=$(MPICC) $(GO) test -tags mpi -c -o bin/ranks.test ./train
+	$(MPIRUN) -n 4 bin/ranks.test -test.run '^TestProcessesAreOneRun$$' -test.v
 	scripts/mpi-check.sh '$(MPIRUN)'
+	scripts/mpi-faults.sh '$(MPIRUN)' quick
 
-figures: ## rerun the papers' figures, but for networks, into docs/figures (half an hour); DATADIR as for recipes, with tabular
+mpi-faults: mpi ## break runs of several processes in every way, and look at what is left (minutes); as root a network, too
+	scripts/mpi-faults.sh '$(MPIRUN)'
+
+mpi-speed: mpi ## time two ranks of one thread beside one process of two threads, by turns (minutes)
+	scripts/mpi-speed.sh '$(MPIRUN)' 2 5
+
+figures: ## rerun the papers' figures, but for networks, into docs/figures (seven hours of processor time, on all cores); DATADIR as for recipes, with tabular
 	@test -n "$(DATADIR)" || { echo 'make figures needs DATADIR, a directory with the folders mnist, cifar10 and tabular: docs/guides/reproduce.md' >&2; exit 1; }
 	GOFLAGS=-buildvcs=true $(MAKE) build # a page names the commit
 	for name in $(or $(FIGURES),$$(bin/privgrad reproduce list | sed -n '/^$$/q; s/^  \([^ ]*\) .*/\1/p' | grep -vxE '$(NETWORKS)')); do \

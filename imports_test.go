@@ -312,6 +312,9 @@ func TestImportsRunOneWay(t *testing.T) {
 func TestOnlySumsCombine(t *testing.T) {
 	used := false
 	for _, s := range sources(t) {
+		if strings.HasSuffix(s.path, "_test.go") { // such as a device that hands everything on
+			continue
+		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -334,6 +337,28 @@ func TestOnlySumsCombine(t *testing.T) {
 	}
 	if !used {
 		t.Error("internal/collective/sums has no use for Combine: the name looked for is out of date")
+	}
+}
+
+// No method and no device knows of other processes: besides the packages that make the group, these files alone do.
+func TestOnlyRunsKnowRanks(t *testing.T) {
+	know := []string{
+		"cmd/train.go",                                      // opens the group of a command
+		"train/config.go", "train/ranks.go", "train/run.go", // one run of several processes
+	}
+	var found []string
+	for _, s := range sources(t) {
+		if under(s.dir, "internal/collective") || strings.HasSuffix(s.path, "_test.go") {
+			continue
+		}
+		for _, p := range s.imports {
+			if under(strings.TrimPrefix(p, module+"/"), "internal/collective") && !slices.Contains(found, s.path) {
+				found = append(found, s.path)
+			}
+		}
+	}
+	if slices.Sort(found); !slices.Equal(found, know) {
+		t.Errorf("files that know of other processes are %v, and should be %v", found, know)
 	}
 }
 

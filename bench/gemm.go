@@ -204,12 +204,9 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 			part(func() { gemm.Correlate(c, p.N, &a, x, taps, false, nil, false) })
 			continue
 		}
-		delta, c := values(p.M, p.K).T(), values(p.N, p.M)
+		delta, c := values(p.M, p.K), values(p.N, p.M)
 		var b gemm.PackedB
-		part(func() {
-			gemm.PackB(&b, delta)
-			gemm.Contract(c, x, taps, &b, false)
-		})
+		part(func() { gemm.Contract(c, x, taps, delta, false, &b) })
 	}
 	return parts, float64(threads) * p.flops()
 }

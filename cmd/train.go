@@ -4,13 +4,13 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/launch"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -97,11 +97,15 @@ func (t *trainer) train(call *cli.Call) error {
 	case t.resume != train.ResumeNever && t.out == "":
 		return usage.Errorf("--resume needs the directory of a run: name it by --out, or use `privgrad resume RUN`")
 	}
-	return trainTo(call, c, t.out, t.resume)
+	group, err := launch.Open(os.Getenv)
+	if err != nil {
+		return err
+	}
+	return trainTo(call, group, c, t.out, t.resume)
 }
 
-// trainTo trains, or goes on, in a directory, and shows the result.
-func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) error {
+// trainTo trains, or goes on, in a directory, and shows the result. It closes the group, nil where this process is alone.
+func trainTo(call *cli.Call, group collective.Group, c train.Config, out string, resume train.Resume) error {
 	ctx, con, err := call.Interruptible("finishing this step and saving")
 	if err != nil {
 		return err
@@ -110,14 +114,11 @@ func trainTo(call *cli.Call, c train.Config, out string, resume train.Resume) er
 	steps := &cli.Steps{Console: con, NotPrivate: cli.NotPrivate(c)}
 	options := train.Options{
 		Sources: data.Sources(), Out: out, Resume: resume,
-		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con),
+		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con), Group: group,
 	}
 	report.Attach(c, &options)
-	if options.Group, err = launch.Open(os.Getenv); err != nil {
-		return err
-	}
 	result, err := train.Run(ctx, c, options)
-	if err = launch.Close(options.Group, err); err != nil || options.Group != nil && options.Group.Rank() > 0 {
+	if err = launch.Close(group, err); err != nil || group != nil && group.Rank() > 0 {
 		return err
 	}
 	return cli.Show(call, result, summarise)
@@ -176,15 +177,16 @@ its result again. Only the settings below may differ from the first start.`,
 		Progress: true,
 		Run: func(call *cli.Call) error {
 			run := call.Arguments[0]
-			file := filepath.Join(run, train.ConfigFile)
-			if _, err := os.Stat(file); err != nil {
-				return usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", run, train.ConfigFile)
-			}
-			c, err := s.config(file)
+			group, err := launch.Open(os.Getenv)
 			if err != nil {
 				return err
 			}
-			return trainTo(call, c, run, train.ResumeRun)
+			c := train.Default()
+			if err := train.ReadRun(group, run, &c); err != nil {
+				return launch.Close(group, err)
+			}
+			c.Override(&s.values, s.given)
+			return trainTo(call, group, c, run, train.ResumeRun)
 		},
 	}.New()
 }

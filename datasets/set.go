@@ -72,6 +72,9 @@ type Set struct {
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
+	// Parts identifies the files into which the records are cut, by their names and public sizes, where processes open them
+	// apart.
+	Parts string
 	// Mapped says that the records lie on disk, in files that the system maps into memory: their
 	// pages are read when they are needed, and given back when memory is short.
 	Mapped bool
@@ -99,6 +102,8 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Published:    s.Published,
 		Moves:        true,
 		Note:         s.Note,
+		Reading:      s.Reading,
+		Parts:        s.Parts,
 	}
 	for i, c := range classes {
 		if c < 0 || c >= s.Classes {

@@ -151,9 +151,9 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 
 // write writes the files of a figure, whose settings all have so many seeds.
 func (f *Figure) write(w *work, rs Records, p Page, seeds int) (*Summary, error) {
-	e := w.Env
+	e, last := w.Env, rs.lastSeed(w.Seeds)
 	s := &Summary{
-		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: seeds, MostSeeds: e.Seeds, NoGuarantee: []string{DeclaredPublic}, stamp: e.Stamp,
+		Figure: f.Name, Source: f.Source, Quick: e.Quick, Seeds: min(seeds, last), MostSeeds: min(e.Seeds, last), NoGuarantee: []string{DeclaredPublic}, stamp: e.Stamp,
 		Runs: rs.runs(), RunsNow: w.made, RunsOther: w.all.runs() - rs.runs(),
 		Labels: append([]string{}, e.labels...), Skipped: append([]string{}, e.skipped...), Claims: p.Claims, Tables: p.Tables,
 		CSV: w.path, Picture: filepath.Join(e.Out, f.Name+".png"), Markdown: filepath.Join(e.Out, f.Name+".md"),

@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -292,6 +293,15 @@ func (rs Records) runs() (n int) {
 		}
 	}
 	return n
+}
+
+// lastSeed is the largest one, as a plan may make fewer runs than it was asked for; or, where records have
+// none, what was asked for.
+func (rs Records) lastSeed(asked int) (last int) {
+	for i := range rs {
+		last = max(last, rs[i].Seed)
+	}
+	return cmp.Or(last, asked)
 }
 
 // A Quantity is a metric as it is shown.

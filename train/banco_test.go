@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/banco"
 	"github.com/privgrad/privgrad/dpoptim/local"
@@ -36,6 +37,7 @@ func TestBanco(t *testing.T) {
 		c.LocalNoise = noise
 		t.Run(noise, func(t *testing.T) {
 			t.Run("bad records", func(t *testing.T) { testBadReports(t, c) })
+			t.Run("places", func(t *testing.T) { testPlaces(t, c) })
 			t.Run("crash", func(t *testing.T) { testCrashStaysCharged(t, c) })
 			t.Run("missing records", func(t *testing.T) {
 				r, params := trainedOn(t, c, made(1, 0), Options{})
@@ -44,6 +46,24 @@ func TestBanco(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// testPlaces: records past the public number never report, in any pass.
+func testPlaces(t *testing.T, c Config) {
+	c.Noise, c.Steps = dpoptim.Seeded, ptr(450)   // the second pass begins after 400
+	flipped := func(from, to int) *datasets.Set { // of those records, the class and its opposite change places
+		set := made(1, 443)
+		for i := from; i < to; i++ {
+			set.Train.Labels[i] = uint8(1) - min(set.Train.Labels[i], 1)
+		}
+		return set
+	}
+	_, want := trainedOn(t, c, made(1, 400), Options{})
+	_, got := trainedOn(t, c, flipped(400, 443), Options{})
+	_, changed := trainedOn(t, c, flipped(399, 400), Options{})
+	if !slices.Equal(got, want) || slices.Equal(changed, want) {
+		t.Error("records past the public number change the model, or the last one before it does not")
 	}
 }
 

@@ -2,7 +2,10 @@ package train
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 
+	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -19,6 +22,29 @@ func Default() Config { return plan.Default() }
 
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
 func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, into) }
+
+// ReadRun is ReadConfig of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group
+// is nil where this process is alone.
+func ReadRun(g collective.Group, dir string, into *Config) error {
+	file := filepath.Join(dir, ConfigFile)
+	read := func() ([]byte, error) {
+		if _, err := os.Stat(file); err != nil {
+			return nil, usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", dir, ConfigFile)
+		}
+		return os.ReadFile(file)
+	}
+	var text []byte
+	var err error
+	if g == nil {
+		text, err = read()
+	} else {
+		text, err = collective.AtRoot(g, nil, read)
+	}
+	if err != nil {
+		return err
+	}
+	return plan.ParseConfig(text, file, into)
+}
 
 // A Source opens one data set; dir is empty for what is built in.
 type Source = plan.Source

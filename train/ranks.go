@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
-	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
@@ -128,10 +129,7 @@ func (r *run) meet() error {
 	case p.Config.DataIsPublic || p.Config.PrivateDiagnostics:
 		return usage.Errorf("data-is-public and private-diagnostics score all training records in one process: leave them out, or start without mpirun")
 	}
-	info := r.device.Info() // noise and updates have the same bits on the same kind of device alone
-	err := t.like(fmt.Appendf(nil, "%s\n%s\n%s %s %v", version(), p.Fingerprint, info.Name, info.Detail, info.Cipher),
-		usage.Errorf("its program, its settings or its processor are not those of rank 0: start one program with the same settings and the same public sizes on machines of one kind"))
-	if err != nil {
+	if err := r.alike(); err != nil {
 		return err
 	}
 	counts := make([]int64, t.Size())
@@ -150,6 +148,26 @@ func (r *run) meet() error {
 		r.device = sums.Wrap(r.device, t)
 	}
 	return err
+}
+
+// alike refuses ranks that would not make one run together. What is compared is public: names, settings and published sizes.
+func (r *run) alike() error {
+	binary, err := program()
+	if err = r.team.all(err); err != nil {
+		return err
+	}
+	info := r.device.Info() // noise and updates have the same bits on the same kind of device alone
+	for _, x := range []struct{ mine, otherwise string }{
+		{string(binary), "its program is not that of rank 0: copy one file to all machines"},
+		{r.plan.Fingerprint, "its settings or its public sizes are not those of rank 0: start all ranks with the same ones"},
+		{r.plan.Set.Parts, "its list of shards is not that of rank 0: give all machines the index that `privgrad data shard` wrote with the shards"},
+		{fmt.Sprint(info.Name, info.Detail, info.Cipher), "its processor is not of the kind that rank 0 has, and computes other bits: use machines of one kind"},
+	} {
+		if err := r.team.like([]byte(x.mine), usage.Errorf("%s", x.otherwise)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *run) drawKeys() (plan.Keys, error) {
@@ -219,11 +237,18 @@ func (r *run) newSampler(key stream.Key) (datasets.Sampler, error) {
 	return r.team.shard.Sampler(whole), nil
 }
 
-// version is that of the program.
-func version() string {
-	b, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
+// program is the digest of the file that this process runs.
+var program = sync.OnceValues(func() ([]byte, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	return b.String()
-}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("the program's own file cannot be read, which is compared with that of rank 0: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
+})

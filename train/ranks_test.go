@@ -1,7 +1,6 @@
 package train
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/device/reference"
@@ -46,45 +46,62 @@ func injected(seed uint64) *plan.Keys {
 	return &plan.Keys{Sampling: stream.KeyFromSeed(seed, "a"), Noise: stream.KeyFromSeed(seed, "b")}
 }
 
-// A run of exact noise has the same files on one rank and on several: the model, the metrics, the ledger.
+// A run of exact noise has the same files on any number of ranks, whatever records each has: the model, the metrics, the
+// ledger.
 func TestRanksAreOneRun(t *testing.T) {
-	for name, set := range map[string]func(*Config){
-		"dp-sgd":  func(c *Config) {},
-		"dp-adam": func(c *Config) { c.Optimizer, c.LR = "dp-adam", ptr(0.02) },
+	set := made(1, 390)
+	for name, c := range map[string]struct {
+		set func(*Config)
+		cut []int // public sizes, by which eight files get other numbers of records; none: each rank takes its part of the set
+	}{
+		"dp-sgd":  {func(c *Config) {}, nil},
+		"dp-adam": {func(c *Config) { c.Optimizer, c.LR = "dp-adam", ptr(0.02) }, nil},
+		// 8 files of 50, 7 of 20 and one of 250, and 3 of 125, 1 of 15 and 4 of none.
+		"shards": {func(c *Config) { c.Classes, c.PublicN, c.Delta, c.TestIsPublic = nil, ptr(400), ptr(1e-5), true }, []int{400, 160, 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := small()
-			c.Noise = "exact"
-			set(&c)
-			o := Options{Sources: sources(made(1, 390)), keys: injected(5), RunID: "0123456789abcdef0123456789abcdef"}
-			files := []string{rundir.Model, rundir.Metrics, rundir.Ledger}
-			read := func(dir string) (all [][]byte) {
-				for _, f := range files {
-					b, err := os.ReadFile(filepath.Join(dir, f))
-					if err != nil {
-						t.Fatal(err)
-					}
-					all = append(all, b)
+			t.Chdir(t.TempDir())
+			config := small()
+			config.Noise = "exact"
+			c.set(&config)
+			written := func(n int) (all []string) {
+				o := Options{
+					Sources: sources(set), keys: injected(5), RunID: "0123456789abcdef0123456789abcdef",
+					Out: filepath.Join(t.TempDir(), "run"),
 				}
-				return all
-			}
-			o.Out = t.TempDir()
-			if _, err := Run(context.Background(), c, o); err != nil {
-				t.Fatal(err)
-			}
-			want := read(o.Out)
-			for n := 2; n <= 4; n++ {
-				o.Out = t.TempDir()
-				for i, err := range ranks(context.Background(), local.New(n, local.Options{}), c, o) {
+				for i, err := range ranks(context.Background(), local.New(n, local.Options{}), config, o) {
 					if err != nil {
 						t.Fatalf("rank %d of %d: %v", i, n, err)
 					}
 				}
-				for i, b := range read(o.Out) {
-					if !bytes.Equal(b, want[i]) {
-						t.Errorf("%s of %d ranks has other bytes", files[i], n)
+				for _, name := range []string{rundir.Model, rundir.Metrics, rundir.Ledger} {
+					all = append(all, string(read(t, o.Out, name)))
+				}
+				return all
+			}
+			var want []string
+			same := func(how string) {
+				for _, n := range []int{1, 2, 3, 4, 8} {
+					if got := written(n); want == nil {
+						want = got
+					} else if !slices.Equal(got, want) {
+						t.Errorf("%d ranks%s write other bytes", n, how)
 					}
 				}
+			}
+			if c.cut == nil {
+				same("")
+				return
+			}
+			config.Data = "shards:s"
+			for _, n := range c.cut {
+				check(t, os.RemoveAll("s"))
+				w, err := shards.Create("s", set, n, 8)
+				check(t, err)
+				check(t, w.Train(set.Train))
+				check(t, w.Test(set.Test))
+				check(t, w.Close())
+				same(fmt.Sprintf(" of shards cut for %d records", n))
 			}
 		})
 	}
@@ -227,9 +244,23 @@ func TestRanksAgree(t *testing.T) {
 		return c, o
 	})
 	for i, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "not those of rank 0") {
+		if err == nil || !strings.Contains(err.Error(), "its processor") {
 			t.Errorf("rank %d beside another device: %v", i, err)
 		}
+	}
+	_, errs = ranked(context.Background(), local.New(2, local.Options{}), func(rank int) (Config, Options) {
+		o, set := o, made(1, 390)
+		set.Parts = fmt.Sprint("names of rank ", rank) // some records would be taken twice, and others by none
+		o.Sources = sources(set)
+		return c, o
+	})
+	for i, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "its list of shards") {
+			t.Errorf("rank %d beside other shards: %v", i, err)
+		}
+	}
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a run that is refused has made its directory")
 	}
 	_, errs = ranked(context.Background(), local.New(2, local.Options{}), func(rank int) (Config, Options) {
 		o := o
@@ -270,5 +301,31 @@ func TestRanksAgree(t *testing.T) {
 		if err != nil {
 			t.Errorf("rank %d of a finished run: %v", i, err)
 		}
+	}
+}
+
+// A run is resumed by its directory, which is on the machine of rank 0 alone.
+func TestRanksResumeWithoutDirectory(t *testing.T) {
+	here, c := t.TempDir(), small()
+	text, err := c.YAML()
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(here, ConfigFile), text, 0o600))
+	for _, dir := range []string{here, "nowhere"} { // of rank 0
+		var w sync.WaitGroup
+		for i, g := range local.New(3, local.Options{}) {
+			w.Go(func() {
+				var got Config
+				from := "nowhere else"
+				if i == 0 {
+					from = dir
+				}
+				err := ReadRun(g, from, &got)
+				var misuse *UsageError
+				if dir == here && (err != nil || got.Data != c.Data || *got.Steps != *c.Steps) || dir != here && !errors.As(err, &misuse) {
+					t.Errorf("rank %d, where rank 0 has the directory %s: %+v, %v", i, dir, got, err)
+				}
+			})
+		}
+		w.Wait()
 	}
 }

@@ -136,6 +136,9 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	p := r.plan
+	if o.keys != nil { // whoever knows them can subtract the noise
+		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
+	}
 	for _, w := range p.Warnings {
 		o.Log.Warn(w)
 	}

@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -131,6 +133,20 @@ func (q *transcriptQueue) Update(r device.Rule, p, g device.Vector, state ...dev
 }
 func (q *transcriptQueue) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	q.add(func(q device.Queue) { q.Project(l, p, g, weights, state) })
+}
+
+// Combine stays with the release before it, as the release after it does.
+func (q *transcriptQueue) Combine(s device.Sum, on device.Hidden, of device.Totals) {
+	f := func(q device.Queue) { q.(device.Combiner).Combine(s, on, of) }
+	if len(q.parts) == 0 {
+		q.add(f)
+		return
+	}
+	last := &q.parts[len(q.parts)-1]
+	last.work = append(last.work, f)
+}
+func (q *transcriptQueue) CombinedNorm(dst, src device.Sum, on device.Hidden, of device.Totals) {
+	q.add(func(q device.Queue) { q.(device.Combiner).CombinedNorm(dst, src, on, of) })
 }
 func (q *transcriptQueue) Norm(dst, src device.Sum) {
 	q.add(func(q device.Queue) { q.Norm(dst, src) })
@@ -273,23 +289,57 @@ func TestTranscript(t *testing.T) {
 // first one's transcript.
 func replayed(t *testing.T, c Config, d device.Device) {
 	t.Helper()
+	replayedBy(t, c, []device.Device{d}, func(o Options, devices []*transcript) (*Result, error) {
+		o.Device = devices[0]
+		return Run(context.Background(), c, o)
+	})
+}
+
+// replayedByRanks is replayed with several processes, which have a device each. The two training sets give every rank another
+// number of records.
+func replayedByRanks(t *testing.T, c Config, ranks int) {
+	t.Helper()
+	var all []device.Device
+	for range ranks {
+		d, err := cpu.Open(1)
+		check(t, err)
+		all = append(all, d)
+	}
+	replayedBy(t, c, all, func(o Options, devices []*transcript) (*Result, error) {
+		o.keys = injected(11) // a drawn key makes one stream in a process, and these ranks are in one
+		results, errs := ranked(context.Background(), local.New(ranks, local.Options{}), func(rank int) (Config, Options) {
+			o := o
+			o.Device = devices[rank]
+			return c, o
+		})
+		return results[0], errors.Join(errs...)
+	})
+}
+
+func replayedBy(t *testing.T, c Config, devices []device.Device, run func(Options, []*transcript) (*Result, error)) {
+	t.Helper()
 	// The class of a label byte of 200 does not exist: a bad record.
 	first, second := made(1, 160), made(2, 143)
 	for i := range 31 {
 		second.Train.Labels[i] = 200
 	}
-	record := &transcript{Device: d}
+	var records []*transcript
+	for _, d := range devices {
+		records = append(records, &transcript{Device: d})
+	}
 	var shown [2]string
 	var wrote [2]map[string]string
 	for i, set := range []map[string]Source{sources(first), sources(second)} {
 		t.Chdir(t.TempDir())
-		record.replay = i == 1
+		for _, record := range records {
+			record.replay = i == 1
+		}
 		s := &screen{}
 		if c.Optimizer == "rrpsgd" { // by which the number of rounds is the same, and no key
 			cryptotest.SetGlobalRandom(t, sameRounds[i])
 		}
-		r, err := Run(context.Background(), c, reported(&c, Options{
-			Sources: set, Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff", block: 7,
+		r, err := run(reported(&c, Options{
+			Sources: set, Out: "run", RunID: "00112233445566778899aabbccddeeff", block: 7,
 			Progress: s, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
 				Level: slog.LevelDebug,
 				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -299,16 +349,18 @@ func replayed(t *testing.T, c Config, d device.Device) {
 					return a
 				},
 			})),
-		}))
+		}), records)
 		check(t, err)
-		if !r.Guarantee {
-			t.Errorf("the run guarantees nothing: %v", r.NoGuarantee)
+		if r.Guarantee != (len(devices) == 1) { // given keys guarantee nothing
+			t.Errorf("guarantee is %v, because %v", r.Guarantee, r.NoGuarantee)
 		}
 		shown[i], wrote[i] = s.String(), files(t, "run")
 		maps.Copy(wrote[i], used(t, "run", first.Test.Features))
 	}
-	if !record.complete() {
-		t.Fatalf("%d releases were recorded and %d written, %d and %d replayed", len(record.released), len(record.wrote), record.next, record.nextWrite)
+	for _, record := range records {
+		if !record.complete() {
+			t.Fatalf("%d releases were recorded and %d written, %d and %d replayed", len(record.released), len(record.wrote), record.next, record.nextWrite)
+		}
 	}
 	if shown[0] != shown[1] {
 		t.Errorf("what was shown depends on the training set:\n%s\n%s", shown[0], shown[1])
@@ -322,6 +374,24 @@ func replayed(t *testing.T, c Config, d device.Device) {
 		if _, ok := wrote[0][name]; !ok {
 			t.Errorf("the run wrote no %s", name)
 		}
+	}
+}
+
+// What several processes write and show follows from releases, too: nothing tells how many records a rank has, or what is
+// in them. Searches are among the questions that they answer together.
+func TestTranscriptOfRanks(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"sums":     func(*Config) {},
+		"exact":    func(c *Config) { c.Noise = dpoptim.Exact },
+		"adaptive": func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(4.0) },
+		"searches": searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}),
+		"features": func(c *Config) { c.Features, c.FeatureNorm = "scatter", ptr(1.0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := small()
+			change(&c)
+			replayedByRanks(t, c, 2)
+		})
 	}
 }
 

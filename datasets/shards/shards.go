@@ -73,6 +73,7 @@ type index struct {
 	Note         string   `json:"note,omitempty"`
 	TestIsPublic bool     `json:"test_is_public"`
 	Shards       []string `json:"shards"`
+	PerShard     int      `json:"public_n_per_shard,omitempty"` // of each but the last, by the public number
 	Test         string   `json:"test,omitempty"`
 }
 
@@ -153,7 +154,7 @@ func (x *index) check() error {
 	if err := x.Record.check(len(x.Classes)); err != nil {
 		return err
 	}
-	if x.PublicN < 0 || x.Share < 0 || x.Share > 1 || x.PerClass != nil && len(x.PerClass) != len(x.Classes) {
+	if x.PublicN < 0 || x.PerShard < 0 || x.Share < 0 || x.Share > 1 || x.PerClass != nil && len(x.PerClass) != len(x.Classes) {
 		return errors.New("has public sizes that are none")
 	}
 	if len(x.Shards) == 0 {
@@ -198,8 +199,12 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 			return nil, fmt.Errorf("image-size %s: the shards have records of %s; leave it out", d.Size, size)
 		}
 	}
+	list, err := json.Marshal(index{Shards: x.Shards, PerShard: x.PerShard})
+	if err != nil {
+		return nil, err
+	}
 	cut := *x
-	cut.Shards = nil // however records are cut into files, a run that is resumed reads the same
+	cut.Shards, cut.PerShard = nil, 0 // however records are cut into files, a run that is resumed reads the same
 	text, err := json.Marshal(cut)
 	if err != nil {
 		return nil, err
@@ -208,7 +213,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
 		Train:     datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Mapped: mapped,
+		Share: x.Share, Moves: x.Moves, Mapped: mapped, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

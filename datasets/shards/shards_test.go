@@ -307,16 +307,22 @@ func TestDeclared(t *testing.T) {
 	if _, err := facts(dir, datasets.Declared{Size: "2", Classes: []string{"a", "b"}}); err != nil {
 		t.Error(err)
 	}
-	var reading []string // identifies a run's data, however many files they are in
+	var reading, parts []string // the first identifies a run's data, however many files they are in, and the second these
 	for _, shards := range []int{1, 4} {
 		set, err := facts(write(t, draw(10, [3]int{1, 1, 2}, true, false), 10, shards, 10), datasets.Declared{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		reading = append(reading, set.Reading)
+		reading, parts = append(reading, set.Reading), append(parts, set.Parts)
 	}
 	if other, err := facts(write(t, draw(10, [3]int{1, 1, 2}, false, false), 10, 1, 10), datasets.Declared{}); err != nil || reading[0] != reading[1] || other.Reading == reading[0] {
 		t.Errorf("of one and of four files %q, of another form %q, %v", reading, other.Reading, err)
+	}
+	if other, err := facts(write(t, draw(10, [3]int{1, 1, 2}, true, false), 20, 4, 10), datasets.Declared{}); err != nil || other.Parts == parts[1] {
+		t.Errorf("files of another public size are %q, too, or %v", other.Parts, err)
+	}
+	if again, err := facts(write(t, draw(9, [3]int{1, 1, 2}, true, false), 10, 4, 10), datasets.Declared{}); err != nil || again.Parts != parts[1] || parts[0] == parts[1] {
+		t.Errorf("files of the same names are %q and %q, of other names %q, %v", again.Parts, parts[1], parts[0], err)
 	}
 	r, err := verify(dir, datasets.Declared{})
 	if err != nil || r.Structure != nil || r.Private.Counts[0].Train != 10 || r.Private.Counts[0].Test != 5 {

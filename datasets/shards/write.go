@@ -55,7 +55,8 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 	if set.Test.Shape != [3]int{} {
 		x.Test = "test.shard"
 	}
-	w := &Writer{dir: dir, index: x, size: (publicN-1)/shards + 1}
+	x.PerShard = (publicN-1)/shards + 1
+	w := &Writer{dir: dir, index: x, size: x.PerShard}
 	var err error
 	if w.train, err = w.create(x.Shards[0], 0, 0); err == nil && x.Test != "" {
 		w.test, err = w.create(x.Test, testNumber, 0)

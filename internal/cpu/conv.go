@@ -322,8 +322,7 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	out, k, positions := c.op.Columns()
 	dy := n.delta(ir.Value(i+1), b)
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
-	gemm.PackB(&w.b, gemm.RowMajor(dy, out, positions).T())
-	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, &w.b, accumulate)
+	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, gemm.RowMajor(dy, out, positions), accumulate, &w.b)
 	biasGrad(g[k*out:], dy, positions, accumulate)
 }
 

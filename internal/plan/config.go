@@ -139,8 +139,13 @@ func ReadConfig(path string, into *Config) error {
 	if err != nil {
 		return usage.Errorf("configuration %s cannot be read (%w): give the path of a YAML file, such as a run's %s", path, usage.Cause(err), rundir.Config)
 	}
-	b = yamlfile.Rename(b, "neighboring", "neighbouring")
-	err = yamlfile.Decode(b, into)
+	return ParseConfig(b, path, into)
+}
+
+// ParseConfig is ReadConfig of the text of a file.
+func ParseConfig(text []byte, path string, into *Config) error {
+	b := yamlfile.Rename(text, "neighboring", "neighbouring")
+	err := yamlfile.Decode(b, into)
 	if errors.Is(err, yamlfile.ErrEmpty) {
 		return nil // it sets nothing
 	}

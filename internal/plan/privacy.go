@@ -291,11 +291,19 @@ func (p *Plan) planned(steps int) (events []accountant.Event, err error) {
 func (p *Plan) outOfReach(err error) error {
 	c := &p.Config
 	var out *accountant.OutOfReach
-	if !errors.As(err, &out) || !c.adapts() {
+	if !errors.As(err, &out) {
 		return asBudget(err)
 	}
-	out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, because clipped records are counted with noise; raise --batch, or use --clipping %s",
-		*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
+	switch {
+	case c.adapts():
+		out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, because clipped records are counted with noise; raise --batch, or use --clipping %s",
+			*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
+	case c.TrainLossNoise != nil:
+		out.Words = fmt.Sprintf("epsilon %v is out of reach with --train-loss-noise %v: even with unlimited noise on the gradients epsilon would be %.4g, because every training loss that is shown is paid for; raise --train-loss-noise or --eval-every, or leave the losses out",
+			*c.Epsilon, *c.TrainLossNoise, out.Least)
+	default:
+		return asBudget(err)
+	}
 	return out
 }
 

@@ -5,6 +5,7 @@ package banco
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/plan"
@@ -88,12 +89,11 @@ const (
 	census  = "adult.data"
 )
 
-// halvings are the numbers of reports of the slopes, from a million down, each half the one before.
-func halvings(e *reproduce.Env) (all []int) {
+// decades are the numbers of reports of the slopes: three in each factor of ten, from 10⁴ to a million.
+func decades(e *reproduce.Env) (all []int) {
 	for i := range 7 {
-		all = append(all, e.Steps(million>>i))
+		all = append(all, e.Steps(int(math.Round(1e4*math.Pow(10, float64(i)/3)))))
 	}
-	slices.Sort(all)
 	return slices.Compact(all)
 }
 
@@ -131,11 +131,11 @@ func planAll(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	add(panels[2].String(), line{series: byExact, share: 1, law: exact}, world{loss: absolute, dim: 5, length: 1}, 2, []int{e.Steps(reports)}, 1)
 	for _, p := range steep {
 		for _, l := range append(slices.Clone(betting), tuned) {
-			add(p.long(), l, world{loss: p.loss, dim: p.dim, length: 1}, p.epsilon, halvings(e), 0)
+			add(p.long(), l, world{loss: p.loss, dim: p.dim, length: 1}, p.epsilon, decades(e), 0)
 		}
 		for _, s := range signals {
 			l := line{series: noisy(s), share: 1}
-			add(p.long(), l, world{p.loss, p.dim, 1, 0.5 - s}, p.epsilon, halvings(e), 0)
+			add(p.long(), l, world{p.loss, p.dim, 1, 0.5 - s}, p.epsilon, decades(e), 0)
 		}
 	}
 	return append(jobs, censusRuns(e)...), nil

@@ -184,3 +184,11 @@ func TestSlope(t *testing.T) {
 		t.Errorf("a slope of %v", got)
 	}
 }
+
+// Slopes are over two factors of ten, evenly by their logarithms.
+func TestDecades(t *testing.T) {
+	got := decades(&reproduce.Env{Options: reproduce.Options{Work: 1}})
+	if want := []int{10000, 21544, 46416, 100000, 215443, 464159, 1000000}; !slices.Equal(got, want) {
+		t.Errorf("slopes are over %v reports, want %v", got, want)
+	}
+}

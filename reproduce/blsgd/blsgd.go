@@ -16,7 +16,9 @@ import (
 const chenLee = "Chen and Lee 2020, Stochastic adaptive line search for differentially private optimization"
 
 // Figures lists those of the paper, and a table of our own.
-func Figures() []reproduce.Figure { return []reproduce.Figure{fig1, fig2, fig3, fig4, fig5, rates} }
+func Figures() []reproduce.Figure {
+	return []reproduce.Figure{fig1, fig2, fig3, fig4, fig5, fig5CIFAR, rates}
+}
 
 // folds of the tables; seed s holds out fold s, and begins again after the last.
 const folds = 10

@@ -152,7 +152,7 @@ func showConvex(rs reproduce.Records, model string) reproduce.Page {
 	p.Claims = append(p.Claims, permuted(rs)...)
 	p.Claims = append(p.Claims, room(budgetsOf(rs, panels[0])))
 	p.How = append([]string{
-		"All methods have add-remove: a record is there or not. OUTPERT, OBJPERT and PrivGene scale each record's features to norm 1 at most, as their analyses ask for, and clip no gradient. OUTPERT-RSGD plan ten passes in batches of 50 and releases the average of its iterates; the penalty plan its loss strongly convex. \"outpert-gd, paper\" has the steps, the sensitivity and the noise of Zhang et al. 2017. \"objpert, paper\" has those of Kifer, Smith and Thakurta 2012, which is no guarantee, as no minimum is exact. PrivGene has this program's accounting alone.",
+		"OUTPERT, OBJPERT and PrivGene scale each record's features to norm 1 at most, as their analyses ask for, and clip no gradient. OUTPERT-RSGD makes ten passes in batches of 50 and releases the average of its iterates; the penalty makes its loss strongly convex. \"outpert-gd, paper\" has the steps, the sensitivity and the noise of Zhang et al. 2017. \"objpert, paper\" has those of Kifer, Smith and Thakurta 2012, which is no guarantee, as no minimum is exact. PrivGene has this program's accounting alone.",
 		"\"no step\" means that the budget does not pay for one step.",
 	}, linearHow...)
 	if model == "svm" {

@@ -90,6 +90,7 @@ const (
 )
 
 var linearHow = []string{
+	"All methods have add-remove: a record is there or not.",
 	"Settings of section 5.4: q = 0.1, C_grad = 3, C_obj = 1, α = 0.5, β = 0.8, τ = 10, ς = 1.2, φ_max = 1.1, φ_min = 0.5, ψ = 0.8, ξ = 0.3, ζ = 0.05 with adaptive clipping, L2 0.001, δ = 1e-8, first budgets of ε/(2·50), and Laplace noise.",
 	fmt.Sprintf("The paper does not say where a search starts (here η₀ = %g), how many candidates it tries at most (here 20), or how DP-SGD is set (here q = 0.1, and %d steps with learning rate %g).", linearStart, sgdSteps, sgdRate),
 	"DP-AGD runs as its authors' program does, with this program's defaults: directions are divided by their norm, 20 steps in (0, 2], C_obj = 3, first budgets of ε/(2·60), γ = 0.1.",

@@ -11,7 +11,7 @@ import (
 )
 
 var convex = reproduce.Figure{
-	Name: "convex", Short: "Which method for a linear model: test accuracy by data set and ε", Source: "our own table", Seeds: 3,
+	Name: "convex", Short: "Which method for a linear model: test accuracy by data set and ε", Source: "our own table", Seeds: 3, Most: 20,
 	Plan: planConvex, Show: showConvex,
 }
 

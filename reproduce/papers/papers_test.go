@@ -94,3 +94,24 @@ func TestPageOfPapers(t *testing.T) {
 		}
 	}
 }
+
+// A comparison is called undecided after 20 seeds, and not before.
+func TestEnoughSeeds(t *testing.T) {
+	const enough, folds = 20, 10
+	// Tables of ten folds have as many seeds, each of which holds out another fold.
+	byFold := []string{"fig1", "fig2", "fig3", "fig4"}
+	// Networks take too long; or it is a measurement of one run.
+	few := []string{"fig5", "fig5-cifar10", "rates", "rrpsgd", "l2p-table1"}
+	for _, f := range Figures() {
+		want := enough
+		switch {
+		case slices.Contains(few, f.Name):
+			continue
+		case slices.Contains(byFold, f.Name):
+			want = folds
+		}
+		if most := max(f.Seeds, f.Most); most < want {
+			t.Errorf("%s has %d seeds at most, want %d", f.Name, most, want)
+		}
+	}
+}

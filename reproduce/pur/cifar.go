@@ -10,7 +10,7 @@ import (
 )
 
 var fig2 = reproduce.Figure{
-	Name: "pur-fig2", Short: "PUR: excess risk on ScatterNet features, beside output perturbation", Source: fay + ", figure 2", Seeds: 3, Most: 6,
+	Name: "pur-fig2", Short: "PUR: excess risk on ScatterNet features, beside output perturbation", Source: fay + ", figure 2", Seeds: 3, Most: mostSeeds,
 	Plan: func(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 		all, err := setups(e, []*task{cifar}, bounds, []float64{cifarLambda})
 		for _, s := range all {

@@ -10,7 +10,7 @@ import (
 )
 
 var table3 = reproduce.Figure{
-	Name: "pur-table3", Short: "PUR: empirical risk of noise schedules on five data sets", Source: fay + ", table 3", Seeds: 3, Most: 20,
+	Name: "pur-table3", Short: "PUR: empirical risk of noise schedules on five data sets", Source: fay + ", table 3", Seeds: 3, Most: mostSeeds,
 	Plan: planTable3, Show: showTable3,
 }
 

@@ -110,8 +110,7 @@ func BenchmarkDirect(b *testing.B) {
 		}
 		run("correlate", func() { Correlate(c, positions, &a, x, taps, false, nil, true) })
 		run("contract", func() {
-			PackB(&d, delta.T())
-			Contract(dw, x, taps, &d, false)
+			Contract(dw, x, taps, delta, false, &d)
 		})
 	}
 }

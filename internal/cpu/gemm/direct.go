@@ -12,12 +12,18 @@ type Taps struct {
 	spilling   []int32 // the same, where what stands behind a group is written again later
 	jumps      []int32 // bytes from the end of each row of outputs to the next
 	reach      int     // floats of an image that are read, outputs that do not exist among them
+
+	run    int       // taps follow each other in runs of so many neighbours
+	starts []int32   // offsets of the runs
+	lanes  []laneSet // the runs as contractFew wants them
 }
 
 const (
 	group     = 8   // outputs of one register
 	blockPos  = 256 // positions that Contract sums up before it turns to the next taps
 	narrowM   = 8   // taps of a tile where a group holds all channels, or registers are wide
+	fewM      = 8   // most channels whose taps fill the lanes of wide registers
+	fewRuns   = 3   // runs of taps in such a register
 	pairWords = 6
 )
 
@@ -56,7 +62,29 @@ func NewTaps(offsets []int, rows, cols, pitch int) *Taps {
 	for range rows {
 		t.jumps = append(t.jumps, int32(4*(pitch-cols)))
 	}
+	t.findRuns()
 	return t
+}
+
+// findRuns cuts the taps into runs of neighbours, all as long as the first one or all of one tap.
+func (t *Taps) findRuns() {
+	next := func(p int) bool { return t.offsets[p] == t.offsets[p-1]+4 }
+	for t.run = 1; t.run < len(t.offsets) && next(t.run); t.run++ {
+	}
+	for p := range t.offsets {
+		if p > 0 && next(p) == (p%t.run == 0) || len(t.offsets)%t.run > 0 {
+			t.run = 1
+			break
+		}
+	}
+	for p := 0; p < len(t.offsets); p += t.run {
+		t.starts = append(t.starts, t.offsets[p])
+	}
+	if t.run*fewRuns <= wideN/2 {
+		for r := 0; r < len(t.starts); r += 2 * fewRuns {
+			t.lanes = append(t.lanes, newLaneSet(t.starts[r:min(r+2*fewRuns, len(t.starts))], t.run))
+		}
+	}
 }
 
 // Reach is how many floats an image needs to have: more than outputs read, as registers are loaded whole.
@@ -119,33 +147,113 @@ func Correlate(c []float32, ldc int, a *PackedA, x []float32, t *Taps, accumulat
 	}
 }
 
-// Contract computes the gradient of a convolution's weights, C = Aᵀ·B, or C += Aᵀ·B when accumulate is set: element
-// (p, j) of C sums x[position + offset(p)]·b[position, j] over the positions, in order, blocks of whole
-// rows at a time, of at most blockPos positions or one row. b has a row for every position, c a row for every
-// tap and CS = 1.
-func Contract(c Matrix, x []float32, t *Taps, b *PackedB, accumulate bool) {
-	c.checkResult(len(t.offsets), t.rows*t.cols, b.k, b.n)
+// Contract computes the gradient of a convolution's weights, C = X·δᵀ, or C += X·δᵀ when accumulate is set: element
+// (p, j) of C sums x[position + offset(p)]·δ[j, position] over the positions, in order, blocks of whole rows at a time, of
+// at most blockPos positions or one row. delta has a row for every channel of outputs and CS = 1, c a row for every tap and
+// CS = 1. What scratch holds is lost.
+func Contract(c Matrix, x []float32, t *Taps, delta Matrix, accumulate bool, scratch *PackedB) {
+	delta.check()
+	agree(delta.CS, 1)
+	c.checkResult(len(t.offsets), t.rows*t.cols, delta.Cols, delta.Rows)
 	within(t.reach, len(x), len(x))
 	if c.Rows == 0 || c.Cols == 0 {
 		return
 	}
-	rows := t.rows
-	step := max(blockPos/t.cols, 1)
-	blocks := (rows + step - 1) / step
-	for r := range blocks {
-		r0, r1 := rows*r/blocks, rows*(r+1)/blocks
-		start := r0 * t.pitch
-		for j := range b.Panels() {
-			n := min(TileN, b.n-j*TileN)
-			panel := b.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN]
-			most := TileM
-			if wide || n <= group {
-				most = narrowM
+	if few := c.Cols <= fewM && len(t.starts) > fewRuns; few && wide && t.run > 2 && len(t.lanes) > 0 {
+		scratch.data = grow(scratch.data, fewM*wideN)
+		t.contractFew(c, x, delta, accumulate, (*[fewM * wideN]float32)(scratch.data))
+		return
+	}
+	packed := scratch
+	PackB(packed, delta.T())
+	t.blocks(func(r0, r1 int, accumulates bool) {
+		for j := range packed.Panels() {
+			p := product{
+				rows: r1 - r0, inner: t.cols, jumps: t.jumps[r0:r1], x: x[r0*t.pitch:], b: packed.panel(j)[r0*t.cols*TileN : r1*t.cols*TileN],
+				n: min(TileN, packed.n-j*TileN), accumulate: accumulate || accumulates,
 			}
-			p := splitBy(len(t.offsets), most)
-			for i := range p.panels {
-				row, h := p.panel(i)
-				contract(h, r1-r0, t.cols, t.jumps[r0:r1], x[start:], t.offsets[row:row+h], panel, c.Data[row*c.RS+j*TileN:], c.RS, n, accumulate || r > 0)
+			p.contract(c.Data[j*TileN:], c.RS, t)
+		}
+	})
+}
+
+// blocks visits blocks of rows; all but the first add to what there is.
+func (t *Taps) blocks(visit func(r0, r1 int, accumulate bool)) {
+	step := max(blockPos/t.cols, 1)
+	blocks := (t.rows + step - 1) / step
+	for r := range blocks {
+		visit(t.rows*r/blocks, t.rows*(r+1)/blocks, r > 0)
+	}
+}
+
+// product is a block of rows of positions against a panel of δ.
+type product struct {
+	rows, inner int
+	jumps       []int32
+	x, b        []float32
+	n           int
+	accumulate  bool
+}
+
+// contract computes all taps against the panel: whole groups of runs, where there is a kernel, then the rest.
+func (p *product) contract(c []float32, ldc int, t *Taps) {
+	first := 0
+	if size := runsOfTile(t.run); wide && p.n <= wideN/2 && size > 0 {
+		for r := 0; r+size <= len(t.starts); r += size {
+			contractRuns(t.run, p, t.starts[r:r+size], c[first*ldc:], ldc)
+			first += size * t.run
+		}
+	}
+	most := TileM
+	if wide || p.n <= group {
+		most = narrowM
+	}
+	if first == len(t.offsets) {
+		return
+	}
+	rest := splitBy(len(t.offsets)-first, most)
+	for i := range rest.panels {
+		row, h := rest.panel(i)
+		row += first
+		contract(h, p.rows, p.inner, p.jumps, p.x, t.offsets[row:row+h], p.b, c[row*ldc:], ldc, p.n, p.accumulate)
+	}
+}
+
+// A laneSet puts up to six runs of taps into the lanes of two registers, three a register.
+type laneSet struct {
+	runs, lanes [2 * fewRuns]int32 // byte offsets of the first lane; bits of the lanes that a run fills
+	places      []int              // of each tap, its lane
+}
+
+func newLaneSet(starts []int32, run int) (s laneSet) {
+	for r, at := range starts {
+		first := r % fewRuns * run
+		s.runs[r], s.lanes[r] = at-int32(4*first), (1<<run-1)<<first
+		for i := range run {
+			s.places = append(s.places, r/fewRuns*wideN/2+first+i)
+		}
+	}
+	return s
+}
+
+// contractFew is Contract for few channels. A channel's sums fill the lanes of two registers.
+func (t *Taps) contractFew(c Matrix, x []float32, delta Matrix, accumulate bool, sums *[fewM * wideN]float32) {
+	for i := range t.lanes {
+		s := &t.lanes[i]
+		c := c.Slice(i*2*fewRuns*t.run, i*2*fewRuns*t.run+len(s.places), 0, c.Cols)
+		if accumulate {
+			for p, lane := range s.places {
+				for j, v := range c.Data[p*c.RS:][:c.Cols] {
+					sums[j*wideN+lane] = v
+				}
+			}
+		}
+		t.blocks(func(r0, r1 int, accumulates bool) {
+			contractFew(c.Cols, r1-r0, t.cols, t.jumps[r0:r1], x[r0*t.pitch:], s, delta.Data[r0*t.cols:], delta.RS, sums, accumulate || accumulates)
+		})
+		for p, lane := range s.places {
+			for j := range c.Cols {
+				c.Data[p*c.RS+j] = sums[j*wideN+lane]
 			}
 		}
 	}

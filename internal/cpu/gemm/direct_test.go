@@ -14,6 +14,7 @@ var geometries = []geometry{
 	{1, 5, 5, 24, 24, 6}, {6, 5, 5, 8, 8, 16}, {16, 5, 5, 12, 12, 6}, // cnn-mnist
 	{4, 4, 4, 14, 14, 16}, {64, 2, 2, 5, 5, 32}, // mnist-tf, its strides unfolded
 	{3, 3, 3, 32, 32, 32}, {40, 3, 3, 16, 16, 13}, {2, 1, 1, 1, 1, 1}, {1, 2, 3, 3, 7, 17}, {5, 3, 1, 2, 9, 40},
+	{2, 5, 5, 7, 9, 11}, {3, 3, 3, 10, 6, 8}, {1, 5, 5, 28, 28, 1}, {3, 4, 4, 3, 5, 2}, // runs of taps that fill no tile
 }
 
 func (g geometry) String() string {
@@ -122,15 +123,13 @@ func TestContract(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, accumulate %v", g, accumulate), func(t *testing.T) {
 					taps := g.taps()
 					x := g.values(r, taps)
-					delta := dense(r, g.rows*g.cols, g.out)
-					var b PackedB
-					PackB(&b, delta)
+					delta := dense(r, g.out, g.rows*g.cols)
 					before := dense(r, g.k(), g.out+2)
 					c := before
 					c.Data = append([]float32(nil), before.Data...)
 					c.Cols, before.Cols = g.out, g.out
-					Contract(c, x, taps, &b, accumulate)
-					checkProduct(t, c, before, taps.matrix(x), delta, accumulate)
+					Contract(c, x, taps, delta, accumulate, new(PackedB))
+					checkProduct(t, c, before, taps.matrix(x), delta.T(), accumulate)
 					for p := range g.k() {
 						equalBits(t, c.Data[p*c.RS+g.out:(p+1)*c.RS], before.Data[p*c.RS+g.out:(p+1)*c.RS])
 					}
@@ -164,6 +163,21 @@ func TestColumns(t *testing.T) {
 					t.Fatalf("%s: output %d reads %v at tap %d, want %v", g, o, got.at(o, p), p, want.at(p, o))
 				}
 			}
+		}
+	}
+}
+
+func TestRunsOfTaps(t *testing.T) {
+	for _, test := range []struct {
+		offsets []int
+		want    int
+	}{
+		{[]int{0}, 1}, {[]int{0, 1, 2}, 3}, {[]int{0, 2, 4}, 1}, {[]int{0, 1, 2, 7, 8, 9, 100, 101, 102}, 3},
+		{[]int{0, 1, 7, 8, 9, 10}, 1}, {[]int{0, 1, 3, 4, 5}, 1}, {[]int{0, 1, 5}, 1}, {[]int{3, 4, 3, 4}, 2}, {[]int{5, 0, 1}, 1},
+	} {
+		taps := NewTaps(test.offsets, 2, 2, 9)
+		if taps.run != test.want || len(taps.starts)*taps.run != len(test.offsets) {
+			t.Errorf("%v: runs of %d at %v, want runs of %d", test.offsets, taps.run, taps.starts, test.want)
 		}
 	}
 }

@@ -27,6 +27,12 @@ const (
 	baseN = 16
 )
 
+// The tile of the AVX-512 kernels: twenty-eight accumulators of sixteen.
+const (
+	wideM = 14
+	wideN = 32
+)
+
 const (
 	blockK  = 320  // longest block of K: its share of a panel of B stays in the first-level cache
 	blockM  = 324  // rows of A in a block: with blockK they stay in a second-level cache of 512 KiB

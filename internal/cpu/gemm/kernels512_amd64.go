@@ -341,3 +341,82 @@ func contractNarrow7AVX512(rows int, inner int, jumps *int32, x *float32, taps *
 //
 //go:noescape
 func contractNarrow8AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractRuns3AVX512 is contractNarrowAVX512 of 15 rows: row 3*r+i of A is read from x+runs[r]+4*i on, in bytes, for 5 runs r.
+//
+//go:noescape
+func contractRuns3AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractRuns4AVX512 is contractNarrowAVX512 of 16 rows: row 4*r+i of A is read from x+runs[r]+4*i on, in bytes, for 4 runs r.
+//
+//go:noescape
+func contractRuns4AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractRuns5AVX512 is contractNarrowAVX512 of 15 rows: row 5*r+i of A is read from x+runs[r]+4*i on, in bytes, for 3 runs r.
+//
+//go:noescape
+func contractRuns5AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// contractFew1AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 1 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew1AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew2AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 2 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew2AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew3AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 3 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew3AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew4AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 4 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew4AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew5AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 5 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew5AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew6AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 6 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew6AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew7AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 7 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew7AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// contractFew8AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 8 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
+//go:noescape
+func contractFew8AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)

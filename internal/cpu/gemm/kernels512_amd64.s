@@ -14671,16 +14671,16 @@ done:
 // func contract1AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract1AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
 	MOVQ    jumps+16(FP), DX
 	MOVQ    rows+0(FP), BX
 	XORQ    SI, SI
-	VXORPS  Z0, Z0, Z0
-	VXORPS  Z1, Z1, Z1
 
 row:
 	MOVQ inner+8(FP), DI
@@ -14688,17 +14688,17 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z2
-	VMOVUPS      64(CX), Z3
-	VBROADCASTSS (AX)(SI*1), Z4
+	VMOVUPS      (AX), Z2
+	VMOVUPS      64(AX), Z3
+	VBROADCASTSS (CX)(SI*1), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      128(CX), Z2
-	VMOVUPS      192(CX), Z3
-	VBROADCASTSS 4(AX)(SI*1), Z4
+	VMOVUPS      128(AX), Z2
+	VMOVUPS      192(AX), Z3
+	VBROADCASTSS 4(CX)(SI*1), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          blocks
@@ -14709,12 +14709,12 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z2
-	VMOVUPS      64(CX), Z3
-	VBROADCASTSS (AX)(SI*1), Z4
+	VMOVUPS      (AX), Z2
+	VMOVUPS      64(AX), Z3
+	VBROADCASTSS (CX)(SI*1), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, SI
 	DECQ         DI
 	JNZ          single
@@ -14750,20 +14750,20 @@ put:
 // func contract2AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract2AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), BX
-	MOVQ    rows+0(FP), SI
-	XORQ    DI, DI
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
+	MOVQ    jumps+16(FP), BX
+	MOVQ    rows+0(FP), SI
+	XORQ    DI, DI
 
 row:
 	MOVQ inner+8(FP), R8
@@ -14771,23 +14771,23 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z4
-	VMOVUPS      64(CX), Z5
+	VMOVUPS      (AX), Z4
+	VMOVUPS      64(AX), Z5
 	VBROADCASTSS (DX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (AX)(DI*1), Z6
+	VBROADCASTSS (CX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      128(CX), Z4
-	VMOVUPS      192(CX), Z5
+	VMOVUPS      128(AX), Z4
+	VMOVUPS      192(AX), Z5
 	VBROADCASTSS 4(DX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 4(AX)(DI*1), Z6
+	VBROADCASTSS 4(CX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          blocks
@@ -14798,15 +14798,15 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z4
-	VMOVUPS      64(CX), Z5
+	VMOVUPS      (AX), Z4
+	VMOVUPS      64(AX), Z5
 	VBROADCASTSS (DX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (AX)(DI*1), Z6
+	VBROADCASTSS (CX)(DI*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, DI
 	DECQ         R8
 	JNZ          single
@@ -14848,24 +14848,24 @@ put:
 // func contract3AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract3AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), SI
-	MOVQ    rows+0(FP), DI
-	XORQ    R8, R8
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
 	VXORPS  Z4, Z4, Z4
 	VXORPS  Z5, Z5, Z5
+	MOVQ    jumps+16(FP), SI
+	MOVQ    rows+0(FP), DI
+	XORQ    R8, R8
 
 row:
 	MOVQ inner+8(FP), R9
@@ -14873,29 +14873,29 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z6
-	VMOVUPS      64(CX), Z7
+	VMOVUPS      (AX), Z6
+	VMOVUPS      64(AX), Z7
 	VBROADCASTSS (DX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
 	VBROADCASTSS (BX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (AX)(R8*1), Z8
+	VBROADCASTSS (CX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	VMOVUPS      128(CX), Z6
-	VMOVUPS      192(CX), Z7
+	VMOVUPS      128(AX), Z6
+	VMOVUPS      192(AX), Z7
 	VBROADCASTSS 4(DX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
 	VBROADCASTSS 4(BX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 4(AX)(R8*1), Z8
+	VBROADCASTSS 4(CX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          blocks
@@ -14906,18 +14906,18 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z6
-	VMOVUPS      64(CX), Z7
+	VMOVUPS      (AX), Z6
+	VMOVUPS      64(AX), Z7
 	VBROADCASTSS (DX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
 	VBROADCASTSS (BX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (AX)(R8*1), Z8
+	VBROADCASTSS (CX)(R8*1), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R8
 	DECQ         R9
 	JNZ          single
@@ -14965,20 +14965,17 @@ put:
 // func contract4AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract4AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), DI
-	MOVQ    rows+0(FP), R8
-	XORQ    R9, R9
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -14987,6 +14984,9 @@ TEXT ·contract4AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z5, Z5, Z5
 	VXORPS  Z6, Z6, Z6
 	VXORPS  Z7, Z7, Z7
+	MOVQ    jumps+16(FP), DI
+	MOVQ    rows+0(FP), R8
+	XORQ    R9, R9
 
 row:
 	MOVQ inner+8(FP), R10
@@ -14994,8 +14994,8 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z8
-	VMOVUPS      64(CX), Z9
+	VMOVUPS      (AX), Z8
+	VMOVUPS      64(AX), Z9
 	VBROADCASTSS (DX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -15005,11 +15005,11 @@ blocks:
 	VBROADCASTSS (SI)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (AX)(R9*1), Z10
+	VBROADCASTSS (CX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      128(CX), Z8
-	VMOVUPS      192(CX), Z9
+	VMOVUPS      128(AX), Z8
+	VMOVUPS      192(AX), Z9
 	VBROADCASTSS 4(DX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -15019,10 +15019,10 @@ blocks:
 	VBROADCASTSS 4(SI)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 4(AX)(R9*1), Z10
+	VBROADCASTSS 4(CX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R9
 	DECQ         R10
 	JNZ          blocks
@@ -15033,8 +15033,8 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z8
-	VMOVUPS      64(CX), Z9
+	VMOVUPS      (AX), Z8
+	VMOVUPS      64(AX), Z9
 	VBROADCASTSS (DX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -15044,10 +15044,10 @@ single:
 	VBROADCASTSS (SI)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (AX)(R9*1), Z10
+	VBROADCASTSS (CX)(R9*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JNZ          single
@@ -15101,22 +15101,19 @@ put:
 // func contract5AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract5AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R8
-	MOVQ    rows+0(FP), R9
-	XORQ    R10, R10
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -15127,6 +15124,9 @@ TEXT ·contract5AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z7, Z7, Z7
 	VXORPS  Z8, Z8, Z8
 	VXORPS  Z9, Z9, Z9
+	MOVQ    jumps+16(FP), R8
+	MOVQ    rows+0(FP), R9
+	XORQ    R10, R10
 
 row:
 	MOVQ inner+8(FP), R11
@@ -15134,8 +15134,8 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z10
-	VMOVUPS      64(CX), Z11
+	VMOVUPS      (AX), Z10
+	VMOVUPS      64(AX), Z11
 	VBROADCASTSS (DX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -15148,11 +15148,11 @@ blocks:
 	VBROADCASTSS (DI)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (AX)(R10*1), Z12
+	VBROADCASTSS (CX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	VMOVUPS      128(CX), Z10
-	VMOVUPS      192(CX), Z11
+	VMOVUPS      128(AX), Z10
+	VMOVUPS      192(AX), Z11
 	VBROADCASTSS 4(DX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -15165,10 +15165,10 @@ blocks:
 	VBROADCASTSS 4(DI)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 4(AX)(R10*1), Z12
+	VBROADCASTSS 4(CX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R10
 	DECQ         R11
 	JNZ          blocks
@@ -15179,8 +15179,8 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z10
-	VMOVUPS      64(CX), Z11
+	VMOVUPS      (AX), Z10
+	VMOVUPS      64(AX), Z11
 	VBROADCASTSS (DX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -15193,10 +15193,10 @@ single:
 	VBROADCASTSS (DI)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (AX)(R10*1), Z12
+	VBROADCASTSS (CX)(R10*1), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R10
 	DECQ         R11
 	JNZ          single
@@ -15256,24 +15256,21 @@ put:
 // func contract6AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract6AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R9
-	MOVQ    rows+0(FP), R10
-	XORQ    R11, R11
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -15286,6 +15283,9 @@ TEXT ·contract6AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z9, Z9, Z9
 	VXORPS  Z10, Z10, Z10
 	VXORPS  Z11, Z11, Z11
+	MOVQ    jumps+16(FP), R9
+	MOVQ    rows+0(FP), R10
+	XORQ    R11, R11
 
 row:
 	MOVQ inner+8(FP), R12
@@ -15293,8 +15293,8 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z12
-	VMOVUPS      64(CX), Z13
+	VMOVUPS      (AX), Z12
+	VMOVUPS      64(AX), Z13
 	VBROADCASTSS (DX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -15310,11 +15310,11 @@ blocks:
 	VBROADCASTSS (R8)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (AX)(R11*1), Z14
+	VBROADCASTSS (CX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	VMOVUPS      128(CX), Z12
-	VMOVUPS      192(CX), Z13
+	VMOVUPS      128(AX), Z12
+	VMOVUPS      192(AX), Z13
 	VBROADCASTSS 4(DX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -15330,10 +15330,10 @@ blocks:
 	VBROADCASTSS 4(R8)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 4(AX)(R11*1), Z14
+	VBROADCASTSS 4(CX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R11
 	DECQ         R12
 	JNZ          blocks
@@ -15344,8 +15344,8 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z12
-	VMOVUPS      64(CX), Z13
+	VMOVUPS      (AX), Z12
+	VMOVUPS      64(AX), Z13
 	VBROADCASTSS (DX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -15361,10 +15361,10 @@ single:
 	VBROADCASTSS (R8)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (AX)(R11*1), Z14
+	VBROADCASTSS (CX)(R11*1), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R11
 	DECQ         R12
 	JNZ          single
@@ -15430,26 +15430,23 @@ put:
 // func contract7AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract7AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), R9
-	ADDQ    CX, R9
-	MOVLQSX 24(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R10
-	MOVQ    rows+0(FP), R11
-	XORQ    R12, R12
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -15464,6 +15461,9 @@ TEXT ·contract7AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z11, Z11, Z11
 	VXORPS  Z12, Z12, Z12
 	VXORPS  Z13, Z13, Z13
+	MOVQ    jumps+16(FP), R10
+	MOVQ    rows+0(FP), R11
+	XORQ    R12, R12
 
 row:
 	MOVQ inner+8(FP), R13
@@ -15471,8 +15471,8 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z14
-	VMOVUPS      64(CX), Z15
+	VMOVUPS      (AX), Z14
+	VMOVUPS      64(AX), Z15
 	VBROADCASTSS (DX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -15491,11 +15491,11 @@ blocks:
 	VBROADCASTSS (R9)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (AX)(R12*1), Z16
+	VBROADCASTSS (CX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	VMOVUPS      128(CX), Z14
-	VMOVUPS      192(CX), Z15
+	VMOVUPS      128(AX), Z14
+	VMOVUPS      192(AX), Z15
 	VBROADCASTSS 4(DX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -15514,10 +15514,10 @@ blocks:
 	VBROADCASTSS 4(R9)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 4(AX)(R12*1), Z16
+	VBROADCASTSS 4(CX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R12
 	DECQ         R13
 	JNZ          blocks
@@ -15528,8 +15528,8 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z14
-	VMOVUPS      64(CX), Z15
+	VMOVUPS      (AX), Z14
+	VMOVUPS      64(AX), Z15
 	VBROADCASTSS (DX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -15548,10 +15548,10 @@ single:
 	VBROADCASTSS (R9)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (AX)(R12*1), Z16
+	VBROADCASTSS (CX)(R12*1), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R12
 	DECQ         R13
 	JNZ          single
@@ -15623,28 +15623,25 @@ put:
 // func contract8AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contract8AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), R9
-	ADDQ    CX, R9
-	MOVLQSX 24(AX), R10
-	ADDQ    CX, R10
-	MOVLQSX 28(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R11
-	MOVQ    rows+0(FP), R12
-	XORQ    R13, R13
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), R10
+	ADDQ    AX, R10
+	MOVLQSX 28(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -15661,6 +15658,9 @@ TEXT ·contract8AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z13, Z13, Z13
 	VXORPS  Z14, Z14, Z14
 	VXORPS  Z15, Z15, Z15
+	MOVQ    jumps+16(FP), R11
+	MOVQ    rows+0(FP), R12
+	XORQ    R13, R13
 
 row:
 	MOVQ inner+8(FP), R14
@@ -15668,8 +15668,8 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z16
-	VMOVUPS      64(CX), Z17
+	VMOVUPS      (AX), Z16
+	VMOVUPS      64(AX), Z17
 	VBROADCASTSS (DX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -15691,11 +15691,11 @@ blocks:
 	VBROADCASTSS (R10)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (AX)(R13*1), Z18
+	VBROADCASTSS (CX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      128(CX), Z16
-	VMOVUPS      192(CX), Z17
+	VMOVUPS      128(AX), Z16
+	VMOVUPS      192(AX), Z17
 	VBROADCASTSS 4(DX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -15717,10 +15717,10 @@ blocks:
 	VBROADCASTSS 4(R10)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 4(AX)(R13*1), Z18
+	VBROADCASTSS 4(CX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R13
 	DECQ         R14
 	JNZ          blocks
@@ -15731,8 +15731,8 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z16
-	VMOVUPS      64(CX), Z17
+	VMOVUPS      (AX), Z16
+	VMOVUPS      64(AX), Z17
 	VBROADCASTSS (DX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -15754,10 +15754,10 @@ single:
 	VBROADCASTSS (R10)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (AX)(R13*1), Z18
+	VBROADCASTSS (CX)(R13*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R13
 	DECQ         R14
 	JNZ          single
@@ -15835,15 +15835,15 @@ put:
 // func contractNarrow1AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow1AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
 	MOVQ    jumps+16(FP), DX
 	MOVQ    rows+0(FP), BX
 	XORQ    SI, SI
-	VXORPS  Z0, Z0, Z0
 
 row:
 	MOVQ inner+8(FP), DI
@@ -15851,13 +15851,13 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z1
-	VBROADCASTSS (AX)(SI*1), Z2
+	VMOVUPS      (AX), Z1
+	VBROADCASTSS (CX)(SI*1), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	VMOVUPS      128(CX), Z1
-	VBROADCASTSS 4(AX)(SI*1), Z2
+	VMOVUPS      128(AX), Z1
+	VBROADCASTSS 4(CX)(SI*1), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, SI
 	DECQ         DI
 	JNZ          blocks
@@ -15868,10 +15868,10 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z1
-	VBROADCASTSS (AX)(SI*1), Z2
+	VMOVUPS      (AX), Z1
+	VBROADCASTSS (CX)(SI*1), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, SI
 	DECQ         DI
 	JNZ          single
@@ -15903,18 +15903,18 @@ put:
 // func contractNarrow2AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow2AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
 	MOVQ    jumps+16(FP), BX
 	MOVQ    rows+0(FP), SI
 	XORQ    DI, DI
-	VXORPS  Z0, Z0, Z0
-	VXORPS  Z1, Z1, Z1
 
 row:
 	MOVQ inner+8(FP), R8
@@ -15922,17 +15922,17 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z2
+	VMOVUPS      (AX), Z2
 	VBROADCASTSS (DX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (AX)(DI*1), Z3
+	VBROADCASTSS (CX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
-	VMOVUPS      128(CX), Z2
+	VMOVUPS      128(AX), Z2
 	VBROADCASTSS 4(DX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS 4(AX)(DI*1), Z3
+	VBROADCASTSS 4(CX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, DI
 	DECQ         R8
 	JNZ          blocks
@@ -15943,12 +15943,12 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z2
+	VMOVUPS      (AX), Z2
 	VBROADCASTSS (DX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (AX)(DI*1), Z3
+	VBROADCASTSS (CX)(DI*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, DI
 	DECQ         R8
 	JNZ          single
@@ -15984,21 +15984,21 @@ put:
 // func contractNarrow3AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow3AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), SI
-	MOVQ    rows+0(FP), DI
-	XORQ    R8, R8
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
+	MOVQ    jumps+16(FP), SI
+	MOVQ    rows+0(FP), DI
+	XORQ    R8, R8
 
 row:
 	MOVQ inner+8(FP), R9
@@ -16006,21 +16006,21 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z3
+	VMOVUPS      (AX), Z3
 	VBROADCASTSS (DX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z0
 	VBROADCASTSS (BX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (AX)(R8*1), Z4
+	VBROADCASTSS (CX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z2
-	VMOVUPS      128(CX), Z3
+	VMOVUPS      128(AX), Z3
 	VBROADCASTSS 4(DX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z0
 	VBROADCASTSS 4(BX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS 4(AX)(R8*1), Z4
+	VBROADCASTSS 4(CX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R8
 	DECQ         R9
 	JNZ          blocks
@@ -16031,14 +16031,14 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z3
+	VMOVUPS      (AX), Z3
 	VBROADCASTSS (DX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z0
 	VBROADCASTSS (BX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (AX)(R8*1), Z4
+	VBROADCASTSS (CX)(R8*1), Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R8
 	DECQ         R9
 	JNZ          single
@@ -16078,24 +16078,24 @@ put:
 // func contractNarrow4AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow4AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), DI
-	MOVQ    rows+0(FP), R8
-	XORQ    R9, R9
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
+	MOVQ    jumps+16(FP), DI
+	MOVQ    rows+0(FP), R8
+	XORQ    R9, R9
 
 row:
 	MOVQ inner+8(FP), R10
@@ -16103,25 +16103,25 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z4
+	VMOVUPS      (AX), Z4
 	VBROADCASTSS (DX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (BX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
 	VBROADCASTSS (SI)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (AX)(R9*1), Z5
+	VBROADCASTSS (CX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
-	VMOVUPS      128(CX), Z4
+	VMOVUPS      128(AX), Z4
 	VBROADCASTSS 4(DX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS 4(BX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
 	VBROADCASTSS 4(SI)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS 4(AX)(R9*1), Z5
+	VBROADCASTSS 4(CX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R9
 	DECQ         R10
 	JNZ          blocks
@@ -16132,16 +16132,16 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z4
+	VMOVUPS      (AX), Z4
 	VBROADCASTSS (DX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z0
 	VBROADCASTSS (BX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
 	VBROADCASTSS (SI)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (AX)(R9*1), Z5
+	VBROADCASTSS (CX)(R9*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JNZ          single
@@ -16185,27 +16185,27 @@ put:
 // func contractNarrow5AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow5AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R8
-	MOVQ    rows+0(FP), R9
-	XORQ    R10, R10
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
 	VXORPS  Z4, Z4, Z4
+	MOVQ    jumps+16(FP), R8
+	MOVQ    rows+0(FP), R9
+	XORQ    R10, R10
 
 row:
 	MOVQ inner+8(FP), R11
@@ -16213,7 +16213,7 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z5
+	VMOVUPS      (AX), Z5
 	VBROADCASTSS (DX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z0
 	VBROADCASTSS (BX)(R10*1), Z6
@@ -16222,9 +16222,9 @@ blocks:
 	VFMADD231PS  Z5, Z6, Z2
 	VBROADCASTSS (DI)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (AX)(R10*1), Z6
+	VBROADCASTSS (CX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	VMOVUPS      128(CX), Z5
+	VMOVUPS      128(AX), Z5
 	VBROADCASTSS 4(DX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z0
 	VBROADCASTSS 4(BX)(R10*1), Z6
@@ -16233,9 +16233,9 @@ blocks:
 	VFMADD231PS  Z5, Z6, Z2
 	VBROADCASTSS 4(DI)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS 4(AX)(R10*1), Z6
+	VBROADCASTSS 4(CX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R10
 	DECQ         R11
 	JNZ          blocks
@@ -16246,7 +16246,7 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z5
+	VMOVUPS      (AX), Z5
 	VBROADCASTSS (DX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z0
 	VBROADCASTSS (BX)(R10*1), Z6
@@ -16255,9 +16255,9 @@ single:
 	VFMADD231PS  Z5, Z6, Z2
 	VBROADCASTSS (DI)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (AX)(R10*1), Z6
+	VBROADCASTSS (CX)(R10*1), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R10
 	DECQ         R11
 	JNZ          single
@@ -16305,30 +16305,30 @@ put:
 // func contractNarrow6AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow6AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R9
-	MOVQ    rows+0(FP), R10
-	XORQ    R11, R11
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
 	VXORPS  Z3, Z3, Z3
 	VXORPS  Z4, Z4, Z4
 	VXORPS  Z5, Z5, Z5
+	MOVQ    jumps+16(FP), R9
+	MOVQ    rows+0(FP), R10
+	XORQ    R11, R11
 
 row:
 	MOVQ inner+8(FP), R12
@@ -16336,7 +16336,7 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z6
+	VMOVUPS      (AX), Z6
 	VBROADCASTSS (DX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z0
 	VBROADCASTSS (BX)(R11*1), Z7
@@ -16347,9 +16347,9 @@ blocks:
 	VFMADD231PS  Z6, Z7, Z3
 	VBROADCASTSS (R8)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (AX)(R11*1), Z7
+	VBROADCASTSS (CX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z5
-	VMOVUPS      128(CX), Z6
+	VMOVUPS      128(AX), Z6
 	VBROADCASTSS 4(DX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z0
 	VBROADCASTSS 4(BX)(R11*1), Z7
@@ -16360,9 +16360,9 @@ blocks:
 	VFMADD231PS  Z6, Z7, Z3
 	VBROADCASTSS 4(R8)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS 4(AX)(R11*1), Z7
+	VBROADCASTSS 4(CX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R11
 	DECQ         R12
 	JNZ          blocks
@@ -16373,7 +16373,7 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z6
+	VMOVUPS      (AX), Z6
 	VBROADCASTSS (DX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z0
 	VBROADCASTSS (BX)(R11*1), Z7
@@ -16384,9 +16384,9 @@ single:
 	VFMADD231PS  Z6, Z7, Z3
 	VBROADCASTSS (R8)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (AX)(R11*1), Z7
+	VBROADCASTSS (CX)(R11*1), Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R11
 	DECQ         R12
 	JNZ          single
@@ -16438,26 +16438,23 @@ put:
 // func contractNarrow7AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow7AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), R9
-	ADDQ    CX, R9
-	MOVLQSX 24(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R10
-	MOVQ    rows+0(FP), R11
-	XORQ    R12, R12
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -16465,6 +16462,9 @@ TEXT ·contractNarrow7AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z4, Z4, Z4
 	VXORPS  Z5, Z5, Z5
 	VXORPS  Z6, Z6, Z6
+	MOVQ    jumps+16(FP), R10
+	MOVQ    rows+0(FP), R11
+	XORQ    R12, R12
 
 row:
 	MOVQ inner+8(FP), R13
@@ -16472,7 +16472,7 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z7
+	VMOVUPS      (AX), Z7
 	VBROADCASTSS (DX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z0
 	VBROADCASTSS (BX)(R12*1), Z8
@@ -16485,9 +16485,9 @@ blocks:
 	VFMADD231PS  Z7, Z8, Z4
 	VBROADCASTSS (R9)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (AX)(R12*1), Z8
+	VBROADCASTSS (CX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z6
-	VMOVUPS      128(CX), Z7
+	VMOVUPS      128(AX), Z7
 	VBROADCASTSS 4(DX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z0
 	VBROADCASTSS 4(BX)(R12*1), Z8
@@ -16500,9 +16500,9 @@ blocks:
 	VFMADD231PS  Z7, Z8, Z4
 	VBROADCASTSS 4(R9)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS 4(AX)(R12*1), Z8
+	VBROADCASTSS 4(CX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R12
 	DECQ         R13
 	JNZ          blocks
@@ -16513,7 +16513,7 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z7
+	VMOVUPS      (AX), Z7
 	VBROADCASTSS (DX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z0
 	VBROADCASTSS (BX)(R12*1), Z8
@@ -16526,9 +16526,9 @@ single:
 	VFMADD231PS  Z7, Z8, Z4
 	VBROADCASTSS (R9)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (AX)(R12*1), Z8
+	VBROADCASTSS (CX)(R12*1), Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R12
 	DECQ         R13
 	JNZ          single
@@ -16584,28 +16584,25 @@ put:
 // func contractNarrow8AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·contractNarrow8AVX512(SB), NOSPLIT, $0-73
-	MOVQ    taps+32(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVLQSX (AX), DX
-	ADDQ    CX, DX
-	MOVLQSX 4(AX), BX
-	ADDQ    CX, BX
-	MOVLQSX 8(AX), SI
-	ADDQ    CX, SI
-	MOVLQSX 12(AX), DI
-	ADDQ    CX, DI
-	MOVLQSX 16(AX), R8
-	ADDQ    CX, R8
-	MOVLQSX 20(AX), R9
-	ADDQ    CX, R9
-	MOVLQSX 24(AX), R10
-	ADDQ    CX, R10
-	MOVLQSX 28(AX), AX
-	ADDQ    CX, AX
-	MOVQ    b+40(FP), CX
-	MOVQ    jumps+16(FP), R11
-	MOVQ    rows+0(FP), R12
-	XORQ    R13, R13
+	MOVQ    x+24(FP), AX
+	MOVQ    taps+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), R10
+	ADDQ    AX, R10
+	MOVLQSX 28(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
 	VXORPS  Z0, Z0, Z0
 	VXORPS  Z1, Z1, Z1
 	VXORPS  Z2, Z2, Z2
@@ -16614,6 +16611,9 @@ TEXT ·contractNarrow8AVX512(SB), NOSPLIT, $0-73
 	VXORPS  Z5, Z5, Z5
 	VXORPS  Z6, Z6, Z6
 	VXORPS  Z7, Z7, Z7
+	MOVQ    jumps+16(FP), R11
+	MOVQ    rows+0(FP), R12
+	XORQ    R13, R13
 
 row:
 	MOVQ inner+8(FP), R14
@@ -16621,7 +16621,7 @@ row:
 	JZ   rest
 
 blocks:
-	VMOVUPS      (CX), Z8
+	VMOVUPS      (AX), Z8
 	VBROADCASTSS (DX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (BX)(R13*1), Z9
@@ -16636,9 +16636,9 @@ blocks:
 	VFMADD231PS  Z8, Z9, Z5
 	VBROADCASTSS (R10)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (AX)(R13*1), Z9
+	VBROADCASTSS (CX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z7
-	VMOVUPS      128(CX), Z8
+	VMOVUPS      128(AX), Z8
 	VBROADCASTSS 4(DX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS 4(BX)(R13*1), Z9
@@ -16653,9 +16653,9 @@ blocks:
 	VFMADD231PS  Z8, Z9, Z5
 	VBROADCASTSS 4(R10)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS 4(AX)(R13*1), Z9
+	VBROADCASTSS 4(CX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, AX
 	ADDQ         $0x08, R13
 	DECQ         R14
 	JNZ          blocks
@@ -16666,7 +16666,7 @@ rest:
 	JZ   jump
 
 single:
-	VMOVUPS      (CX), Z8
+	VMOVUPS      (AX), Z8
 	VBROADCASTSS (DX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (BX)(R13*1), Z9
@@ -16681,9 +16681,9 @@ single:
 	VFMADD231PS  Z8, Z9, Z5
 	VBROADCASTSS (R10)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (AX)(R13*1), Z9
+	VBROADCASTSS (CX)(R13*1), Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         $0x80, CX
+	ADDQ         $0x80, AX
 	ADDQ         $0x04, R13
 	DECQ         R14
 	JNZ          single
@@ -16737,5 +16737,1855 @@ put:
 	VMOVUPS Z6, K1, (AX)
 	ADDQ    CX, AX
 	VMOVUPS Z7, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func contractRuns3AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·contractRuns3AVX512(SB), NOSPLIT, $0-73
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	MOVQ    jumps+16(FP), R8
+	MOVQ    rows+0(FP), R9
+	XORQ    R10, R10
+
+row:
+	MOVQ inner+8(FP), R11
+	SHRQ $0x01, R11
+	JZ   rest
+
+blocks:
+	VMOVUPS          (AX), Z15
+	VFMADD231PS.BCST (DX)(R10*1), Z15, Z0
+	VFMADD231PS.BCST 4(DX)(R10*1), Z15, Z1
+	VFMADD231PS.BCST 8(DX)(R10*1), Z15, Z2
+	VFMADD231PS.BCST (BX)(R10*1), Z15, Z3
+	VFMADD231PS.BCST 4(BX)(R10*1), Z15, Z4
+	VFMADD231PS.BCST 8(BX)(R10*1), Z15, Z5
+	VFMADD231PS.BCST (SI)(R10*1), Z15, Z6
+	VFMADD231PS.BCST 4(SI)(R10*1), Z15, Z7
+	VFMADD231PS.BCST 8(SI)(R10*1), Z15, Z8
+	VFMADD231PS.BCST (DI)(R10*1), Z15, Z9
+	VFMADD231PS.BCST 4(DI)(R10*1), Z15, Z10
+	VFMADD231PS.BCST 8(DI)(R10*1), Z15, Z11
+	VFMADD231PS.BCST (CX)(R10*1), Z15, Z12
+	VFMADD231PS.BCST 4(CX)(R10*1), Z15, Z13
+	VFMADD231PS.BCST 8(CX)(R10*1), Z15, Z14
+	VMOVUPS          128(AX), Z15
+	VFMADD231PS.BCST 4(DX)(R10*1), Z15, Z0
+	VFMADD231PS.BCST 8(DX)(R10*1), Z15, Z1
+	VFMADD231PS.BCST 12(DX)(R10*1), Z15, Z2
+	VFMADD231PS.BCST 4(BX)(R10*1), Z15, Z3
+	VFMADD231PS.BCST 8(BX)(R10*1), Z15, Z4
+	VFMADD231PS.BCST 12(BX)(R10*1), Z15, Z5
+	VFMADD231PS.BCST 4(SI)(R10*1), Z15, Z6
+	VFMADD231PS.BCST 8(SI)(R10*1), Z15, Z7
+	VFMADD231PS.BCST 12(SI)(R10*1), Z15, Z8
+	VFMADD231PS.BCST 4(DI)(R10*1), Z15, Z9
+	VFMADD231PS.BCST 8(DI)(R10*1), Z15, Z10
+	VFMADD231PS.BCST 12(DI)(R10*1), Z15, Z11
+	VFMADD231PS.BCST 4(CX)(R10*1), Z15, Z12
+	VFMADD231PS.BCST 8(CX)(R10*1), Z15, Z13
+	VFMADD231PS.BCST 12(CX)(R10*1), Z15, Z14
+	ADDQ             $0x00000100, AX
+	ADDQ             $0x08, R10
+	DECQ             R11
+	JNZ              blocks
+
+rest:
+	MOVQ inner+8(FP), R11
+	ANDQ $0x01, R11
+	JZ   jump
+
+single:
+	VMOVUPS          (AX), Z15
+	VFMADD231PS.BCST (DX)(R10*1), Z15, Z0
+	VFMADD231PS.BCST 4(DX)(R10*1), Z15, Z1
+	VFMADD231PS.BCST 8(DX)(R10*1), Z15, Z2
+	VFMADD231PS.BCST (BX)(R10*1), Z15, Z3
+	VFMADD231PS.BCST 4(BX)(R10*1), Z15, Z4
+	VFMADD231PS.BCST 8(BX)(R10*1), Z15, Z5
+	VFMADD231PS.BCST (SI)(R10*1), Z15, Z6
+	VFMADD231PS.BCST 4(SI)(R10*1), Z15, Z7
+	VFMADD231PS.BCST 8(SI)(R10*1), Z15, Z8
+	VFMADD231PS.BCST (DI)(R10*1), Z15, Z9
+	VFMADD231PS.BCST 4(DI)(R10*1), Z15, Z10
+	VFMADD231PS.BCST 8(DI)(R10*1), Z15, Z11
+	VFMADD231PS.BCST (CX)(R10*1), Z15, Z12
+	VFMADD231PS.BCST 4(CX)(R10*1), Z15, Z13
+	VFMADD231PS.BCST 8(CX)(R10*1), Z15, Z14
+	ADDQ             $0x80, AX
+	ADDQ             $0x04, R10
+	DECQ             R11
+	JNZ              single
+
+jump:
+	MOVLQSX (R8), R11
+	ADDQ    R11, R10
+	ADDQ    $0x04, R8
+	DECQ    R9
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	MOVQ    $-1, SI
+	BZHIQ   DX, SI, SI
+	KMOVW   SI, K1
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Z0, K1, Z0
+	ADDQ    CX, DX
+	VADDPS  (DX), Z1, K1, Z1
+	ADDQ    CX, DX
+	VADDPS  (DX), Z2, K1, Z2
+	ADDQ    CX, DX
+	VADDPS  (DX), Z3, K1, Z3
+	ADDQ    CX, DX
+	VADDPS  (DX), Z4, K1, Z4
+	ADDQ    CX, DX
+	VADDPS  (DX), Z5, K1, Z5
+	ADDQ    CX, DX
+	VADDPS  (DX), Z6, K1, Z6
+	ADDQ    CX, DX
+	VADDPS  (DX), Z7, K1, Z7
+	ADDQ    CX, DX
+	VADDPS  (DX), Z8, K1, Z8
+	ADDQ    CX, DX
+	VADDPS  (DX), Z9, K1, Z9
+	ADDQ    CX, DX
+	VADDPS  (DX), Z10, K1, Z10
+	ADDQ    CX, DX
+	VADDPS  (DX), Z11, K1, Z11
+	ADDQ    CX, DX
+	VADDPS  (DX), Z12, K1, Z12
+	ADDQ    CX, DX
+	VADDPS  (DX), Z13, K1, Z13
+	ADDQ    CX, DX
+	VADDPS  (DX), Z14, K1, Z14
+
+put:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func contractRuns4AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·contractRuns4AVX512(SB), NOSPLIT, $0-73
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	MOVQ    jumps+16(FP), DI
+	MOVQ    rows+0(FP), R8
+	XORQ    R9, R9
+
+row:
+	MOVQ inner+8(FP), R10
+	SHRQ $0x01, R10
+	JZ   rest
+
+blocks:
+	VMOVUPS          (AX), Z16
+	VFMADD231PS.BCST (DX)(R9*1), Z16, Z0
+	VFMADD231PS.BCST 4(DX)(R9*1), Z16, Z1
+	VFMADD231PS.BCST 8(DX)(R9*1), Z16, Z2
+	VFMADD231PS.BCST 12(DX)(R9*1), Z16, Z3
+	VFMADD231PS.BCST (BX)(R9*1), Z16, Z4
+	VFMADD231PS.BCST 4(BX)(R9*1), Z16, Z5
+	VFMADD231PS.BCST 8(BX)(R9*1), Z16, Z6
+	VFMADD231PS.BCST 12(BX)(R9*1), Z16, Z7
+	VFMADD231PS.BCST (SI)(R9*1), Z16, Z8
+	VFMADD231PS.BCST 4(SI)(R9*1), Z16, Z9
+	VFMADD231PS.BCST 8(SI)(R9*1), Z16, Z10
+	VFMADD231PS.BCST 12(SI)(R9*1), Z16, Z11
+	VFMADD231PS.BCST (CX)(R9*1), Z16, Z12
+	VFMADD231PS.BCST 4(CX)(R9*1), Z16, Z13
+	VFMADD231PS.BCST 8(CX)(R9*1), Z16, Z14
+	VFMADD231PS.BCST 12(CX)(R9*1), Z16, Z15
+	VMOVUPS          128(AX), Z16
+	VFMADD231PS.BCST 4(DX)(R9*1), Z16, Z0
+	VFMADD231PS.BCST 8(DX)(R9*1), Z16, Z1
+	VFMADD231PS.BCST 12(DX)(R9*1), Z16, Z2
+	VFMADD231PS.BCST 16(DX)(R9*1), Z16, Z3
+	VFMADD231PS.BCST 4(BX)(R9*1), Z16, Z4
+	VFMADD231PS.BCST 8(BX)(R9*1), Z16, Z5
+	VFMADD231PS.BCST 12(BX)(R9*1), Z16, Z6
+	VFMADD231PS.BCST 16(BX)(R9*1), Z16, Z7
+	VFMADD231PS.BCST 4(SI)(R9*1), Z16, Z8
+	VFMADD231PS.BCST 8(SI)(R9*1), Z16, Z9
+	VFMADD231PS.BCST 12(SI)(R9*1), Z16, Z10
+	VFMADD231PS.BCST 16(SI)(R9*1), Z16, Z11
+	VFMADD231PS.BCST 4(CX)(R9*1), Z16, Z12
+	VFMADD231PS.BCST 8(CX)(R9*1), Z16, Z13
+	VFMADD231PS.BCST 12(CX)(R9*1), Z16, Z14
+	VFMADD231PS.BCST 16(CX)(R9*1), Z16, Z15
+	ADDQ             $0x00000100, AX
+	ADDQ             $0x08, R9
+	DECQ             R10
+	JNZ              blocks
+
+rest:
+	MOVQ inner+8(FP), R10
+	ANDQ $0x01, R10
+	JZ   jump
+
+single:
+	VMOVUPS          (AX), Z16
+	VFMADD231PS.BCST (DX)(R9*1), Z16, Z0
+	VFMADD231PS.BCST 4(DX)(R9*1), Z16, Z1
+	VFMADD231PS.BCST 8(DX)(R9*1), Z16, Z2
+	VFMADD231PS.BCST 12(DX)(R9*1), Z16, Z3
+	VFMADD231PS.BCST (BX)(R9*1), Z16, Z4
+	VFMADD231PS.BCST 4(BX)(R9*1), Z16, Z5
+	VFMADD231PS.BCST 8(BX)(R9*1), Z16, Z6
+	VFMADD231PS.BCST 12(BX)(R9*1), Z16, Z7
+	VFMADD231PS.BCST (SI)(R9*1), Z16, Z8
+	VFMADD231PS.BCST 4(SI)(R9*1), Z16, Z9
+	VFMADD231PS.BCST 8(SI)(R9*1), Z16, Z10
+	VFMADD231PS.BCST 12(SI)(R9*1), Z16, Z11
+	VFMADD231PS.BCST (CX)(R9*1), Z16, Z12
+	VFMADD231PS.BCST 4(CX)(R9*1), Z16, Z13
+	VFMADD231PS.BCST 8(CX)(R9*1), Z16, Z14
+	VFMADD231PS.BCST 12(CX)(R9*1), Z16, Z15
+	ADDQ             $0x80, AX
+	ADDQ             $0x04, R9
+	DECQ             R10
+	JNZ              single
+
+jump:
+	MOVLQSX (DI), R10
+	ADDQ    R10, R9
+	ADDQ    $0x04, DI
+	DECQ    R8
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	MOVQ    $-1, SI
+	BZHIQ   DX, SI, SI
+	KMOVW   SI, K1
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Z0, K1, Z0
+	ADDQ    CX, DX
+	VADDPS  (DX), Z1, K1, Z1
+	ADDQ    CX, DX
+	VADDPS  (DX), Z2, K1, Z2
+	ADDQ    CX, DX
+	VADDPS  (DX), Z3, K1, Z3
+	ADDQ    CX, DX
+	VADDPS  (DX), Z4, K1, Z4
+	ADDQ    CX, DX
+	VADDPS  (DX), Z5, K1, Z5
+	ADDQ    CX, DX
+	VADDPS  (DX), Z6, K1, Z6
+	ADDQ    CX, DX
+	VADDPS  (DX), Z7, K1, Z7
+	ADDQ    CX, DX
+	VADDPS  (DX), Z8, K1, Z8
+	ADDQ    CX, DX
+	VADDPS  (DX), Z9, K1, Z9
+	ADDQ    CX, DX
+	VADDPS  (DX), Z10, K1, Z10
+	ADDQ    CX, DX
+	VADDPS  (DX), Z11, K1, Z11
+	ADDQ    CX, DX
+	VADDPS  (DX), Z12, K1, Z12
+	ADDQ    CX, DX
+	VADDPS  (DX), Z13, K1, Z13
+	ADDQ    CX, DX
+	VADDPS  (DX), Z14, K1, Z14
+	ADDQ    CX, DX
+	VADDPS  (DX), Z15, K1, Z15
+
+put:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z15, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func contractRuns5AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·contractRuns5AVX512(SB), NOSPLIT, $0-73
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), CX
+	ADDQ    AX, CX
+	MOVQ    b+40(FP), AX
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	MOVQ    jumps+16(FP), SI
+	MOVQ    rows+0(FP), DI
+	XORQ    R8, R8
+
+row:
+	MOVQ inner+8(FP), R9
+	SHRQ $0x01, R9
+	JZ   rest
+
+blocks:
+	VMOVUPS          (AX), Z15
+	VFMADD231PS.BCST (DX)(R8*1), Z15, Z0
+	VFMADD231PS.BCST 4(DX)(R8*1), Z15, Z1
+	VFMADD231PS.BCST 8(DX)(R8*1), Z15, Z2
+	VFMADD231PS.BCST 12(DX)(R8*1), Z15, Z3
+	VFMADD231PS.BCST 16(DX)(R8*1), Z15, Z4
+	VFMADD231PS.BCST (BX)(R8*1), Z15, Z5
+	VFMADD231PS.BCST 4(BX)(R8*1), Z15, Z6
+	VFMADD231PS.BCST 8(BX)(R8*1), Z15, Z7
+	VFMADD231PS.BCST 12(BX)(R8*1), Z15, Z8
+	VFMADD231PS.BCST 16(BX)(R8*1), Z15, Z9
+	VFMADD231PS.BCST (CX)(R8*1), Z15, Z10
+	VFMADD231PS.BCST 4(CX)(R8*1), Z15, Z11
+	VFMADD231PS.BCST 8(CX)(R8*1), Z15, Z12
+	VFMADD231PS.BCST 12(CX)(R8*1), Z15, Z13
+	VFMADD231PS.BCST 16(CX)(R8*1), Z15, Z14
+	VMOVUPS          128(AX), Z15
+	VFMADD231PS.BCST 4(DX)(R8*1), Z15, Z0
+	VFMADD231PS.BCST 8(DX)(R8*1), Z15, Z1
+	VFMADD231PS.BCST 12(DX)(R8*1), Z15, Z2
+	VFMADD231PS.BCST 16(DX)(R8*1), Z15, Z3
+	VFMADD231PS.BCST 20(DX)(R8*1), Z15, Z4
+	VFMADD231PS.BCST 4(BX)(R8*1), Z15, Z5
+	VFMADD231PS.BCST 8(BX)(R8*1), Z15, Z6
+	VFMADD231PS.BCST 12(BX)(R8*1), Z15, Z7
+	VFMADD231PS.BCST 16(BX)(R8*1), Z15, Z8
+	VFMADD231PS.BCST 20(BX)(R8*1), Z15, Z9
+	VFMADD231PS.BCST 4(CX)(R8*1), Z15, Z10
+	VFMADD231PS.BCST 8(CX)(R8*1), Z15, Z11
+	VFMADD231PS.BCST 12(CX)(R8*1), Z15, Z12
+	VFMADD231PS.BCST 16(CX)(R8*1), Z15, Z13
+	VFMADD231PS.BCST 20(CX)(R8*1), Z15, Z14
+	ADDQ             $0x00000100, AX
+	ADDQ             $0x08, R8
+	DECQ             R9
+	JNZ              blocks
+
+rest:
+	MOVQ inner+8(FP), R9
+	ANDQ $0x01, R9
+	JZ   jump
+
+single:
+	VMOVUPS          (AX), Z15
+	VFMADD231PS.BCST (DX)(R8*1), Z15, Z0
+	VFMADD231PS.BCST 4(DX)(R8*1), Z15, Z1
+	VFMADD231PS.BCST 8(DX)(R8*1), Z15, Z2
+	VFMADD231PS.BCST 12(DX)(R8*1), Z15, Z3
+	VFMADD231PS.BCST 16(DX)(R8*1), Z15, Z4
+	VFMADD231PS.BCST (BX)(R8*1), Z15, Z5
+	VFMADD231PS.BCST 4(BX)(R8*1), Z15, Z6
+	VFMADD231PS.BCST 8(BX)(R8*1), Z15, Z7
+	VFMADD231PS.BCST 12(BX)(R8*1), Z15, Z8
+	VFMADD231PS.BCST 16(BX)(R8*1), Z15, Z9
+	VFMADD231PS.BCST (CX)(R8*1), Z15, Z10
+	VFMADD231PS.BCST 4(CX)(R8*1), Z15, Z11
+	VFMADD231PS.BCST 8(CX)(R8*1), Z15, Z12
+	VFMADD231PS.BCST 12(CX)(R8*1), Z15, Z13
+	VFMADD231PS.BCST 16(CX)(R8*1), Z15, Z14
+	ADDQ             $0x80, AX
+	ADDQ             $0x04, R8
+	DECQ             R9
+	JNZ              single
+
+jump:
+	MOVLQSX (SI), R9
+	ADDQ    R9, R8
+	ADDQ    $0x04, SI
+	DECQ    DI
+	JNZ     row
+	MOVQ    c+48(FP), AX
+	MOVQ    ldc+56(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+64(FP), DX
+	MOVB    accumulate+72(FP), BL
+	MOVQ    $-1, SI
+	BZHIQ   DX, SI, SI
+	KMOVW   SI, K1
+	TESTB   BL, BL
+	JZ      put
+	MOVQ    AX, DX
+	VADDPS  (DX), Z0, K1, Z0
+	ADDQ    CX, DX
+	VADDPS  (DX), Z1, K1, Z1
+	ADDQ    CX, DX
+	VADDPS  (DX), Z2, K1, Z2
+	ADDQ    CX, DX
+	VADDPS  (DX), Z3, K1, Z3
+	ADDQ    CX, DX
+	VADDPS  (DX), Z4, K1, Z4
+	ADDQ    CX, DX
+	VADDPS  (DX), Z5, K1, Z5
+	ADDQ    CX, DX
+	VADDPS  (DX), Z6, K1, Z6
+	ADDQ    CX, DX
+	VADDPS  (DX), Z7, K1, Z7
+	ADDQ    CX, DX
+	VADDPS  (DX), Z8, K1, Z8
+	ADDQ    CX, DX
+	VADDPS  (DX), Z9, K1, Z9
+	ADDQ    CX, DX
+	VADDPS  (DX), Z10, K1, Z10
+	ADDQ    CX, DX
+	VADDPS  (DX), Z11, K1, Z11
+	ADDQ    CX, DX
+	VADDPS  (DX), Z12, K1, Z12
+	ADDQ    CX, DX
+	VADDPS  (DX), Z13, K1, Z13
+	ADDQ    CX, DX
+	VADDPS  (DX), Z14, K1, Z14
+
+put:
+	VMOVUPS Z0, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z1, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z2, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z3, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z4, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z5, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z6, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z7, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z8, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z9, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z10, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z11, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z12, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z13, K1, (AX)
+	ADDQ    CX, AX
+	VMOVUPS Z14, K1, (AX)
+	VZEROUPPER
+	RET
+
+// func contractFew1AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew1AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	MOVQ    jumps+16(FP), R9
+	MOVQ    rows+0(FP), R10
+	XORQ    R11, R11
+
+row:
+	MOVQ inner+8(FP), R12
+	SHRQ $0x01, R12
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R11*1), K1, Z2
+	VMOVUPS      (BX)(R11*1), K2, Z2
+	VMOVUPS      (SI)(R11*1), K3, Z2
+	VMOVUPS.Z    (DI)(R11*1), K4, Z3
+	VMOVUPS      (R8)(R11*1), K5, Z3
+	VMOVUPS      (CX)(R11*1), K6, Z3
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS.Z    4(DX)(R11*1), K1, Z2
+	VMOVUPS      4(BX)(R11*1), K2, Z2
+	VMOVUPS      4(SI)(R11*1), K3, Z2
+	VMOVUPS.Z    4(DI)(R11*1), K4, Z3
+	VMOVUPS      4(R8)(R11*1), K5, Z3
+	VMOVUPS      4(CX)(R11*1), K6, Z3
+	VBROADCASTSS 4(AX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R11
+	DECQ         R12
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R12
+	ANDQ $0x01, R12
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R11*1), K1, Z2
+	VMOVUPS      (BX)(R11*1), K2, Z2
+	VMOVUPS      (SI)(R11*1), K3, Z2
+	VMOVUPS.Z    (DI)(R11*1), K4, Z3
+	VMOVUPS      (R8)(R11*1), K5, Z3
+	VMOVUPS      (CX)(R11*1), K6, Z3
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JNZ          single
+
+jump:
+	MOVLQSX (R9), R12
+	ADDQ    R12, R11
+	ADDQ    $0x04, R9
+	DECQ    R10
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew2AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew2AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	MOVQ    jumps+16(FP), R10
+	MOVQ    rows+0(FP), R11
+	XORQ    R12, R12
+
+row:
+	MOVQ inner+8(FP), R13
+	SHRQ $0x01, R13
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R12*1), K1, Z4
+	VMOVUPS      (BX)(R12*1), K2, Z4
+	VMOVUPS      (SI)(R12*1), K3, Z4
+	VMOVUPS.Z    (DI)(R12*1), K4, Z5
+	VMOVUPS      (R8)(R12*1), K5, Z5
+	VMOVUPS      (CX)(R12*1), K6, Z5
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (AX)(R9*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	VMOVUPS.Z    4(DX)(R12*1), K1, Z4
+	VMOVUPS      4(BX)(R12*1), K2, Z4
+	VMOVUPS      4(SI)(R12*1), K3, Z4
+	VMOVUPS.Z    4(DI)(R12*1), K4, Z5
+	VMOVUPS      4(R8)(R12*1), K5, Z5
+	VMOVUPS      4(CX)(R12*1), K6, Z5
+	VBROADCASTSS 4(AX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R12
+	DECQ         R13
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R13
+	ANDQ $0x01, R13
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R12*1), K1, Z4
+	VMOVUPS      (BX)(R12*1), K2, Z4
+	VMOVUPS      (SI)(R12*1), K3, Z4
+	VMOVUPS.Z    (DI)(R12*1), K4, Z5
+	VMOVUPS      (R8)(R12*1), K5, Z5
+	VMOVUPS      (CX)(R12*1), K6, Z5
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (AX)(R9*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R12
+	DECQ         R13
+	JNZ          single
+
+jump:
+	MOVLQSX (R10), R13
+	ADDQ    R13, R12
+	ADDQ    $0x04, R10
+	DECQ    R11
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew3AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew3AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	MOVQ    jumps+16(FP), R10
+	MOVQ    rows+0(FP), R11
+	XORQ    R12, R12
+
+row:
+	MOVQ inner+8(FP), R13
+	SHRQ $0x01, R13
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R12*1), K1, Z6
+	VMOVUPS      (BX)(R12*1), K2, Z6
+	VMOVUPS      (SI)(R12*1), K3, Z6
+	VMOVUPS.Z    (DI)(R12*1), K4, Z7
+	VMOVUPS      (R8)(R12*1), K5, Z7
+	VMOVUPS      (CX)(R12*1), K6, Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (AX)(R9*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (AX)(R9*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	VMOVUPS.Z    4(DX)(R12*1), K1, Z6
+	VMOVUPS      4(BX)(R12*1), K2, Z6
+	VMOVUPS      4(SI)(R12*1), K3, Z6
+	VMOVUPS.Z    4(DI)(R12*1), K4, Z7
+	VMOVUPS      4(R8)(R12*1), K5, Z7
+	VMOVUPS      4(CX)(R12*1), K6, Z7
+	VBROADCASTSS 4(AX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R12
+	DECQ         R13
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R13
+	ANDQ $0x01, R13
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R12*1), K1, Z6
+	VMOVUPS      (BX)(R12*1), K2, Z6
+	VMOVUPS      (SI)(R12*1), K3, Z6
+	VMOVUPS.Z    (DI)(R12*1), K4, Z7
+	VMOVUPS      (R8)(R12*1), K5, Z7
+	VMOVUPS      (CX)(R12*1), K6, Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (AX)(R9*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (AX)(R9*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R12
+	DECQ         R13
+	JNZ          single
+
+jump:
+	MOVLQSX (R10), R13
+	ADDQ    R13, R12
+	ADDQ    $0x04, R10
+	DECQ    R11
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew4AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew4AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(R9*2), R10
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	MOVQ    jumps+16(FP), R11
+	MOVQ    rows+0(FP), R12
+	XORQ    R13, R13
+
+row:
+	MOVQ inner+8(FP), R14
+	SHRQ $0x01, R14
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R13*1), K1, Z8
+	VMOVUPS      (BX)(R13*1), K2, Z8
+	VMOVUPS      (SI)(R13*1), K3, Z8
+	VMOVUPS.Z    (DI)(R13*1), K4, Z9
+	VMOVUPS      (R8)(R13*1), K5, Z9
+	VMOVUPS      (CX)(R13*1), K6, Z9
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (AX)(R9*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (AX)(R9*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (AX)(R10*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	VMOVUPS.Z    4(DX)(R13*1), K1, Z8
+	VMOVUPS      4(BX)(R13*1), K2, Z8
+	VMOVUPS      4(SI)(R13*1), K3, Z8
+	VMOVUPS.Z    4(DI)(R13*1), K4, Z9
+	VMOVUPS      4(R8)(R13*1), K5, Z9
+	VMOVUPS      4(CX)(R13*1), K6, Z9
+	VBROADCASTSS 4(AX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS 4(AX)(R10*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         R14
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R14
+	ANDQ $0x01, R14
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R13*1), K1, Z8
+	VMOVUPS      (BX)(R13*1), K2, Z8
+	VMOVUPS      (SI)(R13*1), K3, Z8
+	VMOVUPS.Z    (DI)(R13*1), K4, Z9
+	VMOVUPS      (R8)(R13*1), K5, Z9
+	VMOVUPS      (CX)(R13*1), K6, Z9
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (AX)(R9*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (AX)(R9*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (AX)(R10*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         R14
+	JNZ          single
+
+jump:
+	MOVLQSX (R11), R14
+	ADDQ    R14, R13
+	ADDQ    $0x04, R11
+	DECQ    R12
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+	VADDPS  384(AX), Z6, Z6
+	VADDPS  448(AX), Z7, Z7
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew5AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew5AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(R9*2), R10
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	MOVQ    jumps+16(FP), R11
+	MOVQ    rows+0(FP), R12
+	XORQ    R13, R13
+
+row:
+	MOVQ inner+8(FP), R14
+	SHRQ $0x01, R14
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R13*1), K1, Z10
+	VMOVUPS      (BX)(R13*1), K2, Z10
+	VMOVUPS      (SI)(R13*1), K3, Z10
+	VMOVUPS.Z    (DI)(R13*1), K4, Z11
+	VMOVUPS      (R8)(R13*1), K5, Z11
+	VMOVUPS      (CX)(R13*1), K6, Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (AX)(R10*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (AX)(R9*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS.Z    4(DX)(R13*1), K1, Z10
+	VMOVUPS      4(BX)(R13*1), K2, Z10
+	VMOVUPS      4(SI)(R13*1), K3, Z10
+	VMOVUPS.Z    4(DI)(R13*1), K4, Z11
+	VMOVUPS      4(R8)(R13*1), K5, Z11
+	VMOVUPS      4(CX)(R13*1), K6, Z11
+	VBROADCASTSS 4(AX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS 4(AX)(R10*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS 4(AX)(R9*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R13
+	DECQ         R14
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R14
+	ANDQ $0x01, R14
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R13*1), K1, Z10
+	VMOVUPS      (BX)(R13*1), K2, Z10
+	VMOVUPS      (SI)(R13*1), K3, Z10
+	VMOVUPS.Z    (DI)(R13*1), K4, Z11
+	VMOVUPS      (R8)(R13*1), K5, Z11
+	VMOVUPS      (CX)(R13*1), K6, Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (AX)(R9*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(R9*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (AX)(R10*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (AX)(R9*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R13
+	DECQ         R14
+	JNZ          single
+
+jump:
+	MOVLQSX (R11), R14
+	ADDQ    R14, R13
+	ADDQ    $0x04, R11
+	DECQ    R12
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+	VADDPS  384(AX), Z6, Z6
+	VADDPS  448(AX), Z7, Z7
+	VADDPS  512(AX), Z8, Z8
+	VADDPS  576(AX), Z9, Z9
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew6AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew6AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(R9*2), R10
+	LEAQ    (AX)(R9*4), R11
+	ADDQ    R9, R11
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	MOVQ    jumps+16(FP), R12
+	MOVQ    rows+0(FP), R13
+	XORQ    R14, R14
+
+row:
+	MOVQ inner+8(FP), R15
+	SHRQ $0x01, R15
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z12
+	VMOVUPS      (BX)(R14*1), K2, Z12
+	VMOVUPS      (SI)(R14*1), K3, Z12
+	VMOVUPS.Z    (DI)(R14*1), K4, Z13
+	VMOVUPS      (R8)(R14*1), K5, Z13
+	VMOVUPS      (CX)(R14*1), K6, Z13
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (AX)(R9*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (AX)(R9*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (AX)(R10*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (AX)(R9*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (R11), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS.Z    4(DX)(R14*1), K1, Z12
+	VMOVUPS      4(BX)(R14*1), K2, Z12
+	VMOVUPS      4(SI)(R14*1), K3, Z12
+	VMOVUPS.Z    4(DI)(R14*1), K4, Z13
+	VMOVUPS      4(R8)(R14*1), K5, Z13
+	VMOVUPS      4(CX)(R14*1), K6, Z13
+	VBROADCASTSS 4(AX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS 4(AX)(R10*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS 4(AX)(R9*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS 4(R11), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R11
+	ADDQ         $0x08, R14
+	DECQ         R15
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R15
+	ANDQ $0x01, R15
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z12
+	VMOVUPS      (BX)(R14*1), K2, Z12
+	VMOVUPS      (SI)(R14*1), K3, Z12
+	VMOVUPS.Z    (DI)(R14*1), K4, Z13
+	VMOVUPS      (R8)(R14*1), K5, Z13
+	VMOVUPS      (CX)(R14*1), K6, Z13
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (AX)(R9*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (AX)(R9*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (AX)(R10*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (AX)(R9*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (R11), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNZ          single
+
+jump:
+	MOVLQSX (R12), R15
+	ADDQ    R15, R14
+	ADDQ    $0x04, R12
+	DECQ    R13
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+	VADDPS  384(AX), Z6, Z6
+	VADDPS  448(AX), Z7, Z7
+	VADDPS  512(AX), Z8, Z8
+	VADDPS  576(AX), Z9, Z9
+	VADDPS  640(AX), Z10, Z10
+	VADDPS  704(AX), Z11, Z11
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew7AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew7AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(R9*2), R10
+	LEAQ    (AX)(R9*4), R11
+	ADDQ    R9, R11
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	MOVQ    jumps+16(FP), R12
+	MOVQ    rows+0(FP), R13
+	XORQ    R14, R14
+
+row:
+	MOVQ inner+8(FP), R15
+	SHRQ $0x01, R15
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z14
+	VMOVUPS      (BX)(R14*1), K2, Z14
+	VMOVUPS      (SI)(R14*1), K3, Z14
+	VMOVUPS.Z    (DI)(R14*1), K4, Z15
+	VMOVUPS      (R8)(R14*1), K5, Z15
+	VMOVUPS      (CX)(R14*1), K6, Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (AX)(R9*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(R9*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (AX)(R10*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(R9*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (R11), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (AX)(R10*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	VMOVUPS.Z    4(DX)(R14*1), K1, Z14
+	VMOVUPS      4(BX)(R14*1), K2, Z14
+	VMOVUPS      4(SI)(R14*1), K3, Z14
+	VMOVUPS.Z    4(DI)(R14*1), K4, Z15
+	VMOVUPS      4(R8)(R14*1), K5, Z15
+	VMOVUPS      4(CX)(R14*1), K6, Z15
+	VBROADCASTSS 4(AX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS 4(AX)(R10*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS 4(AX)(R9*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS 4(R11), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS 4(AX)(R10*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R11
+	ADDQ         $0x08, R14
+	DECQ         R15
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R15
+	ANDQ $0x01, R15
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z14
+	VMOVUPS      (BX)(R14*1), K2, Z14
+	VMOVUPS      (SI)(R14*1), K3, Z14
+	VMOVUPS.Z    (DI)(R14*1), K4, Z15
+	VMOVUPS      (R8)(R14*1), K5, Z15
+	VMOVUPS      (CX)(R14*1), K6, Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (AX)(R9*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(R9*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (AX)(R10*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(R9*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (R11), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (AX)(R10*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNZ          single
+
+jump:
+	MOVLQSX (R12), R15
+	ADDQ    R15, R14
+	ADDQ    $0x04, R12
+	DECQ    R13
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+	VADDPS  384(AX), Z6, Z6
+	VADDPS  448(AX), Z7, Z7
+	VADDPS  512(AX), Z8, Z8
+	VADDPS  576(AX), Z9, Z9
+	VADDPS  640(AX), Z10, Z10
+	VADDPS  704(AX), Z11, Z11
+	VADDPS  768(AX), Z12, Z12
+	VADDPS  832(AX), Z13, Z13
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VMOVUPS Z12, 768(AX)
+	VMOVUPS Z13, 832(AX)
+	VZEROUPPER
+	RET
+
+// func contractFew8AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·contractFew8AVX512(SB), NOSPLIT, $0-73
+	MOVQ    lanes+40(FP), AX
+	MOVLQSX (AX), CX
+	KMOVW   CX, K1
+	MOVLQSX 4(AX), CX
+	KMOVW   CX, K2
+	MOVLQSX 8(AX), CX
+	KMOVW   CX, K3
+	MOVLQSX 12(AX), CX
+	KMOVW   CX, K4
+	MOVLQSX 16(AX), CX
+	KMOVW   CX, K5
+	MOVLQSX 20(AX), AX
+	KMOVW   AX, K6
+	MOVQ    x+24(FP), AX
+	MOVQ    runs+32(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    d+48(FP), AX
+	MOVQ    ldd+56(FP), R9
+	SHLQ    $0x02, R9
+	LEAQ    (R9)(R9*2), R10
+	LEAQ    (AX)(R9*4), R11
+	ADDQ    R9, R11
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	MOVQ    jumps+16(FP), R12
+	MOVQ    rows+0(FP), R13
+	XORQ    R14, R14
+
+row:
+	MOVQ inner+8(FP), R15
+	SHRQ $0x01, R15
+	JZ   rest
+
+blocks:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z16
+	VMOVUPS      (BX)(R14*1), K2, Z16
+	VMOVUPS      (SI)(R14*1), K3, Z16
+	VMOVUPS.Z    (DI)(R14*1), K4, Z17
+	VMOVUPS      (R8)(R14*1), K5, Z17
+	VMOVUPS      (CX)(R14*1), K6, Z17
+	VBROADCASTSS (AX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (AX)(R9*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (AX)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (AX)(R10*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (AX)(R9*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (R11), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (AX)(R10*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (R11)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	VMOVUPS.Z    4(DX)(R14*1), K1, Z16
+	VMOVUPS      4(BX)(R14*1), K2, Z16
+	VMOVUPS      4(SI)(R14*1), K3, Z16
+	VMOVUPS.Z    4(DI)(R14*1), K4, Z17
+	VMOVUPS      4(R8)(R14*1), K5, Z17
+	VMOVUPS      4(CX)(R14*1), K6, Z17
+	VBROADCASTSS 4(AX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS 4(AX)(R9*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS 4(AX)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS 4(AX)(R10*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS 4(AX)(R9*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS 4(R11), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS 4(AX)(R10*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS 4(R11)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         $0x08, AX
+	ADDQ         $0x08, R11
+	ADDQ         $0x08, R14
+	DECQ         R15
+	JNZ          blocks
+
+rest:
+	MOVQ inner+8(FP), R15
+	ANDQ $0x01, R15
+	JZ   jump
+
+single:
+	VMOVUPS.Z    (DX)(R14*1), K1, Z16
+	VMOVUPS      (BX)(R14*1), K2, Z16
+	VMOVUPS      (SI)(R14*1), K3, Z16
+	VMOVUPS.Z    (DI)(R14*1), K4, Z17
+	VMOVUPS      (R8)(R14*1), K5, Z17
+	VMOVUPS      (CX)(R14*1), K6, Z17
+	VBROADCASTSS (AX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (AX)(R9*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (AX)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (AX)(R10*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (AX)(R9*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (R11), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (AX)(R10*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (R11)(R9*2), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         $0x04, AX
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNZ          single
+
+jump:
+	MOVLQSX (R12), R15
+	ADDQ    R15, R14
+	ADDQ    $0x04, R12
+	DECQ    R13
+	JNZ     row
+	MOVQ    c+64(FP), AX
+	MOVB    accumulate+72(FP), CL
+	TESTB   CL, CL
+	JZ      put
+	VADDPS  (AX), Z0, Z0
+	VADDPS  64(AX), Z1, Z1
+	VADDPS  128(AX), Z2, Z2
+	VADDPS  192(AX), Z3, Z3
+	VADDPS  256(AX), Z4, Z4
+	VADDPS  320(AX), Z5, Z5
+	VADDPS  384(AX), Z6, Z6
+	VADDPS  448(AX), Z7, Z7
+	VADDPS  512(AX), Z8, Z8
+	VADDPS  576(AX), Z9, Z9
+	VADDPS  640(AX), Z10, Z10
+	VADDPS  704(AX), Z11, Z11
+	VADDPS  768(AX), Z12, Z12
+	VADDPS  832(AX), Z13, Z13
+	VADDPS  896(AX), Z14, Z14
+	VADDPS  960(AX), Z15, Z15
+
+put:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VMOVUPS Z12, 768(AX)
+	VMOVUPS Z13, 832(AX)
+	VMOVUPS Z14, 896(AX)
+	VMOVUPS Z15, 960(AX)
 	VZEROUPPER
 	RET

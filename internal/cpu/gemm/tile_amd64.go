@@ -9,12 +9,6 @@ var assembly = hasAVX2
 
 var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// The tile of the AVX-512 kernels: twenty-eight accumulators of sixteen.
-const (
-	wideM = 14
-	wideN = 32
-)
-
 // wide says that the AVX-512 kernels are in use; a variable so that tests can run the others as well.
 var wide = assembly && hasAVX512
 
@@ -32,6 +26,7 @@ type (
 	tileKernels      []func(tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, ldahead int)
 	correlateKernels []func(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc, n int, accumulate bool)
+	fewKernels       []func(rows, inner int, jumps *int32, x *float32, runs, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
 )
 
 // kernels are those of one width of register; the narrow ones are for half a tile's columns.
@@ -69,6 +64,38 @@ var avx512 = kernels{
 		1: contractNarrow1AVX512, contractNarrow2AVX512, contractNarrow3AVX512, contractNarrow4AVX512,
 		contractNarrow5AVX512, contractNarrow6AVX512, contractNarrow7AVX512, contractNarrow8AVX512,
 	},
+}
+
+// byRuns are the kernels for runs of taps, by the length of a run.
+var byRuns = [...]struct {
+	runs   int // of a tile
+	kernel func(rows, inner int, jumps *int32, x *float32, runs *int32, b, c *float32, ldc, n int, accumulate bool)
+}{3: {5, contractRuns3AVX512}, 4: {4, contractRuns4AVX512}, 5: {3, contractRuns5AVX512}}
+
+// runsOfTile is how many runs of so many taps the kernel for them takes; 0 if there is none.
+func runsOfTile(run int) int {
+	if run < len(byRuns) {
+		return byRuns[run].runs
+	}
+	return 0
+}
+
+// contractRuns computes as many runs of taps as its kernel takes. Contract has proved that the kernel stays within x.
+func contractRuns(run int, p *product, starts []int32, c []float32, ldc int) {
+	_, _, _, _ = p.jumps[p.rows-1], starts[byRuns[run].runs-1], p.b[p.rows*p.inner*TileN-1], c[(byRuns[run].runs*run-1)*ldc+p.n-1]
+	byRuns[run].kernel(p.rows, p.inner, &p.jumps[0], &p.x[0], &starts[0], &p.b[0], &c[0], ldc, p.n, p.accumulate)
+}
+
+// contractFew sums over rows of positions for h channels of delta, ldd apart, into h rows of sums. Contract has proved
+// that the kernel stays within x.
+func contractFew(h, rows, inner int, jumps []int32, x []float32, s *laneSet, delta []float32, ldd int, sums *[fewM * wideN]float32, accumulate bool) {
+	_, _ = jumps[rows-1], delta[(h-1)*ldd+rows*inner-1]
+	few[h](rows, inner, &jumps[0], &x[0], &s.runs[0], &s.lanes[0], &delta[0], ldd, &sums[0], accumulate)
+}
+
+var few = fewKernels{
+	1: contractFew1AVX512, contractFew2AVX512, contractFew3AVX512, contractFew4AVX512,
+	contractFew5AVX512, contractFew6AVX512, contractFew7AVX512, contractFew8AVX512,
 }
 
 func inUse() *kernels {

@@ -25,3 +25,10 @@ func correlate(h, _ int, a []float32, taps []int32, x []float32, pairs []int32, 
 func contract(h, _, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
 	contractPortable(h, inner, jumps, x, taps, b, c, ldc, n, accumulate)
 }
+
+func runsOfTile(int) int { return 0 }
+
+func contractRuns(int, *product, []int32, []float32, int) {}
+
+func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
+}

@@ -51,16 +51,14 @@ func TestAVX512HasTheBitsOfAVX2(t *testing.T) {
 			t.Run(fmt.Sprintf("%s accumulate %v", g, accumulate), func(t *testing.T) {
 				taps, positions := g.taps(), g.rows*g.cols
 				x := g.values(r, taps)
-				w, bias, delta := dense(r, g.out, g.k()), values(r, g.out), dense(r, positions, g.out)
+				w, bias, delta := dense(r, g.out, g.k()), values(r, g.out), dense(r, g.out, positions)
 				c, dw := dense(r, g.out, positions), dense(r, g.k(), g.out)
 				both(t, func() []float32 {
 					var a PackedA
-					var b PackedB
 					PackA(&a, w)
-					PackB(&b, delta)
 					c, dw := slices.Clone(c.Data), RowMajor(slices.Clone(dw.Data), g.k(), g.out)
 					Correlate(c, positions, &a, x, taps, accumulate, bias, true)
-					Contract(dw, x, taps, &b, accumulate)
+					Contract(dw, x, taps, delta, accumulate, new(PackedB))
 					return slices.Concat(c, dw.Data)
 				})
 			})

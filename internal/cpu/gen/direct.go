@@ -147,32 +147,43 @@ func contract(g *asm, f form, name string, h, width int) {
 		fmt.Sprintf("%s computes %d rows of C (+)= A*B, n columns of at most %d, where row i of A is read from x+taps[i] on: rows", name, h, f.lanes*width),
 		fmt.Sprintf("times inner values, and after each of those rows a jump. B is packed, %d values a position. taps and jumps count", f.n),
 		"in bytes; rows and inner are at least 1.")
-	taps, x := g.gp("taps"), g.gp("x")
-	p := make([]reg.GPVirtual, h)
-	for i := range p {
-		p[i] = g.GP64()
-		g.MOVLQSX(Mem{Base: taps, Disp: 4 * i}, p[i])
-		g.ADDQ(x, p[i])
-	}
-	b, jumps, rows := g.gp("b"), g.gp("jumps"), g.gp("rows")
-	at := g.GP64()
-	g.XORQ(at, at)
+	p := g.places("x", "taps", h)
+	b := g.gp("b")
 	sum := g.tileOf(f, h, width)
 	g.clear(sum)
 	cols, t := g.registers(f, 2), g.registers(f, 2)
-	step := func(u int) {
+	g.positions(f, func(u int, at reg.GPVirtual) {
 		for j := range width {
 			g.VMOVUPS(Mem{Base: b, Disp: 4*f.n*u + 4*f.lanes*j}, cols[j])
 		}
 		g.products(sum, cols, t, func(i int) Mem { return Mem{Base: p[i], Index: at, Scale: 1, Disp: 4 * u} })
+	}, func(steps int) { g.ADDQ(sizeOf(steps*f.n), b) })
+	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.flag("accumulate"), cols[0], t[0], g.end)
+}
+
+// places points at count places in memory, at byte offsets from a parameter that another one lists.
+func (g *asm) places(base, offsets string, count int) []reg.GPVirtual {
+	from, list := g.gp(base), g.gp(offsets)
+	p := make([]reg.GPVirtual, count)
+	for i := range p {
+		p[i] = g.GP64()
+		g.MOVLQSX(Mem{Base: list, Disp: 4 * i}, p[i])
+		g.ADDQ(from, p[i])
 	}
+	return p
+}
+
+// positions does step for every position of the rows, at byte offset at of an image; past moves on what is read besides.
+func (g *asm) positions(f form, step func(u int, at reg.GPVirtual), past func(steps int)) {
+	jumps, rows, at := g.gp("jumps"), g.gp("rows"), g.GP64()
+	g.XORQ(at, at)
 	inner := func() reg.GPVirtual { return g.gp("inner") }
 	g.repeat("row", rows, func() {
 		g.unrolled("", "jump", inner(), f.unroll, inner, func(steps int) {
 			for u := range steps {
-				step(u)
+				step(u, at)
 			}
-			g.ADDQ(sizeOf(steps*f.n), b)
+			past(steps)
 			g.ADDQ(sizeOf(steps), at)
 		})
 		jump := g.GP64()
@@ -180,8 +191,6 @@ func contract(g *asm, f form, name string, h, width int) {
 		g.ADDQ(jump, at)
 		g.ADDQ(Imm(4), jumps)
 	})
-
-	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.flag("accumulate"), cols[0], t[0], g.end)
 }
 
 // tileOf is h rows of width registers.

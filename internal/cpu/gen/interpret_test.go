@@ -201,6 +201,14 @@ func (m *machine) write(op operand.Op, v [16]uint32, n int, mask uint64, merge b
 	}
 }
 
+// same is a register full of x.
+func same(x uint32) (v [16]uint32) {
+	for i := range v {
+		v[i] = x
+	}
+	return v
+}
+
 // quads and halves turn lanes of 32 bits into lanes of 64 and back.
 func quads(v [16]uint32) (q [8]uint64) {
 	for i := range q {
@@ -256,6 +264,10 @@ func (m *machine) step(in *ir.Instruction) {
 		n := lanes(last)
 		var from [3][16]uint32
 		for i, op := range ops {
+			if _, isMemory := op.(operand.Mem); isMemory && slices.Contains(in.Suffixes, "BCST") {
+				from[i] = same(m.read(op, 1, 1)[0])
+				continue
+			}
 			from[i] = m.read(op, n, mask)
 		}
 		var v [16]uint32
@@ -346,8 +358,7 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, m.read(ops[0], n, mask), n, mask, !zeroing)
 	case "VBROADCASTSS", "VPBROADCASTD":
-		x := m.read(ops[0], 1, 1)[0]
-		m.write(last, [16]uint32{x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}, lanes(last), mask, !zeroing)
+		m.write(last, same(m.read(ops[0], 1, 1)[0]), lanes(last), mask, !zeroing)
 	case "VBROADCASTSD":
 		x := quads(m.read(ops[0], 2, 3))[0]
 		m.write(last, halves([8]uint64{x, x, x, x, x, x, x, x}), lanes(last), mask, !zeroing)

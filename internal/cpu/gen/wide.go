@@ -30,6 +30,113 @@ func gemm512(g *asm) {
 	for h := 1; h <= narrowM; h++ {
 		contract(g, avx512, fmt.Sprintf("contractNarrow%d%s", h, avx512.suffix), h, 1)
 	}
+	for _, r := range tapRuns {
+		contractRuns(g, r.taps, r.count)
+	}
+	for h := 1; h <= fewM; h++ {
+		contractFew(g, h)
+	}
+}
+
+// tapRuns are the tiles of contractRuns: so many runs of so many neighbouring taps. Up to sixteen chains of multiply-adds
+// hide the latency of one, and need one pointer a run.
+var tapRuns = []struct{ taps, count int }{{3, 5}, {4, 4}, {5, 3}}
+
+// fewM channels share a register of taps, of which each register holds three runs.
+const (
+	fewM    = 8
+	fewRuns = 3
+)
+
+// contractRuns is contract for at most sixteen columns, where taps are neighbours: one pointer serves a run of them.
+func contractRuns(g *asm, taps, count int) {
+	name := fmt.Sprintf("contractRuns%d%s", taps, avx512.suffix)
+	g.function(name, "rows, inner int, jumps *int32, x *float32, runs *int32, b, c *float32, ldc, n int, accumulate bool",
+		fmt.Sprintf("%s is contractNarrow%s of %d rows: row %d*r+i of A is read from x+runs[r]+4*i on, in bytes, for %d runs r.", name, avx512.suffix, taps*count, taps, count))
+	p := g.places("x", "runs", count)
+	b := g.gp("b")
+	sum := g.tileOf(avx512, taps*count, 1)
+	g.clear(sum)
+	cols := g.registers(avx512, 2)
+	g.positions(avx512, func(u int, at reg.GPVirtual) {
+		col := cols[u%2]
+		g.VMOVUPS(Mem{Base: b, Disp: 4 * avx512.n * u}, col)
+		for i, s := range sum {
+			g.VFMADD231PS_BCST(Mem{Base: p[i/taps], Index: at, Scale: 1, Disp: 4 * (u + i%taps)}, col, s[0])
+		}
+	}, func(steps int) { g.ADDQ(sizeOf(steps*avx512.n), b) })
+	g.storeTile(avx512, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.flag("accumulate"), cols[0], cols[1], g.end)
+}
+
+// contractFew is contract for so few channels that they would leave most of a register empty: its lanes are taps.
+func contractFew(g *asm, h int) {
+	name := fmt.Sprintf("contractFew%d%s", h, avx512.suffix)
+	g.function(name, "rows, inner int, jumps *int32, x *float32, runs, lanes *int32, d *float32, ldd int, c *float32, accumulate bool",
+		fmt.Sprintf("%s computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for %d rows i of %d lanes, over rows", name, h, avx512.n),
+		"times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from",
+		"x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are",
+		"unspecified. jumps and runs count in bytes; rows and inner are at least 1.")
+	list, k := g.gp("lanes"), make([]reg.OpmaskVirtual, 2*fewRuns)
+	for r := range k {
+		word := g.GP64()
+		g.MOVLQSX(Mem{Base: list, Disp: 4 * r}, word)
+		k[r] = g.K()
+		g.KMOVW(word.As32(), k[r])
+	}
+	p := g.places("x", "runs", 2*fewRuns)
+	// A channel's place is a sum of few registers.
+	d, ldd := g.gp("d"), g.floatStride("ldd")
+	ldd3, d5 := ldd, d
+	if h > 3 {
+		ldd3 = g.GP64()
+		g.LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
+	}
+	if h > 5 {
+		d5 = g.GP64()
+		g.LEAQ(Mem{Base: d, Index: ldd, Scale: 4}, d5)
+		g.ADDQ(ldd, d5)
+	}
+	channel := []Mem{
+		{Base: d}, {Base: d, Index: ldd, Scale: 1}, {Base: d, Index: ldd, Scale: 2}, {Base: d, Index: ldd3, Scale: 1},
+		{Base: d, Index: ldd, Scale: 4}, {Base: d5}, {Base: d, Index: ldd3, Scale: 2}, {Base: d5, Index: ldd, Scale: 2},
+	}
+	sum := g.tileOf(avx512, h, 2)
+	g.clear(sum)
+	taps, t := g.registers(avx512, 2), g.registers(avx512, 2)
+	g.positions(avx512, func(u int, at reg.GPVirtual) {
+		for j, x := range taps {
+			for i := range fewRuns {
+				r := fewRuns*j + i
+				from := Mem{Base: p[r], Index: at, Scale: 1, Disp: 4 * u}
+				if i == 0 {
+					g.VMOVUPS_Z(from, k[r], x)
+				} else {
+					g.VMOVUPS(from, k[r], x)
+				}
+			}
+		}
+		g.products(sum, taps, t, func(i int) Mem { return channel[i].Offset(4 * u) })
+	}, func(steps int) {
+		g.ADDQ(sizeOf(steps), d)
+		if h > 5 {
+			g.ADDQ(sizeOf(steps), d5)
+		}
+	})
+	c := g.gp("c")
+	at := func(i, j int) Mem { return Mem{Base: c, Disp: 4 * (i*avx512.n + j*avx512.lanes)} }
+	g.unless(g.flag("accumulate"), "put")
+	for i, row := range sum {
+		for j, s := range row {
+			g.VADDPS(at(i, j), s, s)
+		}
+	}
+	g.Label("put")
+	for i, row := range sum {
+		for j, s := range row {
+			g.VMOVUPS(s, at(i, j))
+		}
+	}
+	g.end()
 }
 
 // opmasks sets the first n of sixteen times width lanes, n in 0..63.

@@ -219,13 +219,9 @@ func TestAVX512Contract(t *testing.T) {
 					if n <= avx512.lanes {
 						name, reads = "contractNarrow%dAVX512", avx512.lanes
 					}
-					var jumps, taps []int
-					reach := 0
-					for range rows {
-						jumps = append(jumps, 4*r.IntN(4))
-						reach += inner + jumps[len(jumps)-1]/4
-					}
-					reach -= jumps[len(jumps)-1] / 4
+					jumps, positions := rowsOf(r, rows, inner)
+					reach := positions[len(positions)-1] + 1
+					var taps []int
 					for range h {
 						taps = append(taps, 4*r.IntN(9))
 					}
@@ -238,15 +234,6 @@ func TestAVX512Contract(t *testing.T) {
 							b[p*avx512.n+j] = nan
 						}
 					}
-					var positions []int
-					at := 0
-					for _, jump := range jumps {
-						for range inner {
-							positions = append(positions, at)
-							at++
-						}
-						at += jump / 4
-					}
 					want := slices.Clone(c)
 					for i := range h {
 						for j := range n {
@@ -258,6 +245,116 @@ func TestAVX512Contract(t *testing.T) {
 					m.run(t, functions[fmt.Sprintf(name, h)], rows, inner, wordBytes(jumps...), floatBytes(x), wordBytes(taps...),
 						floatBytes(b), got, ldc, n, accumulate)
 					check(t, got, want)
+				}
+			}
+		}
+	}
+}
+
+// rowsOf makes rows of inner positions in an image, and the jumps between them in bytes.
+func rowsOf(r *rand.Rand, rows, inner int) (jumps, positions []int) {
+	at := 0
+	for range rows {
+		for range inner {
+			positions = append(positions, at)
+			at++
+		}
+		jumps = append(jumps, 4*r.IntN(4))
+		at += jumps[len(jumps)-1] / 4
+	}
+	return jumps, positions
+}
+
+func TestAVX512ContractRuns(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, run := range tapRuns {
+		for n := 1; n <= avx512.lanes; n++ {
+			for _, inner := range []int{1, 2, 5} {
+				for option := range 4 {
+					accumulate, rows := option&1 > 0, 1+option/2*2
+					jumps, positions := rowsOf(r, rows, inner)
+					var starts []int
+					for range run.count {
+						starts = append(starts, 4*r.IntN(9))
+					}
+					k, h := rows*inner, run.count*run.taps
+					x := random(r, positions[k-1]+slices.Max(starts)/4+run.taps)
+					b, ldc := random(r, (k-1)*avx512.n+avx512.lanes), n+r.IntN(4)
+					c := random(r, (h-1)*ldc+n)
+					for p := range k {
+						for j := n; j < avx512.lanes; j++ {
+							b[p*avx512.n+j] = nan
+						}
+					}
+					want := slices.Clone(c)
+					for i := range h {
+						for j := range n {
+							want[i*ldc+j] = element(k, func(p int) float32 { return x[starts[i/run.taps]/4+i%run.taps+positions[p]] },
+								func(p int) float32 { return b[p*avx512.n+j] }, c[i*ldc+j], accumulate)
+						}
+					}
+					got := floatBytes(c)
+					m.run(t, functions[fmt.Sprintf("contractRuns%dAVX512", run.taps)], rows, inner, wordBytes(jumps...), floatBytes(x),
+						wordBytes(starts...), floatBytes(b), got, ldc, n, accumulate)
+					check(t, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAVX512ContractFew(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(15, 16))
+	for h := 1; h <= fewM; h++ {
+		for run := 1; run*fewRuns <= avx512.lanes; run++ {
+			for runs := 1; runs <= 2*fewRuns; runs++ {
+				for option := range 4 {
+					accumulate, rows, inner := option&1 > 0, 1+option/2*2, 1+r.IntN(5)
+					jumps, positions := rowsOf(r, rows, inner)
+					k := rows * inner
+					// A register's runs follow each other in its lanes; a run of no lanes touches nothing.
+					var starts, places, words []int
+					tap := make([]int, avx512.n) // of a lane; −1: none
+					for lane := range tap {
+						tap[lane] = -1
+					}
+					for i := range 2 * fewRuns {
+						if i >= runs {
+							places, words = append(places, 4*r.IntN(1000)), append(words, 0)
+							continue
+						}
+						start, first := r.IntN(9), i%fewRuns*run
+						starts = append(starts, start)
+						places, words = append(places, 4*(start-first)), append(words, (1<<run-1)<<first)
+						for j := range run {
+							tap[i/fewRuns*avx512.lanes+first+j] = start + j
+						}
+					}
+					x := random(r, positions[k-1]+slices.Max(starts)+run)
+					ldd := k + r.IntN(4)
+					d, c := random(r, (h-1)*ldd+k), random(r, h*avx512.n)
+					want := slices.Clone(c)
+					for i := range h {
+						for lane, o := range tap {
+							if o >= 0 {
+								want[i*avx512.n+lane] = element(k, func(p int) float32 { return x[o+positions[p]] },
+									func(p int) float32 { return d[i*ldd+p] }, c[i*avx512.n+lane], accumulate)
+							}
+						}
+					}
+					got := floatBytes(c)
+					m.run(t, functions[fmt.Sprintf("contractFew%dAVX512", h)], rows, inner, wordBytes(jumps...), floatBytes(x),
+						wordBytes(places...), wordBytes(words...), floatBytes(d), ldd, got, accumulate)
+					for i := range h {
+						for lane, o := range tap {
+							if o >= 0 {
+								at := i*avx512.n + lane
+								check(t, got[4*at:][:4], want[at:at+1])
+							}
+						}
+					}
 				}
 			}
 		}
