@@ -77,7 +77,7 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
 	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
-	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest
+	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest ./internal/collective/nccl ./internal/collective/launch
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
