@@ -31,7 +31,7 @@ func (c *totals) SumFloat64([]float64) error { return c.call() }
 // combined makes three steps of a sum that is combined, and of its norm.
 func combined(t *testing.T, d *cuda.Device, of device.Totals) error {
 	t.Helper()
-	p := program(t, "mlp")
+	p := program(t, "mlp-hinge")
 	c := devicetest.NewCase(t, p, 9, 1)
 	f := devicetest.Open(t, d, private(t, p, perexample.Auto), c, 9)
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(3, "combined"))
