@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/exact"
 )
 
 // KeyBytes is the size of a key in device memory: the 8 words of a ChaCha20 key,
@@ -22,9 +23,20 @@ const (
 // the run's Draw and a tensor, and the scalars of a run that are their standard deviation and the step of their grid.
 type Noise struct {
 	Key       Ptr
-	Table     Ptr // of 32 bytes a row: exact.Table
+	Table     Ptr // NoiseTable
 	Tensor    uint32
 	Std, Step device.Slot
+}
+
+// NoiseTable is by what a Noise draws, in device memory: exact.Table, 4 words a row, and exact.Cells, 12 a cell.
+func NoiseTable() (words []uint64) {
+	for _, row := range exact.Table() {
+		words = append(words, row[:]...)
+	}
+	for _, cell := range exact.Cells() {
+		words = append(append(words, cell[:]...), 0)
+	}
+	return words
 }
 
 func release(name string, n int, args ...uint64) Launch {
@@ -37,7 +49,8 @@ func release(name string, n int, args ...uint64) Launch {
 // of 16 bytes. Z is normal with the noise's deviation over γ, the
 // step of its grid, and the result bit for bit that of exact.Sampler.Release64, rounded once to float32. Without a deviation, dst[i] = sum[i], rounded to float32.
 //
-// A draw is a function of key, draw, tensor and i alone. Of draws that their first 63 digits leave open, 384 are used. These leave a draw
+// A draw is a function of key, draw, tensor and i alone. Rows of the table decide nearly all by 63 digits, and cells of it the
+// others. Of draws that these leave open, 384 digits are used. These leave a draw
 // open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
 func Release(run, dst, sum Ptr, n int, z Noise) Launch {
 	return release("release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, 0)
@@ -71,9 +84,9 @@ func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launc
 	}
 }
 
-// Draws writes the integers that digits make, for checks of a device: dst[2i], int64, i < n, is what Release makes
-// of words[i], uint64, at a deviation, or the least int64 where it is open, and dst[2i+1] what it makes then of the word and of
-// 64 bytes more, more[64i].
+// Draws writes the integers that digits make, for checks of a device: dst[3i], int64, i < n, is what Release makes
+// of words[i], uint64, at a deviation, by rows, dst[3i+1] what it makes of it by cells, both the least int64 where it is open,
+// and dst[3i+2] what it makes then of the word and of 64 bytes more, more[64i].
 func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
 	return Launch{
 		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},

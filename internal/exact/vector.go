@@ -10,6 +10,7 @@ import (
 // The first path for normals has one table for all deviations, and no branch but on open draws. docs/proofs/exact-noise.md proves
 // it; vectortable_test.go makes the table and certifies tableBound.
 const (
+	rowOctaves = 20
 	cellDigits = 7 // 2⁷ cells an octave
 	// tableBound bounds how far |Z| as computed is from |Z| of every V that begins with the digits, tableMost how
 	// large it is.
@@ -26,6 +27,29 @@ type Row [4]uint64
 // the last one, are infinite and leave draws open. It must not be written to.
 func Table() []Row { return table() }
 
+// CellWords is what Cells has of a cell: ⌊V₀·2⁶³⌋ of the point V₀ around which |Z| is expanded, |Z| there, the coefficients of t to
+// t⁸ where t = V₀·2⁶³ − V·2⁶³, and a bound on the error of |Z|, all but the first as float64.
+const CellWords = degree + 3
+
+// Cells gives the cells of normals, 2⁵ of each octave [2⁻ᵉ⁻¹, 2⁻ᵉ), in rising order, from e = 0 to 39.
+func Cells() [][CellWords]uint64 {
+	all := make([][CellWords]uint64, octaves*perOctave)
+	var wait sync.WaitGroup
+	for e := range octaves {
+		wait.Go(func() {
+			for j, c := range normal.octave(e) {
+				w := &all[e*perOctave+j]
+				w[0], w[1], w[CellWords-1] = uint64(c.at), math.Float64bits(c.centre), math.Float64bits(c.error)
+				for n, x := range c.c {
+					w[2+n] = math.Float64bits(x)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return all
+}
+
 //go:embed vector.table
 var packed []byte
 
@@ -34,9 +58,9 @@ var table = sync.OnceValue(func() []Row {
 	for i := range t {
 		t[i][0] = math.Float64bits(math.Inf(1))
 	}
-	for i := range octaves << cellDigits {
+	for i := range rowOctaves << cellDigits {
 		for j := range t[0] {
-			t[(63-octaves)<<cellDigits+i][j] = binary.LittleEndian.Uint64(packed[32*i+8*j:])
+			t[(63-rowOctaves)<<cellDigits+i][j] = binary.LittleEndian.Uint64(packed[32*i+8*j:])
 		}
 	}
 	return t
