@@ -165,8 +165,8 @@ func (c *check) peers(ctx context.Context) {
 		return
 	}
 	for _, precision := range []string{"float32", "tf32", "bf16"} {
-		for _, m := range measured {
-			for _, rival := range rivals {
+		for _, rival := range rivals {
+			for _, m := range measured {
 				c.peer(ctx, python, m, precision, rival)
 			}
 		}
