@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/exact"
 )
 
 // normals is the table by which all releases of a GPU draw.
@@ -20,7 +21,7 @@ func (t *normals) free() error { return t.release() }
 // loadNormals brings the table to the GPU, once.
 func (d *Device) loadNormals() (kernels.Ptr, error) {
 	if d.normals == nil {
-		words := kernels.NoiseTable()
+		words := exact.Words()
 		t := &normals{memory: memory{device: d}}
 		var err error
 		if t.at, err = t.alloc(int64(8*len(words)), "the table of normals", lessMemory); err != nil {

@@ -126,7 +126,7 @@ func TestShares(t *testing.T) {
 		t.Errorf("shares are %d percent", all)
 	}
 	at := ends(100*time.Minute, func(string) bool { return true })
-	if at["info"] != 3*time.Minute || at["kernels"] != 12*time.Minute || at["gemm"] != 100*time.Minute {
+	if at["info"] != 5*time.Minute || at["kernels"] != 14*time.Minute || at["gemm"] != 100*time.Minute {
 		t.Errorf("groups end at %v", at)
 	}
 	at = ends(time.Hour, func(name string) bool { return name == "kernels" || name == "driver" })

@@ -30,12 +30,12 @@ var groups = []struct {
 	share int
 	run   func(*check, context.Context)
 }{
-	{"info", 3, (*check).info},
+	{"info", 5, (*check).info},
 	{"kernels", 9, (*check).kernels},
 	{"driver", 1, (*check).driver},
 	{"train", 1, (*check).train},
 	{"bench", 25, (*check).bench},
-	{"peers", 40, (*check).peers},
+	{"peers", 38, (*check).peers},
 	{"conformance", 14, (*check).conformance},
 	{"sanitizer", 5, (*check).sanitizer},
 	{"gemm", 2, (*check).gemm},

@@ -110,7 +110,7 @@ static __device__ __forceinline__ bool decide(const Fixed &f, double point, uint
 
 static const int octaves = 40, perOctave = 32; // of cells, which have no V < 2^-40
 
-// Cell is exact.Cells: what |Z| is around a point of V, in powers of how far V·2^63 lies below at.
+// Cell is a cell of exact.Words: what |Z| is around a point of V, in powers of how far V·2^63 lies below at.
 struct __attribute__((aligned(32))) Cell {
 	int64 at;
 	double centre, c[8], error, none;

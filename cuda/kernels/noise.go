@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/exact"
 )
 
 // KeyBytes is the size of a key in device memory: the 8 words of a ChaCha20 key,
@@ -23,20 +22,9 @@ const (
 // the run's Draw and a tensor, and the scalars of a run that are their standard deviation and the step of their grid.
 type Noise struct {
 	Key       Ptr
-	Table     Ptr // NoiseTable
+	Table     Ptr // exact.Words
 	Tensor    uint32
 	Std, Step device.Slot
-}
-
-// NoiseTable is by what a Noise draws, in device memory: exact.Table, 4 words a row, and exact.Cells, 12 a cell.
-func NoiseTable() (words []uint64) {
-	for _, row := range exact.Table() {
-		words = append(words, row[:]...)
-	}
-	for _, cell := range exact.Cells() {
-		words = append(append(words, cell[:]...), 0)
-	}
-	return words
 }
 
 func release(name string, n int, args ...uint64) Launch {

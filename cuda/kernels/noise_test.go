@@ -67,7 +67,7 @@ func TestKeystreamIsTheStreams(t *testing.T) {
 	}
 }
 
-func noiseTable(m *machine) kernels.Ptr { return put(m, kernels.NoiseTable()) }
+func noiseTable(m *machine) kernels.Ptr { return put(m, exact.Words()) }
 
 const truthPrec = 1000
 

@@ -221,7 +221,7 @@ func (s *wide) release(n int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	table := NoiseTable()
+	table := exact.Words()
 	run := s.place(RunBytes/4, func(i int) uint32 {
 		switch i {
 		case RunScalars/4 + int(device.NoiseStd):

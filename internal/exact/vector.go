@@ -23,31 +23,33 @@ const (
 // A Row is the polynomial of a cell: c0, c1, c2 and c3 as float64, the lower half of c3 being the upper one of c4, too.
 type Row [4]uint64
 
-// Table gives the rows: that of x = 1 first, 2⁷ in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
-// the last one, are infinite and leave draws open. It must not be written to.
-func Table() []Row { return table() }
-
-// CellWords is what Cells has of a cell: ⌊V₀·2⁶³⌋ of the point V₀ around which |Z| is expanded, |Z| there, the coefficients of t to
-// t⁸ where t = V₀·2⁶³ − V·2⁶³, and a bound on the error of |Z|, all but the first as float64.
-const CellWords = degree + 3
-
-// Cells gives the cells of normals, 2⁵ of each octave [2⁻ᵉ⁻¹, 2⁻ᵉ), in rising order, from e = 0 to 39.
-func Cells() [][CellWords]uint64 {
-	all := make([][CellWords]uint64, octaves*perOctave)
+// Words is the table of normals as other implementations hold it, GPUs too: first 4 words a row, then 12 a cell.
+//
+// The first row is that of x = 1; 2⁷ follow in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
+// the last one, are infinite and leave draws open.
+//
+// Cells are 2⁵ of each octave [2⁻ᵉ⁻¹, 2⁻ᵉ) of V, in rising order, from e = 0 to 39. Of a cell there are ⌊V₀·2⁶³⌋ of the point V₀ around
+// which |Z| is expanded; and as float64 |Z| there, the coefficients of t to t⁸ where t = (V₀ − V)·2⁶³, a bound on the error of |Z|, and a zero.
+func Words() (words []uint64) {
+	for _, row := range table() {
+		words = append(words, row[:]...)
+	}
+	var all [octaves]*octave
 	var wait sync.WaitGroup
 	for e := range octaves {
-		wait.Go(func() {
-			for j, c := range normal.octave(e) {
-				w := &all[e*perOctave+j]
-				w[0], w[1], w[CellWords-1] = uint64(c.at), math.Float64bits(c.centre), math.Float64bits(c.error)
-				for n, x := range c.c {
-					w[2+n] = math.Float64bits(x)
-				}
-			}
-		})
+		wait.Go(func() { all[e] = normal.octave(e) })
 	}
 	wait.Wait()
-	return all
+	for _, o := range all {
+		for _, c := range o {
+			words = append(words, uint64(c.at), math.Float64bits(c.centre))
+			for _, x := range c.c {
+				words = append(words, math.Float64bits(x))
+			}
+			words = append(words, math.Float64bits(c.error), 0)
+		}
+	}
+	return words
 }
 
 //go:embed vector.table
