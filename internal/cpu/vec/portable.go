@@ -189,6 +189,9 @@ var portable = kernels{
 		}
 		return l.total()
 	},
+	squareColumns: squareColumns,
+	gridSquares:   gridSquares,
+	gridSum:       gridSum,
 }
 
 func gate(x float32) float64 { return 1 / (1 + math.Exp(-float64(x))) }
