@@ -108,7 +108,7 @@ func (n *net) compileStep(st ir.Step) []phase {
 		return each(n.lossGrad)
 	case ir.Factor:
 		if n.exact != nil {
-			return each(n.setScale)
+			return []phase{n.exactScales()}
 		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
@@ -135,6 +135,9 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.NormInstantiate:
 		return each(n.normInstantiate(st.Op))
 	case ir.GradStore:
+		if n.exact != nil && dense {
+			return nil // never stored: exactScales and combineIntegers compute it twice, each in registers
+		}
 		return each(n.store(st.Op))
 	case ir.Combine:
 		if n.exact != nil {

@@ -29,7 +29,9 @@ func spoil(r *rand.Rand, x []float32) {
 	}
 }
 
-func sameBits(x, y float64) bool { return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y }
+func sameBits(x, y float64) bool {
+	return math.Float64bits(x) == math.Float64bits(y) || x != x && y != y
+}
 
 // Sums are those of the definition, bit by bit, one element after the other.
 func TestSquareColumns(t *testing.T) {
