@@ -7,20 +7,22 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// An exact sum goes through every example's gradient three times: for its norm, to check the norm of its integers, and
-// to add them. A convolution's gradient is stored. A dense layer's is an outer product, and its coordinates δ_o·x_k are
-// computed in registers each time, with the same rounding, which costs less than a read from memory. The norm is added up
-// in a fixed order: coordinate after coordinate, in the order in which the schedule makes gradients, in four sums by the
-// coordinate's number mod 4.
+// An exact sum goes through every example's gradient twice: for its norm, and to add its integers and their squares. A
+// convolution's gradient is stored. A dense layer's is an outer product, and its coordinates δ_o·x_k are computed in
+// registers each time, with the same rounding, which costs less than to read them. The norm is added up in a fixed order:
+// coordinate after coordinate, in the order in which the schedule makes gradients, in four sums by the coordinate's
+// number mod 4. An example whose integers turn out too long is taken out again (check).
 
 // exactSum is what an exact net knows beside others.
 type exactSum struct {
 	dst    []int64
+	sign   int64 // of what is added to dst
 	grid   device.Grid
 	scale  []float64 // by example; 0 for one that does not count
 	ones   []float32 // as many
 	layers []*exactLayer
 	of     []*exactLayer // by op
+	work   []*exactWork  // of all workers
 }
 
 // exactLayer is an op's share of a gradient.
@@ -34,9 +36,10 @@ type exactLayer struct {
 
 // exactWork is a worker's memory.
 type exactWork struct {
-	norm, sum, scale []float64
-	columns          []float32
-	integers         []int64
+	norm, sum []float64
+	squares   []float64 // of the integers that the worker has added, parts of a sum for every example
+	columns   []float32
+	integers  []int64
 }
 
 // storedColumns of stored gradients are transposed at a time.
@@ -82,14 +85,16 @@ func (n *net) prepareExact(w *worker) {
 		rows = max(rows, l.in+l.out)
 	}
 	w.exact = exactWork{
-		norm: make([]float64, vec.ColumnSums), sum: make([]float64, vec.Columns), scale: make([]float64, vec.Columns),
+		norm: make([]float64, vec.ColumnSums), sum: make([]float64, sumBlock), squares: make([]float64, n.chunk*vec.SquareSums),
 		columns: make([]float32, rows*vec.Columns), integers: make([]int64, sumBlock),
 	}
+	n.exact.work = append(n.exact.work, &w.exact)
 }
 
 // GridSum runs the schedule with integers at its end.
 func (n *net) GridSum(dst []int64, params []float32, t *host.Table, rows []int32, g device.Grid) {
-	n.exact.dst, n.exact.grid = dst, g
+	n.exact.dst, n.exact.sign, n.exact.grid = dst, 1, g
+	n.clearSquares() // of a batch that a fault has stopped
 	n.ClippedSum(nil, params, t, rows, 0)
 	n.exact.dst = nil
 }
@@ -109,37 +114,28 @@ func (n *net) exactScales() phase {
 	}
 }
 
-// scaleColumns is host.Scale of some examples.
+// scaleColumns finds what some examples' gradients are multiplied by.
 func (n *net) scaleColumns(lo, hi int, w *worker) {
-	e, work := n.exact, &w.exact
+	e, norm := n.exact, w.exact.norm
 	for _, l := range e.layers {
 		if !l.stored {
 			n.layOut(l, lo, hi)
 		}
 	}
-	clear(work.norm)
+	clear(norm)
 	first := 0 // the sum to which the next coordinate belongs
 	n.eachColumn(lo, hi, w, func(d, x []float32) {
-		vec.SquareColumns(work.norm, d, x)
+		vec.SquareColumns(norm, d, x)
 		rows := len(x) / vec.Columns
 		first += rows
-		rotate(work.norm, rows%4)
+		rotate(norm, rows%4)
 	})
-	rotate(work.norm, -first&3)
-	clear(work.scale)
+	rotate(norm, -first&3)
 	for b := lo; b < hi; b++ {
-		c := b - lo
-		s := func(q int) float64 { return work.norm[q*vec.Columns+c] }
+		s := func(q int) float64 { return norm[q*vec.Columns+b-lo] }
 		scale, ok := host.ScaleTo(e.grid, s(0)+s(1)+(s(2)+s(3)))
-		work.scale[c], n.used[b] = scale, n.used[b] && ok
-	}
-	clear(work.sum)
-	n.eachColumn(lo, hi, w, func(d, x []float32) { vec.GridSquares(work.sum, work.scale, d, x) })
-	for b := lo; b < hi; b++ {
-		c := b - lo
-		// A NaN is no norm either.
-		if n.used[b] = n.used[b] && work.sum[c] <= float64(e.grid.Most2); n.used[b] {
-			e.scale[b] = work.scale[c]
+		if n.used[b] = n.used[b] && ok; n.used[b] {
+			e.scale[b] = scale
 		} else {
 			n.leaveOut(b)
 		}
@@ -236,41 +232,102 @@ func (n *net) leaveOut(b int) {
 	}
 }
 
-// rowsOfTile outputs of a dense layer are summed at a time: a panel stays in the first-level cache meanwhile.
-const rowsOfTile = 32
+// A tile of a dense layer's sum is of so many outputs and columns, and goes through so many examples at a time: what
+// those need stays in the first-level cache.
+const (
+	outputsOfTile  = sumBlock / vec.Columns
+	examplesOfTile = 256
+)
 
 // combineIntegers adds Σ truncated gradient of one op.
 func (n *net) combineIntegers(i int) phase {
 	e, l := n.exact, n.exact.of[i]
 	if l.stored {
 		return n.blockwise(i, func(lo, hi int, w *worker) {
-			integers := w.exact.integers[:hi-lo]
-			for k := lo; k < hi; k += vec.Columns {
-				vec.GridSum(w.exact.sum, e.ones, n.kept[n.keptAt[i]+k:], n.stored, e.scale[:n.batch])
-				for j, x := range w.exact.sum[:min(vec.Columns, hi-k)] {
-					integers[k-lo+j] = int64(x)
+			sum, integers := w.exact.sum, w.exact.integers[:hi-lo]
+			clear(sum)
+			for b := 0; b < n.batch; b += examplesOfTile {
+				scale := e.scale[b:min(b+examplesOfTile, n.batch)]
+				for k := lo; k < hi; k += vec.Columns {
+					vec.GridSum(sum[k-lo:], w.exact.squares[b*vec.SquareSums:], e.ones, n.kept[b*n.stored+n.keptAt[i]+k:], n.stored, scale)
 				}
+			}
+			for j := range integers {
+				integers[j] = e.sign * int64(sum[j])
 			}
 			deliver(n, i, e.dst, lo, integers)
 		})
 	}
-	height, down := len(e.scale), (l.out+rowsOfTile-1)/rowsOfTile
-	op := &n.program.Ops[i]
+	height, down := len(e.scale), (l.out+outputsOfTile-1)/outputsOfTile
 	return phase{
 		tiles: func() int { return wholeColumns(l.columns) / vec.Columns * down },
 		body: func(tile int, w *worker) {
-			k, first := tile/down*vec.Columns, tile%down*rowsOfTile
-			for o := first; o < min(first+rowsOfTile, l.out); o++ {
-				vec.GridSum(w.exact.sum, l.deltas[o*height:], l.panels[k*height:], vec.Columns, e.scale[:n.batch])
-				weights := e.dst[n.program.Params[op.Weight].Offset+o*l.in+min(k, l.in):][:min(vec.Columns, max(l.in-k, 0))]
-				for j := range weights {
-					weights[j] += int64(w.exact.sum[j])
-				}
-				if bias := l.in - k; op.Bias != ir.None && 0 <= bias && bias < vec.Columns {
-					e.dst[n.program.Params[op.Bias].Offset+o] += int64(w.exact.sum[bias])
+			k, first := tile/down*vec.Columns, tile%down*outputsOfTile
+			sum, outputs := w.exact.sum, min(outputsOfTile, l.out-first)
+			clear(sum)
+			for b := 0; b < n.batch; b += examplesOfTile {
+				scale, panel := e.scale[b:min(b+examplesOfTile, n.batch)], l.panels[k*height+b*vec.Columns:]
+				for o := range outputs {
+					vec.GridSum(sum[o*vec.Columns:], w.exact.squares[b*vec.SquareSums:], l.deltas[(first+o)*height+b:], panel, vec.Columns, scale)
 				}
 			}
+			for o := range outputs {
+				n.addRow(l, first+o, k, sum[o*vec.Columns:][:vec.Columns])
+			}
 		},
+	}
+}
+
+// addRow adds to the integers of a dense layer's output o from input k on, behind the last of which is the bias.
+func (n *net) addRow(l *exactLayer, o, k int, sum []float64) {
+	e, op := n.exact, &n.program.Ops[l.op]
+	here := min(len(sum), max(l.in-k, 0))
+	weights := e.dst[n.program.Params[op.Weight].Offset+o*l.in+min(k, l.in):][:here]
+	for j := range weights {
+		weights[j] += e.sign * int64(sum[j])
+	}
+	if here < len(sum) && op.Bias != ir.None {
+		e.dst[n.program.Params[op.Bias].Offset+o] += e.sign * int64(sum[here])
+	}
+}
+
+// check takes out examples whose integers are longer than the clip norm. It subtracts the chunk's sums, which are the
+// same each time, and adds those of the others. The scale aims so far inside that this does not happen.
+func (n *net) check() {
+	e, last := n.exact, n.all[len(n.all)-1:]
+	long := false
+	for b, used := range n.used[:n.batch] {
+		if used && !(n.squares(b) <= float64(e.grid.Most2)) {
+			n.used[b], long = false, true
+		}
+	}
+	if long {
+		e.sign = -1
+		n.run(last)
+		for b, used := range n.used[:n.batch] {
+			if !used {
+				n.leaveOut(b)
+			}
+		}
+		e.sign = 1
+		n.run(last)
+	}
+	n.clearSquares()
+}
+
+// squares is Σk² of an example, as all workers have added it. Below 2⁵³ it is exact, and beyond it stays beyond.
+func (n *net) squares(b int) (sum float64) {
+	for _, w := range n.exact.work {
+		for _, s := range row(w.squares, b, vec.SquareSums) {
+			sum += s
+		}
+	}
+	return sum
+}
+
+func (n *net) clearSquares() {
+	for _, w := range n.exact.work {
+		clear(w.squares[:n.batch*vec.SquareSums])
 	}
 }
 

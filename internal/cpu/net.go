@@ -330,6 +330,9 @@ func (n *net) sumChunks(end, most int) {
 	for ; most > 0 && n.first < end; most-- {
 		n.batch = min(n.chunk, end-n.first)
 		n.run(n.all)
+		if n.exact != nil {
+			n.check()
+		}
 		n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
 		for b, used := range n.used[:n.batch] {
 			if used {

@@ -12,7 +12,6 @@ const towardsZero = 0x0b
 func grids(g *asm) {
 	for _, wide := range []bool{false, true} {
 		squareColumns(g, wide)
-		gridSquares(g, wide)
 		gridSum(g, wide)
 	}
 }
@@ -107,74 +106,36 @@ func squareColumns(g *asm, wide bool) {
 	g.end()
 }
 
-func gridSquares(g *asm, wide bool) {
-	k := newGrid(g, wide)
-	const chains, row = 2, 4 * gridColumns
-	g.function("gridSquares"+k.suffix, "sum, scale *float64, d, x *float32, rows int",
-		"gridSquares"+k.suffix+" adds trunc(d[c]*x[16*r+c]*scale[c])^2 to sum[c] for so many rows r and the first",
-		map[bool]string{false: "8", true: "16"}[wide]+" columns c, of which the products are rounded one after the other.")
-	sum, x, rows := g.gp("sum"), g.gp("x"), g.gp("rows")
-	d, scale := k.pair(k.half), k.pair(k.full)
-	k.load(g.gp("d"), 0, k.size/2, d)
-	k.load(g.gp("scale"), 0, k.size, scale)
-	var acc [chains][2]vector
-	for q := range acc {
-		acc[q] = k.pair(k.full)
-		for _, v := range acc[q] {
-			g.VXORPS(v.AsX(), v.AsX(), v.AsX())
-		}
-	}
-	step := func(q, disp int) {
-		p := k.products(x, disp, d)
-		for h := range p {
-			k.truncate(scale[h], p[h])
-			g.VFMADD231PD(p[h], p[h], acc[q][h])
-		}
-	}
-	g.whole("loop", "rest", chains, rows, func() {
-		for q := range chains {
-			step(q, q*row)
-		}
-		g.ADDQ(U32(chains*row), x)
-	})
-	g.JZ(LabelRef("done"))
-	step(0, 0)
-	g.Label("done")
-	for h := range acc[0] {
-		at := Mem{Base: sum, Disp: h * k.size}
-		g.VADDPD(acc[1][h], acc[0][h], acc[0][h])
-		g.VADDPD(at, acc[0][h], acc[0][h])
-		g.VMOVUPS(acc[0][h], at)
-	}
-	g.end()
-}
-
 // gridSum holds sixteen sums in registers.
 func gridSum(g *asm, wide bool) {
 	k := newGrid(g, wide)
-	g.function("gridSum"+k.suffix, "sum *float64, d, x *float32, stride int, scale *float64, rows int",
-		"gridSum"+k.suffix+" sets sum[c] to the sum of trunc(d[r]*x[stride*r+c]*scale[r]) over so many rows r, one or more, for 16",
-		"columns c. The products are rounded one after the other.")
-	sum, d, x, stride, scale, rows := g.gp("sum"), g.gp("d"), g.gp("x"), g.floatStride("stride"), g.gp("scale"), g.gp("rows")
+	g.function("gridSum"+k.suffix, "sum, squares *float64, d, x *float32, stride int, scale *float64, rows int",
+		"gridSum"+k.suffix+" adds trunc(d[r]*x[stride*r+c]*scale[r]) to sum[c] for so many rows r, one or more, and 16 columns c, and",
+		"its squares to squares[8*r], ... The products are rounded one after the other.")
+	sum, squares, d, x, stride, scale, rows := g.gp("sum"), g.gp("squares"), g.gp("d"), g.gp("x"), g.floatStride("stride"), g.gp("scale"), g.gp("rows")
 	acc := make([]vector, gridColumns/k.lanes)
 	for i := range acc {
 		acc[i] = k.full()
-		g.VXORPS(acc[i].AsX(), acc[i].AsX(), acc[i].AsX())
+		g.VMOVUPS(Mem{Base: sum, Disp: i * k.size}, acc[i])
 	}
 	at := g.GP64()
 	g.XORQ(at, at)
 	g.Label("loop")
-	each, by := k.half(), k.full()
+	each, by, square := k.half(), k.full(), k.full()
 	g.VBROADCASTSS(Mem{Base: d, Index: at, Scale: 4}, each)
 	g.VBROADCASTSD(Mem{Base: scale, Index: at, Scale: 8}, by)
+	g.VMOVUPS(Mem{Base: squares}, square)
 	for i := 0; i < len(acc); i += 2 {
 		p := k.products(x, i*k.size/2, [2]vector{each, each})
 		for h := range p {
 			k.truncate(by, p[h])
 			g.VADDPD(p[h], acc[i+h], acc[i+h])
+			g.VFMADD231PD(p[h], p[h], square)
 		}
 	}
+	g.VMOVUPS(square, Mem{Base: squares})
 	g.ADDQ(stride, x)
+	g.ADDQ(Imm(64), squares)
 	g.ADDQ(Imm(1), at)
 	g.CMPQ(at, rows)
 	g.JL(LabelRef("loop"))

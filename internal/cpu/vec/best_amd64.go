@@ -15,11 +15,8 @@ func best() kernels {
 		k.squareColumns = func(sum []float64, d, x []float32) {
 			squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
 		}
-		k.gridSquares = func(sum, scale []float64, d, x []float32) {
-			gridSquaresAVX512(&sum[0], &scale[0], &d[0], &x[0], len(x)/Columns)
-		}
-		k.gridSum = func(sum []float64, d, x []float32, stride int, scale []float64) {
-			gridSumAVX512(&sum[0], &d[0], &x[0], stride, &scale[0], len(scale))
+		k.gridSum = func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
+			gridSumAVX512(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
 		}
 	case !cpu.X86.HasF16C:
 		k.halves = portable.halves
@@ -88,12 +85,7 @@ var avx2 = kernels{
 		squareColumnsAVX2(&sum[0], &d[0], &x[0], len(x)/Columns)
 		squareColumnsAVX2(&sum[half], &d[half], &x[half], len(x)/Columns)
 	},
-	gridSquares: func(sum, scale []float64, d, x []float32) {
-		const half = Columns / 2
-		gridSquaresAVX2(&sum[0], &scale[0], &d[0], &x[0], len(x)/Columns)
-		gridSquaresAVX2(&sum[half], &scale[half], &d[half], &x[half], len(x)/Columns)
-	},
-	gridSum: func(sum []float64, d, x []float32, stride int, scale []float64) {
-		gridSumAVX2(&sum[0], &d[0], &x[0], stride, &scale[0], len(scale))
+	gridSum: func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
+		gridSumAVX2(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
 	},
 }

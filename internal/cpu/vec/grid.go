@@ -19,28 +19,23 @@ func SquareColumns(sum []float64, d, x []float32) {
 	}
 }
 
-// GridSquares adds trunc((d[c]·x[r,c])·scale[c])² to sum[c] for every row r of x and every column c. The first product
-// is rounded to float32, the second to float64. A sum that is below 2⁵³ is exact. Any other is no less than that.
-func GridSquares(sum, scale []float64, d, x []float32) {
-	fits(Columns, min(len(sum), len(scale), len(d)))
-	if len(x) >= Columns {
-		use.gridSquares(sum, scale, d, x)
-	}
-}
+// SquareSums is how many sums of squares GridSum has for a row.
+const SquareSums = 8
 
-// GridSum sets sum[c] to Σ trunc((d[r]·x[stride·r+c])·scale[r]) over the length of scale, for every column c. The
-// products are rounded as in GridSquares. The sum is exact if those of magnitudes are below 2⁵³.
-func GridSum(sum []float64, d, x []float32, stride int, scale []float64) {
+// GridSum adds k = trunc((d[r]·x[stride·r+c])·scale[r]) to sum[c] for every row r, of which scale has one each, and
+// every column c, and k² to one of squares[r,·]. The first product is rounded to float32, the second to float64. Sums
+// that are below 2⁵³ in magnitude on the way are exact; a sum of squares that is not stays at 2⁵³ or above.
+func GridSum(sum, squares []float64, d, x []float32, stride int, scale []float64) {
 	rows := len(scale)
-	fits(Columns, len(sum))
-	fits(rows, len(d))
 	if rows == 0 {
-		clear(sum[:Columns])
 		return
 	}
-	fits((rows-1)*stride+Columns, len(x))
+	fits(Columns, len(sum))
+	fits(rows*SquareSums, len(squares))
+	fits(rows, len(d))
 	fits(0, stride)
-	use.gridSum(sum, d, x, stride, scale)
+	fits((rows-1)*stride+Columns, len(x))
+	use.gridSum(sum, squares, d, x, stride, scale)
 }
 
 func squareColumns(sum []float64, d, x []float32) {
@@ -53,20 +48,12 @@ func squareColumns(sum []float64, d, x []float32) {
 	}
 }
 
-func gridSquares(sum, scale []float64, d, x []float32) {
-	for r := range len(x) / Columns {
-		for c, v := range x[r*Columns:][:Columns] {
-			k := math.Trunc(float64(d[c]*v) * scale[c])
-			sum[c] += k * k
-		}
-	}
-}
-
-func gridSum(sum []float64, d, x []float32, stride int, scale []float64) {
-	clear(sum[:Columns])
+func gridSum(sum, squares []float64, d, x []float32, stride int, scale []float64) {
 	for r, by := range scale {
 		for c, v := range x[r*stride:][:Columns] {
-			sum[c] += math.Trunc(float64(d[r]*v) * by)
+			k := math.Trunc(float64(d[r]*v) * by)
+			sum[c] += k
+			squares[r*SquareSums+c%SquareSums] += k * k
 		}
 	}
 }

@@ -69,59 +69,72 @@ func scales(r *rand.Rand, n int) []float64 {
 	return s
 }
 
-func TestGridSquares(t *testing.T) {
+func TestGridSum(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(62)
 		for rows := range 30 {
-			d, x, scale := gradientLike(r, Columns), gradientLike(r, rows*Columns), scales(r, Columns)
-			for c := range d { // k stays below 2²²
-				d[c] = min(max(d[c], -8), 8)
+			stride := Columns + r.IntN(20)
+			d, x, scale := gradientLike(r, rows), gradientLike(r, max((rows-1)*stride+Columns, 0)), scales(r, rows)
+			for k := range d { // integers stay below 2²²
+				d[k] = min(max(d[k], -8), 8)
 			}
 			for i := range x {
 				x[i] = min(max(x[i], -8), 8)
 			}
-			want, sum := make([]uint64, Columns), make([]float64, Columns)
-			for k := range rows {
-				for c := range Columns {
-					v := int64(float64(float32(d[c]*x[k*Columns+c])) * scale[c])
-					want[c] += uint64(v * v)
-				}
+			want, squares := make([]int64, Columns), make([]int64, rows)
+			sum, parts := make([]float64, Columns), make([]float64, rows*SquareSums)
+			for c := range sum {
+				want[c] = r.Int64N(1<<40) - 1<<39
+				sum[c] = float64(want[c])
 			}
-			spoil(r, x)
-			GridSquares(sum, scale, d, x)
-			for c, s := range sum {
-				if c != 5 && uint64(s) != want[c] {
-					t.Fatalf("%d rows, column %d: %v, want %v", rows, c, s, want[c])
-				}
-			}
-		}
-		// What is too large to be exact stays too large.
-		sum, d, scale, x := make([]float64, Columns), slices.Repeat([]float32{1}, Columns), slices.Repeat([]float64{1}, Columns), slices.Repeat([]float32{0}, 100*Columns)
-		x[0], x[1], x[2] = 0x1p30, 0x1p120, float32(math.NaN())
-		GridSquares(sum, scale, d, x)
-		if sum[0] != 0x1p60 || sum[1] != 0x1p240 || sum[2] == sum[2] || sum[3] != 0 {
-			t.Errorf("sums of large squares are %v", sum[:4])
-		}
-	})
-}
-
-func TestGridSum(t *testing.T) {
-	eachImplementation(t, func(t *testing.T) {
-		r := newRand(63)
-		for rows := range 30 {
-			stride := Columns + r.IntN(20)
-			d, x, scale := gradientLike(r, rows), gradientLike(r, max((rows-1)*stride+Columns, 0)), scales(r, rows)
-			want, sum := make([]int64, Columns), scales(r, Columns)
 			for k, s := range scale {
+				parts[k*SquareSums] = float64(k)
+				squares[k] = int64(k)
 				for c := range Columns {
-					want[c] += int64(float64(float32(d[k]*x[k*stride+c])) * s)
+					v := int64(float64(float32(d[k]*x[k*stride+c])) * s)
+					want[c] += v
+					squares[k] += v * v
 				}
 			}
-			GridSum(sum, d, x, stride, scale)
+			GridSum(sum, parts, d, x, stride, scale)
 			for c, s := range sum {
 				if int64(s) != want[c] || s != math.Trunc(s) {
 					t.Fatalf("%d rows, column %d: %v, want %v", rows, c, s, want[c])
 				}
+			}
+			for k, want := range squares {
+				if got := total(parts[k*SquareSums:][:SquareSums]); int64(got) != want {
+					t.Fatalf("row %d of %d: squares %v, want %v", k, rows, got, want)
+				}
+			}
+		}
+	})
+}
+
+func total(x []float64) (sum float64) {
+	for _, v := range x {
+		sum += v
+	}
+	return sum
+}
+
+// What is too large to be exact stays too large, and what is no number leaves other rows alone.
+func TestGridSumOverflows(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		x := make([]float32, 4*Columns)
+		x[3], x[Columns+9], x[2*Columns], x[3*Columns] = 0x1p30, 0x1p120, float32(math.NaN()), 5
+		sum, squares, ones := make([]float64, Columns), make([]float64, 4*SquareSums), []float64{1, 1, 1, 1}
+		for range 3 {
+			GridSum(sum, squares, []float32{1, 1, 1, 1}, x, Columns, ones)
+		}
+		for k, ok := range []func(float64) bool{
+			func(s float64) bool { return s >= 0x1p53 },
+			func(s float64) bool { return s >= 0x1p53 },
+			func(s float64) bool { return s != s },
+			func(s float64) bool { return s == 75 },
+		} {
+			if s := total(squares[k*SquareSums:][:SquareSums]); !ok(s) {
+				t.Errorf("row %d has squares %v", k, s)
 			}
 		}
 	})

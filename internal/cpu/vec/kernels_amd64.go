@@ -100,17 +100,11 @@ func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
 //go:noescape
 func squareColumnsAVX2(sum *float64, d *float32, x *float32, rows int)
 
-// gridSquaresAVX2 adds trunc(d[c]*x[16*r+c]*scale[c])^2 to sum[c] for so many rows r and the first
-// 8 columns c, of which the products are rounded one after the other.
+// gridSumAVX2 adds trunc(d[r]*x[stride*r+c]*scale[r]) to sum[c] for so many rows r, one or more, and 16 columns c, and
+// its squares to squares[8*r], ... The products are rounded one after the other.
 //
 //go:noescape
-func gridSquaresAVX2(sum *float64, scale *float64, d *float32, x *float32, rows int)
-
-// gridSumAVX2 sets sum[c] to the sum of trunc(d[r]*x[stride*r+c]*scale[r]) over so many rows r, one or more, for 16
-// columns c. The products are rounded one after the other.
-//
-//go:noescape
-func gridSumAVX2(sum *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+func gridSumAVX2(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
 
 // squareColumnsAVX512 adds (d[c]*x[16*r+c])^2 to sum[16*(r%4)+c] for so many rows r and the first
 // 16 columns c. The product is rounded, its square is not.
@@ -118,17 +112,11 @@ func gridSumAVX2(sum *float64, d *float32, x *float32, stride int, scale *float6
 //go:noescape
 func squareColumnsAVX512(sum *float64, d *float32, x *float32, rows int)
 
-// gridSquaresAVX512 adds trunc(d[c]*x[16*r+c]*scale[c])^2 to sum[c] for so many rows r and the first
-// 16 columns c, of which the products are rounded one after the other.
+// gridSumAVX512 adds trunc(d[r]*x[stride*r+c]*scale[r]) to sum[c] for so many rows r, one or more, and 16 columns c, and
+// its squares to squares[8*r], ... The products are rounded one after the other.
 //
 //go:noescape
-func gridSquaresAVX512(sum *float64, scale *float64, d *float32, x *float32, rows int)
-
-// gridSumAVX512 sets sum[c] to the sum of trunc(d[r]*x[stride*r+c]*scale[r]) over so many rows r, one or more, for 16
-// columns c. The products are rounded one after the other.
-//
-//go:noescape
-func gridSumAVX512(sum *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
 
 // bytesAVX2 sets, for the length of dst, dst[i] = src[i]*scale + offset, rounded once.
 //

@@ -1893,116 +1893,56 @@ done:
 	VZEROUPPER
 	RET
 
-// func gridSquaresAVX2(sum *float64, scale *float64, d *float32, x *float32, rows int)
+// func gridSumAVX2(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
 // Requires: AVX, FMA3
-TEXT ·gridSquaresAVX2(SB), NOSPLIT, $0-40
+TEXT ·gridSumAVX2(SB), NOSPLIT, $0-56
 	MOVQ    sum+0(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVQ    rows+32(FP), DX
-	MOVQ    d+16(FP), BX
-	VMOVUPS (BX), X0
-	VMOVUPS 16(BX), X1
-	MOVQ    scale+8(FP), BX
-	VMOVUPS (BX), Y2
-	VMOVUPS 32(BX), Y3
-	VXORPS  X4, X4, X4
-	VXORPS  X5, X5, X5
-	VXORPS  X6, X6, X6
-	VXORPS  X7, X7, X7
-	SUBQ    $0x02, DX
-	JL      rest
+	MOVQ    squares+8(FP), CX
+	MOVQ    d+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    scale+40(FP), DI
+	MOVQ    rows+48(FP), R8
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	XORQ    R9, R9
 
 loop:
-	VMULPS      (CX), X0, X8
-	VCVTPS2PD   X8, Y9
-	VMULPS      16(CX), X1, X8
-	VCVTPS2PD   X8, Y8
-	VMULPD      Y2, Y9, Y9
-	VROUNDPD    $0x0b, Y9, Y9
-	VFMADD231PD Y9, Y9, Y4
-	VMULPD      Y3, Y8, Y8
-	VROUNDPD    $0x0b, Y8, Y8
-	VFMADD231PD Y8, Y8, Y5
-	VMULPS      64(CX), X0, X8
-	VCVTPS2PD   X8, Y9
-	VMULPS      80(CX), X1, X8
-	VCVTPS2PD   X8, Y8
-	VMULPD      Y2, Y9, Y9
-	VROUNDPD    $0x0b, Y9, Y9
-	VFMADD231PD Y9, Y9, Y6
-	VMULPD      Y3, Y8, Y8
-	VROUNDPD    $0x0b, Y8, Y8
-	VFMADD231PD Y8, Y8, Y7
-	ADDQ        $0x00000080, CX
-	SUBQ        $0x02, DX
-	JGE         loop
-
-rest:
-	ADDQ        $0x02, DX
-	JZ          done
-	VMULPS      (CX), X0, X0
-	VCVTPS2PD   X0, Y0
-	VMULPS      16(CX), X1, X1
-	VCVTPS2PD   X1, Y1
-	VMULPD      Y2, Y0, Y0
-	VROUNDPD    $0x0b, Y0, Y0
-	VFMADD231PD Y0, Y0, Y4
-	VMULPD      Y3, Y1, Y1
-	VROUNDPD    $0x0b, Y1, Y1
-	VFMADD231PD Y1, Y1, Y5
-
-done:
-	VADDPD  Y6, Y4, Y4
-	VADDPD  (AX), Y4, Y4
-	VMOVUPS Y4, (AX)
-	VADDPD  Y7, Y5, Y5
-	VADDPD  32(AX), Y5, Y5
-	VMOVUPS Y5, 32(AX)
-	VZEROUPPER
-	RET
-
-// func gridSumAVX2(sum *float64, d *float32, x *float32, stride int, scale *float64, rows int)
-// Requires: AVX
-TEXT ·gridSumAVX2(SB), NOSPLIT, $0-48
-	MOVQ   sum+0(FP), AX
-	MOVQ   d+8(FP), CX
-	MOVQ   x+16(FP), DX
-	MOVQ   stride+24(FP), BX
-	SHLQ   $0x02, BX
-	MOVQ   scale+32(FP), SI
-	MOVQ   rows+40(FP), DI
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-	VXORPS X2, X2, X2
-	VXORPS X3, X3, X3
-	XORQ   R8, R8
-
-loop:
-	VBROADCASTSS (CX)(R8*4), X4
-	VBROADCASTSD (SI)(R8*8), Y5
-	VMULPS       (DX), X4, X6
-	VCVTPS2PD    X6, Y7
-	VMULPS       16(DX), X4, X6
-	VCVTPS2PD    X6, Y6
+	VBROADCASTSS (DX)(R9*4), X4
+	VBROADCASTSD (DI)(R9*8), Y5
+	VMOVUPS      (CX), Y6
+	VMULPS       (BX), X4, X7
+	VCVTPS2PD    X7, Y8
+	VMULPS       16(BX), X4, X7
+	VCVTPS2PD    X7, Y7
+	VMULPD       Y5, Y8, Y8
+	VROUNDPD     $0x0b, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VFMADD231PD  Y8, Y8, Y6
 	VMULPD       Y5, Y7, Y7
 	VROUNDPD     $0x0b, Y7, Y7
-	VADDPD       Y7, Y0, Y0
-	VMULPD       Y5, Y6, Y6
-	VROUNDPD     $0x0b, Y6, Y6
-	VADDPD       Y6, Y1, Y1
-	VMULPS       32(DX), X4, X6
-	VCVTPS2PD    X6, Y6
-	VMULPS       48(DX), X4, X4
+	VADDPD       Y7, Y1, Y1
+	VFMADD231PD  Y7, Y7, Y6
+	VMULPS       32(BX), X4, X7
+	VCVTPS2PD    X7, Y7
+	VMULPS       48(BX), X4, X4
 	VCVTPS2PD    X4, Y4
-	VMULPD       Y5, Y6, Y6
-	VROUNDPD     $0x0b, Y6, Y6
-	VADDPD       Y6, Y2, Y2
+	VMULPD       Y5, Y7, Y7
+	VROUNDPD     $0x0b, Y7, Y7
+	VADDPD       Y7, Y2, Y2
+	VFMADD231PD  Y7, Y7, Y6
 	VMULPD       Y5, Y4, Y4
 	VROUNDPD     $0x0b, Y4, Y4
 	VADDPD       Y4, Y3, Y3
-	ADDQ         BX, DX
-	ADDQ         $0x01, R8
-	CMPQ         R8, DI
+	VFMADD231PD  Y4, Y4, Y6
+	VMOVUPS      Y6, (CX)
+	ADDQ         SI, BX
+	ADDQ         $0x40, CX
+	ADDQ         $0x01, R9
+	CMPQ         R9, R8
 	JL           loop
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      Y1, 32(AX)
@@ -2102,104 +2042,42 @@ done:
 	VZEROUPPER
 	RET
 
-// func gridSquaresAVX512(sum *float64, scale *float64, d *float32, x *float32, rows int)
+// func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
 // Requires: AVX, AVX512F
-TEXT ·gridSquaresAVX512(SB), NOSPLIT, $0-40
+TEXT ·gridSumAVX512(SB), NOSPLIT, $0-56
 	MOVQ    sum+0(FP), AX
-	MOVQ    x+24(FP), CX
-	MOVQ    rows+32(FP), DX
-	MOVQ    d+16(FP), BX
-	VMOVUPS (BX), Y0
-	VMOVUPS 32(BX), Y1
-	MOVQ    scale+8(FP), BX
-	VMOVUPS (BX), Z2
-	VMOVUPS 64(BX), Z3
-	VXORPS  X4, X4, X4
-	VXORPS  X5, X5, X5
-	VXORPS  X6, X6, X6
-	VXORPS  X7, X7, X7
-	SUBQ    $0x02, DX
-	JL      rest
+	MOVQ    squares+8(FP), CX
+	MOVQ    d+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    scale+40(FP), DI
+	MOVQ    rows+48(FP), R8
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	XORQ    R9, R9
 
 loop:
-	VMULPS      (CX), Y0, Y8
-	VCVTPS2PD   Y8, Z9
-	VMULPS      32(CX), Y1, Y8
-	VCVTPS2PD   Y8, Z8
-	VMULPD      Z2, Z9, Z9
-	VRNDSCALEPD $0x0b, Z9, Z9
-	VFMADD231PD Z9, Z9, Z4
-	VMULPD      Z3, Z8, Z8
-	VRNDSCALEPD $0x0b, Z8, Z8
-	VFMADD231PD Z8, Z8, Z5
-	VMULPS      64(CX), Y0, Y8
-	VCVTPS2PD   Y8, Z9
-	VMULPS      96(CX), Y1, Y8
-	VCVTPS2PD   Y8, Z8
-	VMULPD      Z2, Z9, Z9
-	VRNDSCALEPD $0x0b, Z9, Z9
-	VFMADD231PD Z9, Z9, Z6
-	VMULPD      Z3, Z8, Z8
-	VRNDSCALEPD $0x0b, Z8, Z8
-	VFMADD231PD Z8, Z8, Z7
-	ADDQ        $0x00000080, CX
-	SUBQ        $0x02, DX
-	JGE         loop
-
-rest:
-	ADDQ        $0x02, DX
-	JZ          done
-	VMULPS      (CX), Y0, Y0
-	VCVTPS2PD   Y0, Z0
-	VMULPS      32(CX), Y1, Y1
-	VCVTPS2PD   Y1, Z1
-	VMULPD      Z2, Z0, Z0
-	VRNDSCALEPD $0x0b, Z0, Z0
-	VFMADD231PD Z0, Z0, Z4
-	VMULPD      Z3, Z1, Z1
-	VRNDSCALEPD $0x0b, Z1, Z1
-	VFMADD231PD Z1, Z1, Z5
-
-done:
-	VADDPD  Z6, Z4, Z4
-	VADDPD  (AX), Z4, Z4
-	VMOVUPS Z4, (AX)
-	VADDPD  Z7, Z5, Z5
-	VADDPD  64(AX), Z5, Z5
-	VMOVUPS Z5, 64(AX)
-	VZEROUPPER
-	RET
-
-// func gridSumAVX512(sum *float64, d *float32, x *float32, stride int, scale *float64, rows int)
-// Requires: AVX, AVX512F
-TEXT ·gridSumAVX512(SB), NOSPLIT, $0-48
-	MOVQ   sum+0(FP), AX
-	MOVQ   d+8(FP), CX
-	MOVQ   x+16(FP), DX
-	MOVQ   stride+24(FP), BX
-	SHLQ   $0x02, BX
-	MOVQ   scale+32(FP), SI
-	MOVQ   rows+40(FP), DI
-	VXORPS X0, X0, X0
-	VXORPS X1, X1, X1
-	XORQ   R8, R8
-
-loop:
-	VBROADCASTSS (CX)(R8*4), Y2
-	VBROADCASTSD (SI)(R8*8), Z3
-	VMULPS       (DX), Y2, Y4
-	VCVTPS2PD    Y4, Z4
-	VMULPS       32(DX), Y2, Y2
+	VBROADCASTSS (DX)(R9*4), Y2
+	VBROADCASTSD (DI)(R9*8), Z3
+	VMOVUPS      (CX), Z4
+	VMULPS       (BX), Y2, Y5
+	VCVTPS2PD    Y5, Z5
+	VMULPS       32(BX), Y2, Y2
 	VCVTPS2PD    Y2, Z2
-	VMULPD       Z3, Z4, Z4
-	VRNDSCALEPD  $0x0b, Z4, Z4
-	VADDPD       Z4, Z0, Z0
+	VMULPD       Z3, Z5, Z5
+	VRNDSCALEPD  $0x0b, Z5, Z5
+	VADDPD       Z5, Z0, Z0
+	VFMADD231PD  Z5, Z5, Z4
 	VMULPD       Z3, Z2, Z2
 	VRNDSCALEPD  $0x0b, Z2, Z2
 	VADDPD       Z2, Z1, Z1
-	ADDQ         BX, DX
-	ADDQ         $0x01, R8
-	CMPQ         R8, DI
+	VFMADD231PD  Z2, Z2, Z4
+	VMOVUPS      Z4, (CX)
+	ADDQ         SI, BX
+	ADDQ         $0x40, CX
+	ADDQ         $0x01, R9
+	CMPQ         R9, R8
 	JL           loop
 	VMOVUPS      Z0, (AX)
 	VMOVUPS      Z1, 64(AX)

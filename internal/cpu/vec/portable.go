@@ -190,7 +190,6 @@ var portable = kernels{
 		return l.total()
 	},
 	squareColumns: squareColumns,
-	gridSquares:   gridSquares,
 	gridSum:       gridSum,
 }
 

@@ -205,8 +205,7 @@ type kernels struct {
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
 	squareColumns                   func(sum []float64, d, x []float32)
-	gridSquares                     func(sum, scale []float64, d, x []float32)
-	gridSum                         func(sum []float64, d, x []float32, stride int, scale []float64)
+	gridSum                         func(sum, squares []float64, d, x []float32, stride int, scale []float64)
 }
 
 var use = best()
