@@ -94,6 +94,9 @@ func TestExactSumIsItsDefinition(t *testing.T) {
 					if !used {
 						continue
 					}
+					if n.exact.scale[b] != scale {
+						t.Fatalf("clip norm %v: row %d has scale %v, want %v: its norm is added up in another order", clip, b, n.exact.scale[b], scale)
+					}
 					integers := make([]int64, len(gradient))
 					host.Accumulate(integers, gradient, scale)
 					for _, l := range n.exact.layers {
