@@ -77,7 +77,7 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
 	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
-	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest
+	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest ./internal/collective/nccl ./internal/collective/launch
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
@@ -87,7 +87,7 @@ mostbundle = 25165824
 gpu-check-bundle: ## build one program, of at most 24 MiB, that checks a machine with a GPU, in bin/gpu-check
 	rm -rf $(BUNDLE) bin/_gathered && mkdir -p $(BUNDLE)
 	$(GO) run ./cmd/gpucheck/gather -out bin/_gathered
-	$(CUDA) $(GO) build -overlay bin/_gathered/overlay.json -tags gocuda -trimpath -ldflags='-s -w' -o $(BUNDLE)/ ./cmd/gpucheck
+	$(CUDA) GOFLAGS=-buildvcs=true $(GO) build -overlay bin/_gathered/overlay.json -tags gocuda -trimpath -ldflags='-s -w' -o $(BUNDLE)/ ./cmd/gpucheck
 	gzip -n -9 $(BUNDLE)/gpucheck
 	cp scripts/gpu-check.sh $(BUNDLE)/
 	@size=$$(cat $(BUNDLE)/* | wc -c); echo "$(BUNDLE): $$size bytes of at most $(mostbundle)"; test "$$size" -le $(mostbundle)

@@ -48,9 +48,10 @@ var allowed = map[string][]string{
 
 	"internal/collective":                {"internal/usage"},
 	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
-	"internal/collective/launch":         {"internal/collective", "internal/collective/mpi", "internal/usage"},
+	"internal/collective/launch":         {"cuda/driver/cudrv", "internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/usage"},
 	"internal/collective/local":          {"internal/collective"},
 	"internal/collective/mpi":            {"internal/collective"},
+	"internal/collective/nccl":           {"cuda/driver", "internal/collective", "internal/fault"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},

@@ -215,6 +215,11 @@ func (n *net) free() error {
 		if s.graph != nil {
 			did(s.graph.Close())
 		}
+		for _, p := range s.stops {
+			if p.graph != nil {
+				did(p.graph.Close())
+			}
+		}
 		if s.pair != nil {
 			did(s.pair.free())
 		}

@@ -45,10 +45,10 @@ type timing struct {
 	steps  []int // of the schedule, between a clock and the next
 }
 
-// time captures the step with clocks, if it does anything that the schedule says.
+// time captures the step with clocks, if it does anything that the schedule says, and the host has no part in it.
 func (s *step) time() error {
 	n, t := s.net, &s.timing
-	if t.graph != nil {
+	if t.graph != nil || s.stops != nil {
 		return nil
 	}
 	any := false

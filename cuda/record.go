@@ -24,6 +24,7 @@ type step struct {
 	scores []scored
 	search *search // or minimum; nil: the step has none
 	dots   []kernels.Ptr
+	stops  []stop
 	pair   *pair // with a step that fills the sum that this one releases, or nil
 	paired bool  // with one that releases the sum that this one fills
 	// counts says that the host reads a released count after every step.
@@ -93,7 +94,14 @@ func (n *net) capture(q *queue) error {
 		return err
 	}
 	var err error
-	if s.graph, err = n.captureWork(s.work, func(int) error { return nil }); err != nil {
+	first := s.work
+	if len(s.stops) > 0 {
+		first = s.work[:s.stops[0].at]
+	}
+	if s.graph, err = n.captureWork(first, func(int) error { return nil }); err != nil {
+		return err
+	}
+	if err := s.captureStops(); err != nil {
 		return err
 	}
 	if n.spent != nil {
@@ -110,7 +118,7 @@ func (n *net) pairUp(q *queue) (err error) {
 	switch {
 	case len(q.fills) == 1 && len(q.later) == 1:
 		n.fillers[q.fills[0]] = s
-	case !q.gathers && s.scores == nil && s.search == nil && s.dots == nil:
+	case !q.gathers && s.stops == nil && s.scores == nil && s.search == nil && s.dots == nil:
 		i := slices.IndexFunc(q.releases, func(sum device.Sum) bool { return n.fillers[sum] != nil })
 		if i >= 0 {
 			s.pair, err = n.newPair(n.fillers[q.releases[i]], s)
@@ -158,7 +166,7 @@ func (n *net) enqueue(w *work) error {
 }
 
 // Run checks the inputs, and enqueues the graph or holds the run back until others have come. It waits
-// only where as many runs as the ring has slots are under way, or where a search goes on.
+// only where as many runs as the ring has slots are under way, where a search goes on, or where the host has a part.
 func (s *step) Run(in *device.Inputs) error {
 	n := s.net
 	return n.Do(func() error {
@@ -169,7 +177,11 @@ func (s *step) Run(in *device.Inputs) error {
 			s.search.ask(in)
 		}
 		s.ran = true
-		return n.running(n.run(s, in))
+		err := n.run(s, in)
+		if err == nil {
+			err = s.goOn(in)
+		}
+		return n.running(err)
 	})
 }
 

@@ -74,6 +74,20 @@ func (t *team) part() datasets.Rank {
 	return datasets.Rank{Rank: t.Rank(), Of: t.Size()}
 }
 
+// gpu is implemented by groups whose ranks have a GPU each.
+type gpu interface{ GPU() int }
+
+// device names the one that the rank opens in the place of the configured one, as each needs another; "" for that.
+func (t *team) device(configured string) string {
+	if t == nil {
+		return ""
+	}
+	if g, ok := t.Group.(gpu); ok && (configured == "auto" || configured == "cuda") {
+		return fmt.Sprintf("cuda:%d", g.GPU())
+	}
+	return ""
+}
+
 // all gives every rank the error of the first that has one.
 func (t *team) all(err error) error {
 	if t == nil {

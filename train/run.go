@@ -128,6 +128,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
 		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.part(),
+		DeviceName: r.team.device(c.Device),
 	})
 	if err = r.team.all(err); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -76,6 +77,8 @@ type Options struct {
 	Facts bool
 	// Rank is which part of the training records to open.
 	Rank datasets.Rank
+	// DeviceName names the device to open in the place of the configured one; "" for that one.
+	DeviceName string
 	// FrontProgress is told how far a front end is made that is not at hand; nil: nobody asks.
 	FrontProgress func(percent int)
 }
@@ -119,7 +122,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	}
 	d := o.Device
 	if d == nil {
-		if d, err = devices.Open(c.Device, c.Threads); err != nil {
+		if d, err = devices.Open(cmp.Or(o.DeviceName, c.Device), c.Threads); err != nil {
 			return nil, nil, err
 		}
 	}

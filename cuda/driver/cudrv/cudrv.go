@@ -149,12 +149,13 @@ func (l library) Open(ordinal int) (driver.Context, error) {
 		runtime.UnlockOSThread()
 		return nil, check("cuCtxCreate", err)
 	}
-	return &context{info: info, ctx: ctx, entered: true}, nil
+	return &context{info: info, ctx: ctx, entered: true, end: func() error { return check("cuCtxDestroy", ctx.Destroy()) }}, nil
 }
 
 type context struct {
 	info    driver.Info
 	ctx     cu.CUContext
+	end     func() error
 	entered bool // a goroutine is tied to its thread
 	closed  bool
 	// What the context holds, in the order of its making. Nothing is given back by
@@ -247,7 +248,7 @@ func (c *context) Close() error {
 	for _, h := range slices.Backward(c.held) {
 		_ = h.drop()
 	}
-	return check("cuCtxDestroy", c.ctx.Destroy())
+	return c.end()
 }
 
 func (c *context) Info() driver.Info { return c.info }

@@ -74,6 +74,8 @@ func TestErrorsArrive(t *testing.T) {
 		"cuGraphExecDestroy", "cuEventDestroy", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuCtxDestroy",
 		"cuEventCreate", "cuEventRecordWithFlags", "cuEventElapsedTime", "cublasGetProperty", "cublasCreate", "cublasSetStream", "cublasSetWorkspace",
 		"cublasSetMathMode", "cublasSetAtomicsMode", "cublasGemmEx", "cublasGemmStridedBatchedEx", "cublasDestroy",
+		"ncclGetVersion", "ncclGetUniqueId", "cuDevicePrimaryCtxRetain", "ncclCommInitRankConfig", "ncclCommGetAsyncError", "ncclAllReduce", "ncclBroadcast",
+		"ncclCommAbort", "cuDevicePrimaryCtxRelease",
 	} {
 		d, f := open(t, fake.Options{Fail: func(c string, n int) int {
 			if c == call && n == 1 {

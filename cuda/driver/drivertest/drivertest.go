@@ -143,6 +143,14 @@ func Run(t *testing.T, d driver.Driver) {
 			t.Run("products", func(t *testing.T) { products(NewRig(t, d)) })
 		}
 	}
+	if l, ok := d.(driver.NCCL); ok {
+		t.Run("a rank alone", func(t *testing.T) {
+			if _, err := l.NCCL(); err != nil {
+				t.Skipf("NCCL is not installed: %v", err)
+			}
+			alone(t, d)
+		})
+	}
 	t.Run("devices", func(t *testing.T) {
 		n, err := d.Devices()
 		v, verr := d.Version()
@@ -384,6 +392,9 @@ func Everything(d driver.Driver) (err error) {
 		return err
 	}
 	if _, err := d.Devices(); err != nil {
+		return err
+	}
+	if err := everyRank(d); err != nil {
 		return err
 	}
 	c, err := d.Open(0)

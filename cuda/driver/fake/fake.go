@@ -54,6 +54,7 @@ type Options struct {
 	// Kernels says how kernels run; SharedLimit is the driver's.
 	Kernels ptx.Options
 	BLAS    BLAS
+	NCCL    NCCL
 }
 
 // Limits of the device; the last one is that of the smallest GPU that kernels are written for.
@@ -216,12 +217,16 @@ func (d *Driver) Open(ordinal int) (driver.Context, error) {
 			return nil, failure("cuCtxCreate", contextInUse, "goroutine %s has a context open, which would not be current any more", here)
 		}
 	}
+	return d.newContext(info, here, "cuCtxDestroy"), nil
+}
+
+func (d *Driver) newContext(info driver.Info, goroutine, ending string) *Context {
 	c := &Context{
-		driver: d, info: info, goroutine: here,
+		driver: d, info: info, goroutine: goroutine, ending: ending,
 		memory: newMemory(info.Memory, d.options.Sparse), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
 	}
 	d.contexts = append(d.contexts, c)
-	return c, nil
+	return c
 }
 
 // goroutine is the number of the calling goroutine, which stands for its thread.
@@ -235,6 +240,7 @@ type Context struct {
 	driver    *Driver
 	info      driver.Info
 	goroutine string // on which it is current, or ""
+	ending    string // the call that ends it
 	closed    bool
 	lost      *driver.Error
 	memory    *memory
@@ -350,7 +356,7 @@ func (c *Context) Info() driver.Info { return c.info }
 // Close implements driver.Context. It works after a failure, but not where another goroutine has the context.
 func (c *Context) Close() error {
 	if g, at := goroutine(), c.current(); at != "" && at != g {
-		return failure("cuCtxDestroy", driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", at, g)
+		return failure(c.ending, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", at, g)
 	}
 	if c.closed {
 		return nil
@@ -363,8 +369,8 @@ func (c *Context) Close() error {
 	c.goroutine = ""
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *Context) bool { return o == c })
 	d.mu.Unlock()
-	if code := d.count("cuCtxDestroy"); code != 0 {
-		return failure("cuCtxDestroy", code, "")
+	if code := d.count(c.ending); code != 0 {
+		return failure(c.ending, code, "")
 	}
 	return nil
 }

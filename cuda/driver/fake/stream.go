@@ -14,6 +14,8 @@ type task struct {
 	do   func() (time.Duration, error) // nil for an event's mark and a clock's; it says how long it takes
 	mark *Event
 	time *Clock
+	// ready, unless nil, says whether the other ranks have come to it, for which the stream waits.
+	ready func() bool
 }
 
 // Stream implements driver.Stream.
@@ -84,17 +86,24 @@ func (s *Stream) put(t ...task) {
 	s.queue = append(s.queue, t...)
 }
 
-// advance does work of any stream until there is none or done says so.
+// advance does work of any stream until there is none or done says so. It waits for other ranks.
 func (c *Context) advance(done func() bool) {
-	for !done() && c.lost == nil && c.one() {
+	for !done() && c.lost == nil {
+		if c.one() {
+			continue
+		}
+		if !slices.ContainsFunc(c.streams, func(s *Stream) bool { return len(s.queue) > 0 }) {
+			return
+		}
+		time.Sleep(10 * time.Microsecond)
 	}
 }
 
-// one does the first task of a random stream.
+// one does the first task of a random stream, of those that wait for no other rank.
 func (c *Context) one() bool {
 	var busy []*Stream
 	for _, s := range c.streams {
-		if len(s.queue) > 0 {
+		if len(s.queue) > 0 && (s.queue[0].ready == nil || s.queue[0].ready()) {
 			busy = append(busy, s)
 		}
 	}

@@ -4,11 +4,14 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"time"
 
+	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/mpi"
+	"github.com/privgrad/privgrad/internal/collective/nccl"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -34,7 +37,11 @@ func Open(env func(string) string) (collective.Group, error) {
 		}
 	}
 	if n, _ := strconv.Atoi(env("WORLD_SIZE")); n > 1 && env("RANK") != "" && env("MASTER_ADDR") != "" {
-		return nil, usage.Errorf("torchrun has started %d processes, which find each other by NCCL; this program has none: start it by mpirun -n %[1]d", n)
+		g, err := openNCCL(env, n, limit)
+		if err != nil {
+			return nil, usage.Errorf("torchrun has started %d processes, which need a GPU each and NCCL: %w", n, err)
+		}
+		return g, nil
 	}
 	for _, l := range launchers {
 		if n, _ := strconv.Atoi(env(l.variable)); n > 1 {
@@ -49,6 +56,35 @@ func Open(env func(string) string) (collective.Group, error) {
 		}
 	}
 	return nil, nil
+}
+
+// openNCCL joins the group of the processes that torchrun has started.
+func openNCCL(env func(string) string, size int, limit time.Duration) (collective.Group, error) {
+	o := nccl.Options{Size: size, Limit: limit}
+	number := map[string]int{}
+	for _, name := range []string{"RANK", "LOCAL_RANK", "MASTER_PORT"} {
+		n, err := strconv.Atoi(env(name))
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%s=%s: must be a whole number, which torchrun sets", name, env(name))
+		}
+		number[name] = n
+	}
+	if o.Rank = number["RANK"]; o.Rank >= size {
+		return nil, fmt.Errorf("RANK=%d: must be below WORLD_SIZE, which is %d", o.Rank, size)
+	}
+	port := number["MASTER_PORT"]
+	if env("TORCHELASTIC_USE_AGENT_STORE") == "True" {
+		port++ // torchrun itself listens at the port
+	}
+	o.Address = net.JoinHostPort(env("MASTER_ADDR"), strconv.Itoa(port))
+	d, err := cudrv.Open()
+	if err != nil {
+		return nil, err
+	}
+	if o.GPU, err = nccl.Choose(d, number["LOCAL_RANK"]); err != nil {
+		return nil, err
+	}
+	return nccl.Open(d, o)
 }
 
 // Close ends a group, nil where there is none, after what its processes have done.

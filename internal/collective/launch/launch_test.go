@@ -7,6 +7,13 @@ import (
 	"github.com/privgrad/privgrad/internal/collective/mpi"
 )
 
+// torchrun is what it sets for the second of two processes, but for one variable.
+func torchrun(name, value string) map[string]string {
+	env := map[string]string{"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+	env[name] = value
+	return env
+}
+
 func TestLaunchers(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
@@ -21,7 +28,10 @@ func TestLaunchers(t *testing.T) {
 		{map[string]string{TimeLimit: "2m"}, ""},
 		{map[string]string{"PMI_SIZE": "2"}, "MPICH has started 2 processes"},
 		{map[string]string{"SLURM_STEP_NUM_TASKS": "3"}, "srun has started 3 processes"},
-		{map[string]string{"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "a"}, "torchrun has started 2 processes"},
+		{torchrun("RANK", "1"), "torchrun has started 2 processes, which need a GPU each and NCCL: "},
+		{torchrun("RANK", "2"), "RANK=2: must be below WORLD_SIZE, which is 2"},
+		{torchrun("LOCAL_RANK", ""), "LOCAL_RANK=: must be a whole number"},
+		{torchrun("MASTER_PORT", "-1"), "MASTER_PORT=-1: must be a whole number"},
 	} {
 		if mpi.Built && strings.Contains(c.want, "MPI") {
 			continue // which would start it

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda"
+	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/cpu"
@@ -172,15 +174,21 @@ func shares(n int, seed uint64) [][]int32 {
 	return all
 }
 
-func (j *job) ranks(t *testing.T, rows [][]int32) []found {
+func host() (device.Device, error) { return cpu.Open(1) }
+
+// gpu is a fake driver's.
+func gpu() (device.Device, error) { return cuda.Open(fake.New(fake.Options{}), 0) }
+
+func (j *job) ranks(t *testing.T, open func() (device.Device, error), rows [][]int32) []found {
 	t.Helper()
 	all := make([]found, len(rows))
 	errs := make([]error, len(rows))
 	var w sync.WaitGroup
 	for i, g := range local.New(len(rows), local.Options{}) {
 		w.Go(func() {
-			d, err := cpu.Open(1)
+			d, err := open()
 			if err == nil {
+				defer d.Close()
 				all[i], err = j.run(Wrap(d, g), rows[i])
 			}
 			if errs[i] = err; err != nil {
@@ -201,47 +209,60 @@ func (j *job) ranks(t *testing.T, rows [][]int32) []found {
 // all ranks.
 func TestRanksAreOneDevice(t *testing.T) {
 	for _, exact := range []bool{true, false} {
-		j := newJob(t, exact)
-		d, err := cpu.Open(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		every := make([]int32, records)
-		for i := range every {
-			every[i] = int32(i)
-		}
-		want, err := j.run(d, every)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Equal(want.params, j.params) || want.losses[0] == 0 || want.index == 0 || !exact && want.norm[0] == 0 {
-			t.Fatalf("nothing was asked: %+v", want)
-		}
-		for n := 1; n <= 4; n++ {
-			for seed := range uint64(3) {
-				t.Run(fmt.Sprintf("exact %v, %d ranks, %d", exact, n, seed), func(t *testing.T) {
-					all := j.ranks(t, shares(n, seed))
-					for r, got := range all {
-						if !slices.Equal(got.params, all[0].params) || !slices.Equal(got.norm, all[0].norm) || !slices.Equal(got.losses, all[0].losses) || got.index != all[0].index {
-							t.Errorf("rank %d has other values than rank 0", r)
-						}
+		ranksAreOne(t, host, exact, 4, 3)
+		ranksAreOne(t, gpu, exact, 2, 1)
+	}
+}
+
+func TestLongRanksAreOneGPU(t *testing.T) {
+	for _, exact := range []bool{true, false} {
+		ranksAreOne(t, gpu, exact, 4, 3)
+	}
+}
+
+func ranksAreOne(t *testing.T, open func() (device.Device, error), exact bool, most int, seeds uint64) {
+	t.Helper()
+	j := newJob(t, exact)
+	d, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	every := make([]int32, records)
+	for i := range every {
+		every[i] = int32(i)
+	}
+	want, err := j.run(d, every)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Equal(want.params, j.params) || want.losses[0] == 0 || want.index == 0 || !exact && want.norm[0] == 0 {
+		t.Fatalf("nothing was asked: %+v", want)
+	}
+	for n := 1; n <= most; n++ {
+		for seed := range seeds {
+			t.Run(fmt.Sprintf("%s, exact %v, %d ranks, %d", d.Info().Name, exact, n, seed), func(t *testing.T) {
+				all := j.ranks(t, open, shares(n, seed))
+				for r, got := range all {
+					if !slices.Equal(got.params, all[0].params) || !slices.Equal(got.norm, all[0].norm) || !slices.Equal(got.losses, all[0].losses) || got.index != all[0].index {
+						t.Errorf("rank %d has other values than rank 0", r)
 					}
-					got := all[0]
-					if exact {
-						if !slices.Equal(got.params, want.params) || !slices.Equal(got.losses, want.losses) || got.index != want.index {
-							t.Errorf("index %d, want %d; losses %v, want %v", got.index, want.index, got.losses, want.losses)
-						}
-						return
+				}
+				got := all[0]
+				if exact {
+					if !slices.Equal(got.params, want.params) || !slices.Equal(got.losses, want.losses) || got.index != want.index {
+						t.Errorf("index %d, want %d; losses %v, want %v", got.index, want.index, got.losses, want.losses)
 					}
-					far := 0.0
-					for i, x := range got.params {
-						far = max(far, math.Abs(float64(x-want.params[i])))
-					}
-					if far > 1e-6 || math.Abs(float64(got.norm[0]-want.norm[0])) > 1e-4 || got.index != want.index {
-						t.Errorf("parameters are %v off, the norm is %v and not %v, the index %d and not %d", far, got.norm[0], want.norm[0], got.index, want.index)
-					}
-				})
-			}
+					return
+				}
+				far := 0.0
+				for i, x := range got.params {
+					far = max(far, math.Abs(float64(x-want.params[i])))
+				}
+				if far > 1e-6 || math.Abs(float64(got.norm[0]-want.norm[0])) > 1e-4 || got.index != want.index {
+					t.Errorf("parameters are %v off, the norm is %v and not %v, the index %d and not %d", far, got.norm[0], want.norm[0], got.index, want.index)
+				}
+			})
 		}
 	}
 }

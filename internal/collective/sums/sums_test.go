@@ -32,6 +32,16 @@ func TestOneRankIsADevice(t *testing.T) {
 			return devicetest.Sampled(Wrap(d, alone{}), 4)
 		})
 	})
+	t.Run("cuda", func(t *testing.T) {
+		devicetest.Run(t, func(t *testing.T) device.Device {
+			d, err := gpu()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { d.Close() })
+			return devicetest.Sampled(Wrap(d, alone{}), 97)
+		})
+	})
 	t.Run("reference", func(t *testing.T) {
 		devicetest.Run(t, func(*testing.T) device.Device { return devicetest.Sampled(Wrap(reference.Open(), alone{}), 16) })
 	})

@@ -120,6 +120,11 @@ func transposeAAVX512(n int, src *float32, ld int, rows int, dst *float32)
 //go:noescape
 func transposeBAVX512(n int, src *float32, ld int, rows int, dst *float32)
 
+// turnBAVX512 turns 16 rows of n floats, ld apart, into 16 columns of dst[n][32]. n is at least 1.
+//
+//go:noescape
+func turnBAVX512(n int, src *float32, ld int, dst *float32)
+
 // copyAAVX512 copies n groups of 1 to 14 neighbouring floats, ld apart, into dst[n][14], and leaves the rest of it.
 // n is at least 1.
 //

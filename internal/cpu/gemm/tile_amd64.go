@@ -218,9 +218,13 @@ func transposeRowsAWide(dst, src []float32, k, ld, h int) {
 	}
 }
 
-// transposeColumnsBWide is transposeColumnsB for wider panels. It needs AVX2 alone.
+// transposeColumnsBWide is transposeColumnsB for wider panels. It needs AVX2 alone where the wide kernels are not in use.
 func transposeColumnsBWide(dst, src []float32, k, ld, n int) {
-	for j := 0; j < n; j += 8 {
+	j := 0
+	for ; wide && j+16 <= n; j += 16 {
+		turnBAVX512(k, &src[j*ld], ld, &dst[j])
+	}
+	for ; j < n; j += 8 {
 		transposeBAVX512(k, &src[j*ld], ld, min(n-j, 8), &dst[j])
 	}
 	from, to := (n+7)&^7, wideN

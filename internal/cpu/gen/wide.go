@@ -19,6 +19,7 @@ func gemm512(g *asm) {
 	transposeB(g, "transposeLowAAVX512", avx512.m)
 	transposeA(g, avx512)
 	transposeB(g, "transposeBAVX512", avx512.n)
+	turnB(g)
 	copyA512(g)
 	copyB(g, avx512)
 	for h := 1; h <= avx512.m; h++ {
@@ -137,6 +138,92 @@ func contractFew(g *asm, h int) {
 		}
 	}
 	g.end()
+}
+
+// turnB is transposeB for sixteen rows.
+func turnB(g *asm) {
+	const size = 16
+	f := avx512
+	g.function("turnBAVX512", "n int, src *float32, ld int, dst *float32",
+		fmt.Sprintf("turnBAVX512 turns %d rows of n floats, ld apart, into %d columns of dst[n][%d]. n is at least 1.", size, size, f.n))
+	n, src, ld, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("dst")
+	ld3 := g.GP64()
+	g.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
+	fourth := make([]reg.GPVirtual, size/4) // rows 0, 4, 8 and 12
+	for i := range fourth {
+		fourth[i] = g.GP64()
+		if i == 0 {
+			g.MOVQ(src, fourth[i])
+		} else {
+			g.LEAQ(Mem{Base: fourth[i-1], Index: ld, Scale: 4}, fourth[i])
+		}
+	}
+	row := func(i int) Mem {
+		m := Mem{Base: fourth[i/4]}
+		switch i % 4 {
+		case 1, 2:
+			m.Index, m.Scale = ld, uint8(i%4)
+		case 3:
+			m.Index, m.Scale = ld3, 1
+		}
+		return m
+	}
+	put := func(p int, column vector) { g.VMOVUPS(column, Mem{Base: dst, Disp: 4 * f.n * p}) }
+	g.whole("loop", "rest", size, n, func() {
+		r := g.registers(f, size)
+		for i := range r {
+			g.VMOVUPS(row(i), r[i])
+		}
+		for p, column := range g.transpose16(r) {
+			put(p, column)
+		}
+		for _, p := range fourth {
+			g.ADDQ(sizeOf(size), p)
+		}
+		g.ADDQ(sizeOf(size*f.n), dst)
+	})
+	g.JZ(LabelRef("done"))
+	k := g.opmasks(n, 1)[0]
+	r := g.registers(f, size)
+	for i := range r {
+		g.VMOVUPS_Z(row(i), k, r[i])
+	}
+	for p, column := range g.transpose16(r)[:size-1] {
+		put(p, column)
+		g.DECQ(n)
+		g.JZ(LabelRef("done"))
+	}
+	g.Label("done")
+	g.end()
+}
+
+// transpose16 gives the columns of the 16 by 16 matrix whose rows are in r.
+func (g *asm) transpose16(r []vector) []vector {
+	pair := func(low, high func(ops ...Op), a, b vector) (x, y vector) {
+		x, y = g.ZMM(), g.ZMM()
+		low(b, a, x)
+		high(b, a, y)
+		return x, y
+	}
+	for i := 0; i < 16; i += 2 {
+		r[i], r[i+1] = pair(g.VPUNPCKLDQ, g.VPUNPCKHDQ, r[i], r[i+1])
+	}
+	// Then each quarter of register 4i+j has four rows, from 4i on, of column j of the quarter.
+	for i := 0; i < 16; i += 4 {
+		a, b, c, d := r[i], r[i+1], r[i+2], r[i+3]
+		r[i], r[i+1] = pair(g.VPUNPCKLQDQ, g.VPUNPCKHQDQ, a, c)
+		r[i+2], r[i+3] = pair(g.VPUNPCKLQDQ, g.VPUNPCKHQDQ, b, d)
+	}
+	even := func(ops ...Op) { g.VSHUFI64X2(Imm(0x88), ops[0], ops[1], ops[2]) } // quarters 0 and 2 of both
+	odd := func(ops ...Op) { g.VSHUFI64X2(Imm(0xdd), ops[0], ops[1], ops[2]) }
+	columns := make([]vector, 16)
+	for j := range 4 {
+		a, b := pair(even, odd, r[j], r[4+j])
+		c, d := pair(even, odd, r[8+j], r[12+j])
+		columns[j], columns[8+j] = pair(even, odd, a, c)
+		columns[4+j], columns[12+j] = pair(even, odd, b, d)
+	}
+	return columns
 }
 
 // opmasks sets the first n of sixteen times width lanes, n in 0..63.

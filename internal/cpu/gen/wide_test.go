@@ -361,6 +361,25 @@ func TestAVX512ContractFew(t *testing.T) {
 	}
 }
 
+func TestAVX512Turn(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(17, 18))
+	for n := 1; n <= 50; n++ {
+		const rows = 16
+		ld := n + r.IntN(3)
+		src, dst := random(r, (rows-1)*ld+n), random(r, (n-1)*avx512.n+rows)
+		want := slices.Clone(dst)
+		for p := range n {
+			for i := range rows {
+				want[p*avx512.n+i] = src[i*ld+p]
+			}
+		}
+		got := floatBytes(dst)
+		m.run(t, functions["turnBAVX512"], n, floatBytes(src), ld, got)
+		check(t, got, want)
+	}
+}
+
 func TestAVX512Copies(t *testing.T) {
 	functions, m := kernelsOf(t, "../gemm", "kernels512")
 	r := rand.New(rand.NewPCG(7, 8))

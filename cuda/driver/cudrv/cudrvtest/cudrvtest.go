@@ -41,6 +41,11 @@ func Install(d *fake.Driver) error {
 			return err
 		}
 	}
+	for i := C.int(0); C.cudrvtest_nccl_name(i) != nil; i++ {
+		if err := cudrv.ReplaceNCCL(C.GoString(C.cudrvtest_nccl_name(i)), C.cudrvtest_nccl_function(i)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

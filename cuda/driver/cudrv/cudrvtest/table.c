@@ -9,7 +9,7 @@ static const struct {
 	void *function;
 } calls[] = {
 	CALL(DriverGetVersion), CALL(GetErrorName), CALL(DeviceGet), CALL(DeviceGetCount), CALL(DeviceGetName), CALL(DeviceTotalMem),
-	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(CtxSetCurrent), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
+	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(CtxSetCurrent), CALL(DevicePrimaryCtxRetain), CALL(DevicePrimaryCtxRelease), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
 	CALL(MemHostGetDevicePointer), CALL(MemFreeHost), CALL(MemcpyHtoD), CALL(MemcpyDtoH), CALL(ModuleLoadDataEx), CALL(ModuleUnload),
 	CALL(ModuleGetFunction), CALL(FuncSetAttribute), CALL(LaunchKernel), CALL(StreamCreate), CALL(StreamDestroy),
 	CALL(StreamSynchronize), CALL(StreamQuery), CALL(MemsetD32Async), CALL(EventCreate), CALL(EventDestroy), CALL(EventRecord), CALL(EventRecordWithFlags), CALL(EventElapsedTime),
@@ -45,4 +45,23 @@ const char *cudrvtest_blas_name(int i)
 void *cudrvtest_blas_function(int i)
 {
 	return blas[i].function;
+}
+
+#define NCCL(name) {#name, (void *)fakenccl##name}
+
+static const struct {
+	const char *name;
+	void *function;
+} nccl[] = {
+	NCCL(GetVersion), NCCL(GetUniqueId), NCCL(CommInitRankConfig), NCCL(CommGetAsyncError), NCCL(CommAbort), NCCL(AllReduce), NCCL(Broadcast),
+};
+
+const char *cudrvtest_nccl_name(int i)
+{
+	return i < (int)(sizeof nccl / sizeof *nccl) ? nccl[i].name : NULL;
+}
+
+void *cudrvtest_nccl_function(int i)
+{
+	return nccl[i].function;
 }
