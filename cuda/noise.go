@@ -21,10 +21,7 @@ func (t *normals) free() error { return t.release() }
 // loadNormals brings the table to the GPU, once.
 func (d *Device) loadNormals() (kernels.Ptr, error) {
 	if d.normals == nil {
-		var words []uint64
-		for _, row := range exact.Table() {
-			words = append(words, row[:]...)
-		}
+		words := exact.Words()
 		t := &normals{memory: memory{device: d}}
 		var err error
 		if t.at, err = t.alloc(int64(8*len(words)), "the table of normals", lessMemory); err != nil {

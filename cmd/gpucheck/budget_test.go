@@ -126,11 +126,11 @@ func TestShares(t *testing.T) {
 		t.Errorf("shares are %d percent", all)
 	}
 	at := ends(100*time.Minute, func(string) bool { return true })
-	if at["info"] != 5*time.Minute || at["kernels"] != 22*time.Minute || at["gemm"] != 100*time.Minute {
+	if at["info"] != 5*time.Minute || at["kernels"] != 14*time.Minute || at["gemm"] != 100*time.Minute {
 		t.Errorf("groups end at %v", at)
 	}
 	at = ends(time.Hour, func(name string) bool { return name == "kernels" || name == "driver" })
-	if at["kernels"] != time.Hour*17/19 || at["driver"] != time.Hour || len(at) != 2 {
+	if at["kernels"] != time.Hour*9/10 || at["driver"] != time.Hour || len(at) != 2 {
 		t.Errorf("two groups end at %v", at)
 	}
 }

@@ -146,8 +146,8 @@ type peerMeasurement struct {
 	OurMemory *int64  `json:"privgrad_peak_device_bytes"`
 }
 
-// rivals are the peers of one round, those first that are likely to be fast.
-var rivals = []string{"torch func-graphs", "jax vmap", "opacus ghost", "torch plain-graphs", "torch func-compiled", "jax plain", "torch plain"}
+// rivals are the peers of one round, those first that are likely to be fast and take seconds to compile. With func, torch takes half a minute.
+var rivals = []string{"jax vmap", "opacus ghost", "torch plain-graphs", "jax plain", "torch func-graphs", "torch plain", "torch func-compiled"}
 
 func (c *check) peers(ctx context.Context) {
 	if ctx.Err() != nil {
@@ -165,8 +165,8 @@ func (c *check) peers(ctx context.Context) {
 		return
 	}
 	for _, precision := range []string{"float32", "tf32", "bf16"} {
-		for _, m := range measured {
-			for _, rival := range rivals {
+		for _, rival := range rivals {
+			for _, m := range measured {
 				c.peer(ctx, python, m, precision, rival)
 			}
 		}

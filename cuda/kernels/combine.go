@@ -1,11 +1,5 @@
 package kernels
 
-// combineColumns values are added by combineRows threads each.
-const (
-	combineColumns = 32
-	combineRows    = 16
-)
-
 // Combine adds the clipped gradients that were kept to a sum:
 //
 //	sum[i] += Σ_b factors[b] · kept[b·stride + i],   i < n,
@@ -17,8 +11,15 @@ const (
 // example, beginning with 0; the blocks are added to the sum in float64, in
 // order. So an example's share passes at most ExampleBlock roundings of float32.
 func Combine(b Batch, factors, kept Ptr, stride, n int, sum Ptr) Launch {
-	return Launch{
-		Module: "combine", Name: "combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns * combineRows, 1, 1},
+	l := Launch{
+		Module: "combine", Name: "combine", Grid: [3]int{ceil(n, warp), 1, 1}, Block: [3]int{16 * warp, 1, 1},
 		Args: b.args(factors, kept, I(stride), I(n), sum),
 	}
+	if fours := stride%4 == 0 && n%4 == 0 && kept%16 == 0; fours && n >= combineMany {
+		l.Name, l.Grid[0], l.Block[0] = "combine_fours", ceil(n, 4*warp), 8*warp
+	}
+	return l
 }
+
+// combineMany columns keep a large GPU busy by fours, with half the threads and a quarter of the blocks.
+const combineMany = 4 * warp * 2 * processors

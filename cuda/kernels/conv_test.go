@@ -46,7 +46,7 @@ type convCase struct {
 	k, positions   int
 	params         int
 	x, dy, w, bias []float32
-	gradient       [][]exact // by live example: weights, then bias
+	gradient       [][]truth // by live example: weights, then bias
 }
 
 func (c *convCase) cut(x float32) float64     { return float64(c.math.cut(x)) }
@@ -88,7 +88,7 @@ func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *
 			c.bias = normals(rng, d.out)
 		}
 		for e := range d.live {
-			g := make([]exact, c.params)
+			g := make([]truth, c.params)
 			taps(op, func(o, i, k int) { g[k].add(c.cut(c.dy[e*c.out+o]), c.cut(c.x[e*c.in+i])) })
 			for o := 0; d.bias && o < c.out; o++ {
 				g[d.out*c.k+o/c.positions].add(c.cut(c.dy[e*c.out+o]))
@@ -113,7 +113,7 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, dx, false))
 		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, sum, true))
 
-		wantY, wantX, wantSum := make([]exact, c.s.live*c.out), make([]exact, c.s.live*c.in), make([]exact, c.s.live*c.in)
+		wantY, wantX, wantSum := make([]truth, c.s.live*c.out), make([]truth, c.s.live*c.in), make([]truth, c.s.live*c.in)
 		for e := range c.s.live {
 			for o := range c.out {
 				wantY[e*c.out+o].add(float64(c.bias[o/c.positions]))
@@ -207,7 +207,7 @@ func TestConvSum(t *testing.T) {
 	eachConv(t, 6, func(t *testing.T, rng *rand.Rand, c *convCase) {
 		x, dy, start := append([]float32{}, c.x...), append([]float32{}, c.dy...), fill64(c.params, 0.1)
 		f := factorsFor(rng, c.s, x, dy)
-		want := make([]exact, c.params)
+		want := make([]truth, c.params)
 		for i := range want {
 			want[i].add(start[i])
 			for e := range c.s.live {

@@ -14,7 +14,6 @@ extern __shared__ __attribute__((aligned(16))) float memory[];
 
 static __device__ __forceinline__ int lane() { return threadX() % 32; }
 static __device__ __forceinline__ int group() { return threadX() / 32; }
-static __device__ __forceinline__ void warpBarrier() { __nvvm_bar_warp_sync(~0u); }
 
 // Matrix is rows of floats, one behind the other.
 struct Matrix {
@@ -395,59 +394,75 @@ static __device__ __forceinline__ float factorOf(const float *factors, int b, in
 	return b < live && f > 0 ? f : 0;
 }
 
-// Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of 4R×8C results, added to what is in float64 in memory. Block b of examples is
-// warp b mod WARPS's; after every round of WARPS blocks, totals, of which a thread has some, take the warps' blocks in order.
-template <int R, int C> struct Sum {
-	static constexpr int ROWS = 4 * R, COLS = 8 * C, SLAB = BLOCK * (ROWS + COLS), MINE = ROWS * COLS / THREADS;
+// Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of ROWS×COLS results, added to what is in float64 in memory. A thread has R×4 of them,
+// and the block takes one block of examples after the other: while it multiplies one, the next comes.
+template <int ROWS_, int COLS_> struct Sum {
+	static constexpr int ROWS = ROWS_, COLS = COLS_, ACROSS = COLS / 4, DOWN = THREADS / ACROSS, R = ROWS / DOWN;
+	static constexpr int SLAB = BLOCK * (ROWS + COLS), EACH = BLOCK * ROWS / THREADS;
+	static constexpr int TOGETHER = R < 4 ? R : 4; // neighbouring rows of a thread
 
-	static __device__ __forceinline__ int row(int i) { return lane() / 8 * 4 + i / 4 * 16 + i % 4; }
-	static __device__ __forceinline__ int col(int j) { return lane() % 8 * 4 + j / 4 * 32 + j % 4; }
+	static __device__ __forceinline__ int row(int i) { return threadX() / ACROSS * TOGETHER + i / TOGETHER * (DOWN * TOGETHER) + i % TOGETHER; }
+	static __device__ __forceinline__ int col() { return threadX() % ACROSS * 4; }
 
-	// scale brings f·dy of a block to shared memory.
-	static __device__ __forceinline__ void scale(float *to, Matrix dy, bool fours, int b0, int o0, int t, const float *factor) {
+	// deltaAt says which of a block's deltas a thread brings as its n-th, by fours or one at a time: example and output.
+	static __device__ __forceinline__ int deltaAt(bool fours, int n) { return fours ? (threadX() + n / 4 * THREADS) * 4 + n % 4 : threadX() + n * THREADS; }
+
+	// fetch reads them, those of examples that count; factors are of the block.
+	static __device__ __forceinline__ void fetch(float (&d)[EACH], Matrix dy, bool fours, int b0, int o0, const float *factor) {
 		if (fours) {
-			constexpr int ACROSS = ROWS / 4, EACH = BLOCK * ACROSS / 32;
-			float4 d[EACH];
-			float f[EACH];
 #pragma unroll
-			for (int n = 0; n < EACH; n++) {
-				int b = (t + n * 32) / ACROSS, o = o0 + (t + n * 32) % ACROSS * 4;
-				float share = factor[b]; // no jumps, so that all loads go together
-				f[n] = o < dy.width ? share : 0;
-				d[n] = four(dy.data + hidden(f[n] > 0 ? (b0 + b) * dy.width + o : 0));
+			for (int n = 0; n < EACH; n += 4) {
+				int e = deltaAt(true, n), b = e / ROWS, o = o0 + e % ROWS;
+				bool counts = (factor[b] > 0) & (o < dy.width);
+				float4 v = four(dy.data + hidden(counts ? (b0 + b) * dy.width + o : 0)); // no jumps, so that all loads go together
+				d[n] = v.x, d[n + 1] = v.y, d[n + 2] = v.z, d[n + 3] = v.w;
 			}
-#pragma unroll
-			for (int n = 0; n < EACH; n++)
-				*(float4 *)(to + (t + n * 32) * 4) = (float4){scaled(f[n], d[n].x), scaled(f[n], d[n].y), scaled(f[n], d[n].z), scaled(f[n], d[n].w)};
 			return;
 		}
-#pragma unroll 8
-		for (int n = 0; n < ROWS; n++) {
-			int e = t + n * 32, b = e / ROWS, o = o0 + e % ROWS;
-			float share = factor[b], f = o < dy.width ? share : 0;
-			to[e] = scaled(f, dy.data[hidden(f > 0 ? (b0 + b) * dy.width + o : 0)]);
+#pragma unroll
+		for (int n = 0; n < EACH; n++) {
+			int e = deltaAt(false, n), b = e / ROWS, o = o0 + e % ROWS;
+			bool counts = (factor[b] > 0) & (o < dy.width);
+			d[n] = dy.data[hidden(counts ? (b0 + b) * dy.width + o : 0)];
 		}
 	}
 
-	static __device__ __forceinline__ void multiply(const float *a, const float *b, float (&acc)[R][C]) {
-		a += row(0), b += col(0);
-#pragma clang loop unroll_count(R * C > 96 ? 1 : 4)
-		for (int d = 0; d < BLOCK; d++) {
-			float x[R], y[C];
+	// scale brings f·dy to shared memory.
+	static __device__ __forceinline__ void scale(float *to, const float (&d)[EACH], bool fours, int left, const float *factor) {
+		if (fours) {
 #pragma unroll
-			for (int i = 0; i < R; i += 4) {
-				float4 v = four(a + d * ROWS + i * 4);
-				x[i] = v.x, x[i + 1] = v.y, x[i + 2] = v.z, x[i + 3] = v.w;
+			for (int n = 0; n < EACH; n += 4) {
+				int e = deltaAt(true, n);
+				float f = e % ROWS < left ? factor[e / ROWS] : 0;
+				*(float4 *)(to + e) = (float4){scaled(f, d[n]), scaled(f, d[n + 1]), scaled(f, d[n + 2]), scaled(f, d[n + 3])};
 			}
+			return;
+		}
 #pragma unroll
-			for (int j = 0; j < C; j += 4) {
-				float4 v = four(b + d * COLS + j * 8);
-				y[j] = v.x, y[j + 1] = v.y, y[j + 2] = v.z, y[j + 3] = v.w;
+		for (int n = 0; n < EACH; n++) {
+			int e = deltaAt(false, n);
+			to[e] = scaled(e % ROWS < left ? factor[e / ROWS] : 0, d[n]);
+		}
+	}
+
+	static __device__ __forceinline__ void multiply(const float *a, const float *b, int examples, float (&acc)[R][4]) {
+		a += row(0), b += col();
+#pragma unroll 4
+		for (int d = 0; d < examples; d++) {
+			float x[R];
+#pragma unroll
+			for (int i = 0; i < R; i += TOGETHER) {
+				typedef float Some __attribute__((ext_vector_type(TOGETHER)));
+				Some v = *(const Some *)(a + d * ROWS + i * DOWN);
+#pragma unroll
+				for (int k = 0; k < TOGETHER; k++)
+					x[i + k] = v[k];
 			}
+			float4 y = four(b + d * COLS);
 #pragma unroll
 			for (int i = 0; i < R; i++)
 #pragma unroll
-				for (int j = 0; j < C; j++)
+				for (int j = 0; j < 4; j++)
 					acc[i][j] = fmaf(x[i], y[j], acc[i][j]);
 		}
 	}
@@ -455,52 +470,64 @@ template <int R, int C> struct Sum {
 	static __device__ __forceinline__ void run(Matrix x, Matrix dy, const float *factors, int o0, int i0, double *to) {
 		bool foursX = x.fours(), foursDy = dy.fours();
 		int live = x.rows;
-		float *share = memory + group() * BLOCK, *slabs = memory + THREADS, *slab = slabs + group() * SLAB;
-		float next = factorOf(factors, threadX(), live);
-		double total[MINE] = {};
+		if (live == 0)
+			return;
+		// Two blocks' factors, inputs and scaled deltas: the deltas behind the inputs of a block.
+		float *share = memory, *slabs = memory + 2 * BLOCK;
+		float d[EACH], next = 0;
+		auto begin = [&](int b0) INLINE {
+			const float *factor = share + b0 / BLOCK % 2 * BLOCK;
+			copyPart<BLOCK, COLS, COLS, THREADS>(slabs + b0 / BLOCK % 2 * SLAB, x, foursX, b0, i0, threadX(), [&](int b) { return factor[b] > 0; });
+			fetch(d, dy, foursDy, b0, o0, factor);
+		};
+		if (threadX() < BLOCK) {
+			share[threadX()] = factorOf(factors, threadX(), live);
+			next = factorOf(factors, threadX() + BLOCK, live);
+		}
+		barrier();
+		begin(0);
+		double total[R][4] = {};
 #pragma unroll 1
-		for (int round = 0; round < live; round += WARPS * BLOCK) {
-			int b0 = round + group() * BLOCK;
-			float acc[R][C] = {};
-			share[lane()] = next;
-			warpBarrier();
-			next = factorOf(factors, b0 + lane() + WARPS * BLOCK, live);
-			if (b0 < live) {
-				int t = hidden(lane()) & 31; // of which more is known
-				copyPart<BLOCK, COLS, COLS, 32>(slab + BLOCK * ROWS, x, foursX, b0, i0, t, [&](int b) { return share[b] > 0; });
-				scale(slab, dy, foursDy, b0, o0, t, share);
-			}
+		for (int b0 = 0; b0 < live; b0 += BLOCK) {
+			int half = b0 / BLOCK % 2;
+			float *slab = slabs + half * SLAB;
+			scale(slab + BLOCK * COLS, d, foursDy, dy.width - o0, share + half * BLOCK);
+			if (threadX() < BLOCK)
+				share[(1 - half) * BLOCK + threadX()] = next;
 			arrived();
-			barrier();
-			if (b0 < live)
-				multiply(slab, slab + BLOCK * ROWS, acc);
-			barrier(); // slabs were read
+			barrier(); // and the block before was multiplied
+			if (b0 + BLOCK < live) {
+				begin(b0 + BLOCK);
+				if (threadX() < BLOCK)
+					next = factorOf(factors, b0 + 2 * BLOCK + threadX(), live);
+			}
+			float acc[R][4] = {};
+			multiply(slab + BLOCK * COLS, slab, min(BLOCK, live - b0), acc);
 #pragma unroll
 			for (int i = 0; i < R; i++)
 #pragma unroll
-				for (int j = 0; j < C; j += 4)
-					*(float4 *)(slabs + group() * ROWS * COLS + row(i) * COLS + col(j)) = (float4){acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]};
-			barrier();
-			int blocks = min(WARPS, (live - round + BLOCK - 1) / BLOCK);
-#pragma unroll 1
-			for (int g = 0; g < blocks; g++)
-#pragma unroll
-				for (int n = 0; n < MINE; n++)
-					total[n] += slabs[g * ROWS * COLS + threadX() + n * THREADS];
-			barrier(); // before the next slabs
+				for (int j = 0; j < 4; j++)
+					total[i][j] += (double)acc[i][j];
 		}
-		int i = i0 + threadX() % COLS, o = o0 + threadX() / COLS, left = i < x.width ? dy.width - o : 0;
-		if (left <= 0)
+		int i = i0 + col(), o = o0 + row(0);
+		if ((i >= x.width) | (o >= dy.width))
 			return;
-		constexpr int STEP = THREADS / COLS;
 		to += o * x.width + i;
+		auto each = [&](auto f) INLINE {
 #pragma unroll
-		for (int n = 0; n < MINE; n++)
-			total[n] += to[n * STEP < left ? n * STEP * x.width : 0];
+			for (int r = 0; r < R; r++)
 #pragma unroll
-		for (int n = 0; n < MINE; n++)
-			if (n * STEP < left)
-				to[n * STEP * x.width] = total[n];
+				for (int j = 0; j < 4; j++)
+					f(total[r][j], (row(r) - row(0)) * x.width + j, (o0 + row(r) < dy.width) & (i + j < x.width));
+		};
+		each([&](double &sum, int at, bool counts) INLINE { // so that all loads go together
+			double old = to[counts ? at : 0];
+			sum += old;
+		});
+		each([&](double sum, int at, bool counts) INLINE {
+			if (counts)
+				to[at] = sum;
+		});
 	}
 };
 
@@ -534,10 +561,10 @@ static __device__ __forceinline__ void biases(Matrix dy, const float *factors, i
 #define SET_SUM(N) tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, out = out##N
 
 // Behind the blocks of an op's weights are those of its bias.
-#define SUMS(R, C, NAME)                                                                                                              \
-	KERNEL __launch_bounds__(THREADS, 2)                                                                                               \
+#define SUMS(OUTPUTS, INPUTS, NAME)                                                                                                    \
+	KERNEL __launch_bounds__(THREADS, 3)                                                                                               \
 	    dense_sum_##NAME(const Run *run, int first, int capacity, SUM(0), SUM(1), SUM(2), SUM(3)) {                                    \
-		using S = Sum<R, C>;                                                                                                           \
+		using S = Sum<OUTPUTS, INPUTS>;                                                                                                         \
 		const float *x, *dy, *factors;                                                                                                 \
 		double *sumW, *sumB;                                                                                                           \
 		int in, out, tile = blockX();                                                                                                  \
@@ -557,7 +584,6 @@ static __device__ __forceinline__ void biases(Matrix dy, const float *factors, i
 			biases({dy, live, out}, factors, (tile - most * across) * 32, sumB);                                                       \
 	}
 
-SUMS(8, 4, 32x32)
-SUMS(8, 8, 32x64)
-SUMS(12, 8, 48x64)
-SUMS(16, 8, 64x64)
+SUMS(32, 32, 32x32)
+SUMS(32, 64, 32x64)
+SUMS(64, 64, 64x64)

@@ -32,7 +32,7 @@ func GridScale(b Batch, kept Ptr, stride, n int, loss ir.Loss, outputs int, targ
 // float64, as in GridScale. sum is int64; no addition rounds.
 func GridCombine(b Batch, scale, kept Ptr, stride, n int, sum Ptr) Launch {
 	return Launch{
-		Module: "exact", Name: "grid_combine", Grid: [3]int{ceil(n, combineColumns), 1, 1}, Block: [3]int{combineColumns * combineRows, 1, 1},
+		Module: "exact", Name: "grid_combine", Grid: [3]int{ceil(n, warp), 1, 1}, Block: [3]int{16 * warp, 1, 1},
 		Args: b.args(scale, kept, I(stride), I(n), sum),
 	}
 }

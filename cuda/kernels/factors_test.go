@@ -221,10 +221,16 @@ func TestFactorsMeasureGhosts(t *testing.T) {
 
 func TestCombine(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 3))
-	for _, n := range []int{1, 31, 70} {
+	const many = 36_000 // which are added by fours
+	for _, n := range []int{1, 31, 70, many} {
 		for _, live := range []int{0, 1, 32, 33, 299} {
 			const capacity = 300
 			stride := n + 3
+			if n == many {
+				if stride = n + 4; live > 33 {
+					continue
+				}
+			}
 			kept, factors := normals32(rnd, capacity*stride, 1), make([]float32, capacity)
 			for b := range factors {
 				factors[b] = rnd.Float32()
@@ -244,7 +250,11 @@ func TestCombine(t *testing.T) {
 			}
 			m := newMachine(t)
 			sum := put(m, want)
-			m.run(kernels.Combine(m.batch(live, capacity, 1), put(m, factors), put(m, kept), stride, n, sum))
+			l := kernels.Combine(m.batch(live, capacity, 1), put(m, factors), put(m, kept), stride, n, sum)
+			if fours := l.Name == "combine_fours"; fours != (n == many) {
+				t.Fatalf("%s adds %d values", l.Name, n)
+			}
+			m.run(l)
 			for i := range n {
 				for lo := 0; lo < live; lo += kernels.ExampleBlock {
 					part := float32(0)

@@ -59,22 +59,11 @@ type tile struct{ rows, cols, shared int }
 
 var (
 	productTiles = []tile{{rows: 16, cols: 32}, {rows: 24, cols: 32}, {rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 40, cols: 64}, {rows: 64, cols: 64}}
-	sumTiles     = []tile{{rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 48, cols: 64}, {rows: 64, cols: 64}}
+	sumTiles     = []tile{{rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 64, cols: 64}}
 )
 
 // processors are those of the GPU for which tiles are chosen. No bit of a result depends on it.
 const processors = 132
-
-// fastest is the tile by which the busiest multiprocessor has least to do. It counts cycles of the unit that is used most: of the products,
-// or of accesses, one for every number that a thread loads for a term and two for 32 numbers that are copied to shared memory. exchanged is
-// how many results of a tile there are for a term that warps exchange, by two accesses each.
-func fastest(tiles []tile, terms int, exchanged float64, blocks func(tile) int) tile {
-	cost := func(t tile) float64 {
-		r, c := float64(t.rows/4), float64(t.cols/8)
-		return float64(ceil(blocks(t), processors)*terms) * (max(r*c/4, r+c+(4*r+8*c)/16) + 2*r*c*exchanged)
-	}
-	return slices.MinFunc(tiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) })
-}
 
 // product is a tile with the shared memory of a product's slabs, or of what is exchanged.
 func (t tile) product(lines bool) tile {
@@ -90,16 +79,31 @@ func (t tile) product(lines bool) tile {
 	return t
 }
 
-// sum is a tile with the shared memory of a round's factors, and of its blocks of examples or their results.
+// sum is a tile with the shared memory of two blocks of examples and of their factors.
 func (t tile) sum() tile {
-	t.shared = 4 * denseWarps * (ExampleBlock + max(ExampleBlock*(t.rows+t.cols), t.rows*t.cols))
+	t.shared = 4 * 2 * ExampleBlock * (1 + t.rows + t.cols)
 	return t
 }
 
-// productTile is that of a product of so many results and terms.
+// sumTile is the tile by which the busiest multiprocessor has least to do. An example costs a warp its products, three accesses of shared memory
+// and three more instructions; a block alone waits for some of them.
+func sumTile(blocks func(tile) int) tile {
+	cost := func(t tile) int {
+		example := t.rows*t.cols/(32*denseWarps) + 6
+		return max(ceil(blocks(t), processors)*example, example+10)
+	}
+	return slices.MinFunc(sumTiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) }).sum()
+}
+
+// productTile is that of a product of so many results and terms by which the busiest multiprocessor has least to do. It counts cycles of the
+// unit that is used most: of the products, or of accesses, one for every number that a thread loads for a term and two for 32 numbers that are
+// copied to shared memory. Warps exchange all results once, by two accesses each.
 func productTile(rows, cols, terms int, lines bool) tile {
-	blocks := func(t tile) int { return ceil(rows, t.rows) * ceil(cols, t.cols) }
-	return fastest(productTiles, terms, denseWarps/float64(terms), blocks).product(lines)
+	cost := func(t tile) float64 {
+		r, c, blocks := float64(t.rows/4), float64(t.cols/8), ceil(rows, t.rows)*ceil(cols, t.cols)
+		return float64(ceil(blocks, processors)*terms) * (max(r*c/4, r+c+(4*r+8*c)/16) + 2*r*c*denseWarps/float64(terms))
+	}
+	return slices.MinFunc(productTiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) }).product(lines)
 }
 
 // fewOutputs have kernels of their own.
@@ -167,12 +171,12 @@ const MostSums = 4
 
 // DenseSums is DenseSum of a few ops that go together, in one launch.
 func DenseSums(b Batch, sums ...Sum) Launch {
-	t := fastest(sumTiles, b.Capacity, 1./ExampleBlock, func(t tile) (n int) {
+	t := sumTile(func(t tile) (n int) {
 		for i := range sums {
 			n += sums[i].blocks(t)
 		}
 		return n
-	}).sum()
+	})
 	blocks := 0
 	var args []uint64
 	for i := range MostSums {

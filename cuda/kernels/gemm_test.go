@@ -76,7 +76,7 @@ func testDense(t *testing.T, tile string, in ...Math) {
 		m.launch(k.DenseInputGrad(b, op, gradient, weights, dx, false))
 		m.launch(k.DenseInputGrad(b, op, gradient, weights, sum, true))
 
-		wantY, wantX, wantSum := make([]exact, c.live*c.out), make([]exact, c.live*c.in), make([]exact, c.live*c.in)
+		wantY, wantX, wantSum := make([]truth, c.live*c.out), make([]truth, c.live*c.in), make([]truth, c.live*c.in)
 		for e := range c.live {
 			for o := range c.out {
 				wantY[e*c.out+o].add(float64(bias[o]))
@@ -169,7 +169,7 @@ func testDenseSum(t *testing.T, tile string, in ...Math) {
 			sumB = m.doubles(bias)
 		}
 		m.launch(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
-		wantW, wantB := make([]exact, c.in*c.out), make([]exact, c.out)
+		wantW, wantB := make([]truth, c.in*c.out), make([]truth, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])
 			for i := range c.in {

@@ -108,6 +108,34 @@ static __device__ __forceinline__ bool decide(const Fixed &f, double point, uint
 	return ((lower(w) & lower(f.open)) | (upper(w) & upper(f.open))) != 0;
 }
 
+static const int octaves = 40, perOctave = 32; // of cells, which have no V < 2^-40
+
+// Cell is a cell of exact.Words: what |Z| is around a point of V, in powers of how far V·2^63 lies below at.
+struct __attribute__((aligned(32))) Cell {
+	int64 at;
+	double centre, c[8], error, none;
+};
+
+static __device__ __forceinline__ const Cell *cellsOf(const Row *table) { return (const Cell *)(table + lastRow + 1); }
+
+// decideByCell is decide for any word, with an error that is that of its cell (docs/proofs/exact-noise.md).
+static __device__ __forceinline__ bool decideByCell(double std, uint64 word, const Cell *cells, double *k) {
+	uint64 v = word & ~(1ull << 63);
+	if (v < 1ull << (63 - octaves))
+		return false;
+	int octave = __builtin_clzll(v) - 1;
+	const Cell *c = cells + octave * perOctave + (int)((v << octave) >> 57 & (perOctave - 1));
+	double t = (double)(c->at - (int64)v), w = c->c[7];
+#pragma unroll 1 // with few registers
+	for (int i = 6; i >= 0; i--)
+		w = fma(w, t, c->c[i]);
+	double high = std * c->centre, lost = fma(std, c->centre, -high), whole = __builtin_rint(high);
+	double rest = (high - whole) + fma(std, w * t, lost), near = __builtin_rint(rest);
+	double size = whole + near, off = rest - near;
+	*k = word >> 63 ? -size : size;
+	return 0.5 - (off < 0 ? -off : off) > fma(std, c->error, 0x1p-50);
+}
+
 // far is |Z| for a V in [2^-128, 2^-20]: with f = z + 1/(z + 2/(z + ...)) the tail of z is 2·phi(z)/f, and -f the slope of its logarithm. Newton's method comes from
 // above; the fraction's 24 levels leave less than a rounding where z > 4.8.
 static __device__ __forceinline__ double far(double v) {
@@ -244,7 +272,7 @@ static __device__ __forceinline__ double decideOpen(uint64 word, const uint32 *k
 }
 
 // releaseAll takes 256 values a warp, two of them a lane and at a time, so that the accesses of a warp lie side by side. A lane makes the words of eight draws
-// that follow each other, and finds those of its own in shared memory. Draws that are left open the warp decides at the end.
+// that follow each other, and finds those of its own in shared memory. Draws that rows leave open a lane decides by cells, and what cells leave open the warp.
 // Parameters, unless there are none, take a step of SGD with what is released.
 template <typename T>
 static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T *sum, int n, const uint32 *key, uint32 tensor, float std,
@@ -276,7 +304,7 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 				old[j][0] = params[i];
 		}
 	}
-	uint32 left = 0; // a bit for each open draw
+	uint32 left = 0; // a bit for each open draw of the lane
 	auto one = [&](int i, float released, float param) INLINE {
 		dst[i] = released;
 		sum[i] = 0;
@@ -336,18 +364,36 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 		}
 		put(j, y[0], y[1], decided[0], decided[1]);
 	}
-	for (uint32 lanes = any(left); lanes != 0; lanes &= lanes - 1) {
-		int from = __builtin_ctz(lanes);
-		for (uint32 marks = sent(left, from); marks != 0; marks &= marks - 1) {
-			int mark = __builtin_ctz(marks), i = first + 64 * (mark / 2) + 2 * from + mark % 2;
-			uint4 w = words[Near::place((i - first) / 8, i / 2 % 4)];
-			uint64 word = i % 2 ? (uint64)w.w << 32 | w.z : (uint64)w.y << 32 | w.x;
-			double k = decideOpen(word, key, i, tensor, draw, f.std, table);
-			if (lane == 0) {
-				float released = noised(sum[i], k, step, scale);
-				one(i, released, params ? descended(run->scalars, released, params[i]) : 0);
-			}
+	if (any(left) == 0)
+		return;
+	// A draw's integer takes the place of its word.
+	auto number = [&](int lane, int mark) INLINE { return first + 64 * (mark / 2) + 2 * lane + mark % 2; };
+	auto place = [&](int i) INLINE { return (uint64 *)(words + Near::place((i - first) / 8, i / 2 % 4)) + i % 2; };
+	uint32 open = left;
+#pragma unroll 1
+	for (uint32 marks = left; marks != 0; marks &= marks - 1) {
+		int mark = __builtin_ctz(marks);
+		uint64 *at = place(number(lane, mark));
+		double k;
+		if (decideByCell(f.std, *at, cellsOf(table), &k)) {
+			*at = bits(k);
+			open &= ~(1u << mark);
 		}
+	}
+	for (uint32 lanes = any(open); lanes != 0; lanes &= lanes - 1) {
+		int from = __builtin_ctz(lanes);
+		for (uint32 marks = sent(open, from); marks != 0; marks &= marks - 1) {
+			int i = number(from, __builtin_ctz(marks));
+			double k = decideOpen(*place(i), key, i, tensor, draw, f.std, table);
+			if (lane == from)
+				*place(i) = bits(k);
+		}
+	}
+#pragma unroll 1
+	for (; left != 0; left &= left - 1) {
+		int i = number(lane, __builtin_ctz(left));
+		float released = noised(sum[i], fromBits(*place(i)), step, scale);
+		one(i, released, params ? descended(run->scalars, released, params[i]) : 0);
 	}
 }
 
@@ -377,9 +423,10 @@ KERNEL __launch_bounds__(32) draws(int64 *dst, const uint64 *words, const uint32
 	uint64 word = words[i];
 	int64 k = rounded(word, uniform(word, [&](int j) INLINE { return more[16 * i + j]; }), std, table);
 	double p = point((uint32)word, (uint32)(word >> 32)), quick;
-	bool decided = decide(fixedOf(std), p, (uint32)(word >> 32), rowOf(p, table), &quick);
 	if (threadX() == 0) {
-		dst[2 * i] = decided ? (int64)quick : (int64)(1ull << 63);
-		dst[2 * i + 1] = word >> 63 ? -k : k;
+		const int64 open = (int64)(1ull << 63);
+		dst[3 * i] = decide(fixedOf(std), p, (uint32)(word >> 32), rowOf(p, table), &quick) ? (int64)quick : open;
+		dst[3 * i + 1] = decideByCell(std, word, cellsOf(table), &quick) ? (int64)quick : open;
+		dst[3 * i + 2] = word >> 63 ? -k : k;
 	}
 }

@@ -22,7 +22,7 @@ const (
 // the run's Draw and a tensor, and the scalars of a run that are their standard deviation and the step of their grid.
 type Noise struct {
 	Key       Ptr
-	Table     Ptr // of 32 bytes a row: exact.Table
+	Table     Ptr // exact.Words
 	Tensor    uint32
 	Std, Step device.Slot
 }
@@ -37,7 +37,8 @@ func release(name string, n int, args ...uint64) Launch {
 // of 16 bytes. Z is normal with the noise's deviation over γ, the
 // step of its grid, and the result bit for bit that of exact.Sampler.Release64, rounded once to float32. Without a deviation, dst[i] = sum[i], rounded to float32.
 //
-// A draw is a function of key, draw, tensor and i alone. Of draws that their first 63 digits leave open, 384 are used. These leave a draw
+// A draw is a function of key, draw, tensor and i alone. Rows of the table decide nearly all by 63 digits, and cells of it the
+// others. Of draws that these leave open, 384 digits are used. These leave a draw
 // open with a probability below 2⁻¹⁷⁵, and it is one of two neighbours then (docs/internals/gpu.md).
 func Release(run, dst, sum Ptr, n int, z Noise) Launch {
 	return release("release", n, run, dst, sum, I(n), z.Key, uint64(z.Tensor), I(int(z.Std)), I(int(z.Step)), z.Table, 0)
@@ -71,9 +72,9 @@ func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launc
 	}
 }
 
-// Draws writes the integers that digits make, for checks of a device: dst[2i], int64, i < n, is what Release makes
-// of words[i], uint64, at a deviation, or the least int64 where it is open, and dst[2i+1] what it makes then of the word and of
-// 64 bytes more, more[64i].
+// Draws writes the integers that digits make, for checks of a device: dst[3i], int64, i < n, is what Release makes
+// of words[i], uint64, at a deviation, by rows, dst[3i+1] what it makes of it by cells, both the least int64 where it is open,
+// and dst[3i+2] what it makes then of the word and of 64 bytes more, more[64i].
 func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
 	return Launch{
 		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},

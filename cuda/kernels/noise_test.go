@@ -67,14 +67,7 @@ func TestKeystreamIsTheStreams(t *testing.T) {
 	}
 }
 
-// noiseTable is exact.Table as kernels read it.
-func noiseTable(m *machine) kernels.Ptr {
-	var words []uint64
-	for _, row := range exact.Table() {
-		words = append(words, row[:]...)
-	}
-	return put(m, words)
-}
+func noiseTable(m *machine) kernels.Ptr { return put(m, exact.Words()) }
 
 const truthPrec = 1000
 
@@ -189,24 +182,57 @@ func TestOpenDraws(t *testing.T) {
 			words[i] = all[i].word
 			more = append(more, all[i].more[:]...)
 		}
-		dst := put(m, make([]int64, 2*len(all)))
+		dst := put(m, make([]int64, 3*len(all)))
 		m.run(kernels.Draws(dst, put(m, words), m.alloc(more), len(all), test.std, noiseTable(m)))
-		got := get[int64](m, dst, 2*len(all))
+		got := get[int64](m, dst, 3*len(all))
 		fixed, small := exact.NewFixed(test.std)
 		for i, p := range all {
-			if got[2*i+1] != p.want {
-				t.Errorf("std %v, %s: is %d, want %d", test.std, p.what, got[2*i+1], p.want)
+			rows, cells := got[3*i], got[3*i+1]
+			if got[3*i+2] != p.want {
+				t.Errorf("std %v, %s: is %d, want %d", test.std, p.what, got[3*i+2], p.want)
 			}
-			if quick := got[2*i]; quick != math.MinInt64 && quick != p.want {
-				t.Errorf("std %v, %s: is decided as %d, want %d", test.std, p.what, quick, p.want)
+			for _, quick := range []int64{rows, cells} {
+				if quick != math.MinInt64 && quick != p.want {
+					t.Errorf("std %v, %s: is decided as %d, want %d", test.std, p.what, quick, p.want)
+				}
 			}
 			if !small {
 				continue
 			}
-			if k, ok := fixed.Draw(p.word); !ok && got[2*i] != math.MinInt64 || ok && got[2*i] != k {
-				t.Errorf("std %v, %s: the first digits give %d, want %d, %v", test.std, p.what, got[2*i], k, ok)
+			if k, ok := fixed.Draw(p.word); !ok && rows != math.MinInt64 || ok && rows != k {
+				t.Errorf("std %v, %s: the first digits give %d, want %d, %v", test.std, p.what, rows, k, ok)
 			}
 		}
+	}
+}
+
+// TestCellsDecideDraws asks for words of every octave. Cells end at 2⁻⁴⁰, and before it few words of a deviation are too near a boundary for them.
+func TestCellsDecideDraws(t *testing.T) {
+	const std, octaves, each = 0x1.2p24, 42, 3
+	rnd := rand.New(rand.NewPCG(5, 4))
+	m := newMachine(t)
+	var words []uint64
+	more := make([]byte, 64*octaves*each)
+	for i := range octaves * each {
+		words = append(words, (1<<62|rnd.Uint64N(1<<62))>>(i/each)|rnd.Uint64()&(1<<63))
+		binary.LittleEndian.PutUint64(more[64*i:], rnd.Uint64())
+	}
+	dst := put(m, make([]int64, 3*len(words)))
+	m.run(kernels.Draws(dst, put(m, words), m.alloc(more), len(words), std, noiseTable(m)))
+	got, open := get[int64](m, dst, 3*len(words)), 0
+	for i := range words {
+		cells, want := got[3*i+1], got[3*i+2]
+		if cells == math.MinInt64 {
+			open++
+		} else if cells != want {
+			t.Errorf("word %#x: cells give %d, want %d", words[i], cells, want)
+		}
+		if cells == math.MinInt64 && i/each < 32 {
+			t.Errorf("word %#x of octave %d is open", words[i], i/each)
+		}
+	}
+	if open < 2*each || open > 4*each {
+		t.Errorf("%d words of %d are open, want those of the last two octaves and a few", open, len(words))
 	}
 }
 
@@ -281,10 +307,10 @@ func TestRelease(t *testing.T) {
 			}
 		}
 		if std == 0x1p40 {
-			quick := put(m, make([]int64, 2*test.n))
+			quick := put(m, make([]int64, 3*test.n))
 			m.run(kernels.Draws(quick, m.alloc(words), put(m, make([]byte, 64*test.n)), test.n, std, noiseTable(m)))
 			for i := range test.n {
-				if get[int64](m, quick, 2*test.n)[2*i] == math.MinInt64 {
+				if get[int64](m, quick, 3*test.n)[3*i] == math.MinInt64 {
 					open++
 				}
 			}

@@ -113,7 +113,7 @@ func TestActivationGradients(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.launch(l)
-				want := make([]exact, s.live*n)
+				want := make([]truth, s.live*n)
 				for i := range want {
 					slope := f(float64(y[i]))
 					want[i].add(slope, float64(dy[i]))

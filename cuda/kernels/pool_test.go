@@ -54,7 +54,7 @@ func testPools(t *testing.T, op *ir.Op) {
 			m.launch(AvgPoolGrad(b, op, dyAt, dx, false))
 			m.launch(AvgPoolGrad(b, op, dyAt, sum, true))
 		}
-		wantY, wantX, wantSum := make([]exact, s.live*out), make([]exact, s.live*in), make([]exact, s.live*in)
+		wantY, wantX, wantSum := make([]truth, s.live*out), make([]truth, s.live*in), make([]truth, s.live*in)
 		area := float64(win.H * win.W)
 		for e := range s.live {
 			best := make([]int, out)

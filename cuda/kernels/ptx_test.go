@@ -148,10 +148,10 @@ func fill(n int, v float32) []float32 {
 // untouched is what tests find where a kernel must not write.
 const untouched = 1234.5
 
-// exact is a sum in float64, with what bounds the rounding of another order: the sum of magnitudes.
-type exact struct{ sum, size float64 }
+// truth is a sum in float64, with what bounds the rounding of another order: the sum of magnitudes.
+type truth struct{ sum, size float64 }
 
-func (e *exact) add(terms ...float64) {
+func (e *truth) add(terms ...float64) {
 	p := 1.0
 	for _, t := range terms {
 		p *= t
@@ -160,9 +160,9 @@ func (e *exact) add(terms ...float64) {
 	e.size += math.Abs(p)
 }
 
-// near compares float32 results with exact ones, of which each term went through so many roundings, and the
+// near compares float32 results with true ones, of which each term went through so many roundings, and the
 // result through one more. NaN is as it should be where both are.
-func near(t *testing.T, what string, got []float32, want []exact, roundings int) {
+func near(t *testing.T, what string, got []float32, want []truth, roundings int) {
 	t.Helper()
 	wide := make([]float64, len(got))
 	for i, g := range got {
@@ -171,7 +171,7 @@ func near(t *testing.T, what string, got []float32, want []exact, roundings int)
 	near64(t, what, wide, want, roundings+1)
 }
 
-func near64(t *testing.T, what string, got []float64, want []exact, roundings int) {
+func near64(t *testing.T, what string, got []float64, want []truth, roundings int) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))

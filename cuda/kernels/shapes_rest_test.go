@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/internal/device"
-	draws "github.com/privgrad/privgrad/internal/exact"
+	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -221,7 +221,7 @@ func (s *wide) release(n int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	table := draws.Table()
+	table := exact.Words()
 	run := s.place(RunBytes/4, func(i int) uint32 {
 		switch i {
 		case RunScalars/4 + int(device.NoiseStd):
@@ -232,9 +232,9 @@ func (s *wide) release(n int) {
 		return 0
 	})
 	key := s.place(len(words), func(i int) uint32 { return words[i] })
-	rows := s.place(8*len(table), func(i int) uint32 { return uint32(table[i/8][i%8/2] >> (32 * (i % 2))) })
+	rows := s.place(2*len(table), func(i int) uint32 { return uint32(table[i/2] >> (32 * (i % 2))) })
 	dst, sum := s.floats(n), s.floats(2*n)
-	sampler, err := draws.New(0x1p24, noise, 3)
+	sampler, err := exact.New(0x1p24, noise, 3)
 	if err != nil {
 		s.t.Fatal(err)
 	}

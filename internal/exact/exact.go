@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"math/bits"
 
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -127,11 +126,10 @@ func (g *Sampler) draw(word, step uint64, i int) int64 {
 
 // fast gives |round(s·Z)| if the first 63 digits of V decide it.
 func (g *Sampler) fast(v uint64) (k int64, ok bool) {
-	octave := bits.LeadingZeros64(v) - 1
-	if octave >= octaves {
+	c := g.law.cellOf(v)
+	if c == nil {
 		return 0, false
 	}
-	c := &g.law.cells()[octave*perOctave+int(v<<octave>>57&(perOctave-1))]
 	whole, rest, bound := c.scaled(v, g.std, g.low)
 	r := math.RoundToEven(rest)
 	return int64(whole + r), 0.5-math.Abs(rest-r) > bound

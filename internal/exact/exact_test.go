@@ -93,9 +93,10 @@ func hard(rnd *rand.Rand) []uint64 { return hardOf(&normal, rnd) }
 
 func hardOf(l *law, rnd *rand.Rand) []uint64 {
 	var vs []uint64
-	for i, c := range l.cells() {
+	for i := range octaves * perOctave {
 		first := uint64(perOctave+i%perOctave) << (57 - i/perOctave)
 		width := uint64(1) << (57 - i/perOctave)
+		c := l.cellOf(first)
 		vs = append(vs, first, first+width-1, first+rnd.Uint64N(width))
 		if v := uint64(c.at) - 1 + rnd.Uint64N(3); v >= first && v < first+width {
 			vs = append(vs, v)
@@ -114,8 +115,7 @@ func TestBoundOfTheFastPath(t *testing.T) {
 	tight := false
 	for i, v := range vs {
 		s := []float64{0.3, 1, 17.5, 0x1.3p20, 0x1.fffffffffffffp23, math.Pi * 0x1p30, MaxStd}[i%7]
-		e := 62 - (big.NewInt(0).SetUint64(v).BitLen() - 1)
-		c := &normal.cells()[e*perOctave+int(v<<e>>57&(perOctave-1))]
+		c := normal.cellOf(v)
 		whole, rest, bound := c.scaled(v, s, 0)
 		if whole != math.Trunc(whole) {
 			t.Fatalf("s %v, v %#x: whole is %v", s, v, whole)

@@ -13,8 +13,10 @@ type law struct {
 	rate    func(z float64, prec uint) *big.Float   // d|Z|/dt at |Z| = z, where t counts V down in 2⁻⁶³
 	derive  func(p []int64, n int64) (next []int64) // Pₙ₊₁ of Pₙ, where the n-th derivative of |Z| is Pₙ(|Z|)·rateⁿ
 
-	once  sync.Once
-	table *[octaves * perOctave]cell
+	tables [octaves]struct {
+		once sync.Once
+		*octave
+	}
 }
 
 var (
@@ -39,10 +41,11 @@ var (
 	}
 )
 
-// cells takes a tenth of a second the first time.
-func (l *law) cells() *[octaves * perOctave]cell {
-	l.once.Do(func() { l.table = l.newTable() })
-	return l.table
+// octave gives the cells of [2⁻ᵉ⁻¹, 2⁻ᵉ), which take some milliseconds the first time.
+func (l *law) octave(e int) *octave {
+	t := &l.tables[e]
+	t.once.Do(func() { t.octave = l.newOctave(e) })
+	return t.octave
 }
 
 // inverse is about where the tail is v, in [0, most].

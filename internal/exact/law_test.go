@@ -148,7 +148,7 @@ func TestBoundOfOtherLaws(t *testing.T) {
 				// The part beyond low that scaled has room for.
 				scale.Add(scale, big.NewFloat(s*4*unit*unit*(2*rnd.Float64()-1)))
 			}
-			cell := &c.law.cells()[cellOf(v)]
+			cell := c.law.cellOf(v)
 			whole, rest, bound := cell.scaled(v, s, low)
 			inside := func(bound float64) bool {
 				at := func(shift float64) *big.Float {
@@ -319,11 +319,6 @@ func TestSlackIsLeftOpen(t *testing.T) {
 			t.Errorf("V %v above a boundary of slack 2⁻¹⁰⁰: the answer is %v, want %v", test.change, got, test.want)
 		}
 	}
-}
-
-func cellOf(v uint64) int {
-	e := 62 - (new(big.Int).SetUint64(v).BitLen() - 1)
-	return e*perOctave + int(v<<e>>57&(perOctave-1))
 }
 
 // kolmogorov compares a sample with a distribution. By the inequality of

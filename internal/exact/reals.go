@@ -158,11 +158,11 @@ func (n *noise) bounds(digits uint) (least, most *big.Float) {
 
 // quickly bounds |Z| by its cell.
 func (l *law) quickly(v uint64, e end) (least, most *big.Float) {
-	octave := bits.LeadingZeros64(v) - 1
-	if octave >= octaves {
+	c := l.cellOf(v)
+	if c == nil {
 		return new(big.Float), big.NewFloat(e.most)
 	}
-	whole, rest, bound := l.cells()[octave*perOctave+int(v<<octave>>57&(perOctave-1))].scaled(v, 1, 0)
+	whole, rest, bound := c.scaled(v, 1, 0)
 	near := newExact().Add(big.NewFloat(whole), big.NewFloat(rest))
 	off := big.NewFloat(bound)
 	return newExact().Sub(near, off), newExact().Add(near, off)

@@ -3,15 +3,19 @@ package exact
 import (
 	"math"
 	"math/big"
+	"math/bits"
 )
 
 // The unit interval of V is cut into octaves, [2⁻ᵉ⁻¹, 2⁻ᵉ), and those into
 // cells of equal width. Below 2^-octaves the slow path draws.
 const (
-	octaves   = 20
+	octaves   = 40
 	perOctave = 32
 	degree    = 8
 )
+
+// An octave is the cells of one.
+type octave [perOctave]cell
 
 // A cell expands |Z| in powers of t = (V₀ - V)·2⁶³ around a V₀ near its middle.
 type cell struct {
@@ -36,19 +40,26 @@ func (c *cell) scaled(v uint64, s, low float64) (whole, rest, bound float64) {
 	return whole, (high - whole) + (lost + (s*w + low*(c.centre+w))), s*c.error + 8*unit
 }
 
-func (l *law) newTable() *[octaves * perOctave]cell {
-	cells := new([octaves * perOctave]cell)
-	for e := range octaves {
-		for j := range perOctave {
-			first := uint64(perOctave+j) << (57 - e)
-			cells[e*perOctave+j] = l.newCell(first, first+1<<(57-e))
-		}
+// cellOf is the cell that a V whose first 63 digits are v lies in; nil below 2^-octaves.
+func (l *law) cellOf(v uint64) *cell {
+	e := bits.LeadingZeros64(v) - 1
+	if e >= octaves {
+		return nil
 	}
-	return cells
+	return &l.octave(e)[v<<e>>57&(perOctave-1)]
+}
+
+func (l *law) newOctave(e int) *octave {
+	o := new(octave)
+	for j := range o {
+		first := uint64(perOctave+j) << (57 - e)
+		o[j] = l.newCell(first, first+1<<(57-e))
+	}
+	return o
 }
 
 // farthest is beyond |Z| in every cell of every law.
-const farthest = 16
+const farthest = 32
 
 // newCell expands around the middle of [first, last)·2⁻⁶³. Float64 only chooses points;
 // what the bound rests on is computed with 128 bits.

@@ -10,6 +10,7 @@ import (
 // The first path for normals has one table for all deviations, and no branch but on open draws. docs/proofs/exact-noise.md proves
 // it; vectortable_test.go makes the table and certifies tableBound.
 const (
+	rowOctaves = 20
 	cellDigits = 7 // 2⁷ cells an octave
 	// tableBound bounds how far |Z| as computed is from |Z| of every V that begins with the digits, tableMost how
 	// large it is.
@@ -22,9 +23,34 @@ const (
 // A Row is the polynomial of a cell: c0, c1, c2 and c3 as float64, the lower half of c3 being the upper one of c4, too.
 type Row [4]uint64
 
-// Table gives the rows: that of x = 1 first, 2⁷ in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
-// the last one, are infinite and leave draws open. It must not be written to.
-func Table() []Row { return table() }
+// Words is the table of normals as other implementations hold it, GPUs too: first 4 words a row, then 12 a cell.
+//
+// The first row is that of x = 1; 2⁷ follow in every octave of x, and one for x = 2⁶³. Those below x = 2⁴³, and
+// the last one, are infinite and leave draws open.
+//
+// Cells are 2⁵ of each octave [2⁻ᵉ⁻¹, 2⁻ᵉ) of V, in rising order, from e = 0 to 39. Of a cell there are ⌊V₀·2⁶³⌋ of the point V₀ around
+// which |Z| is expanded; and as float64 |Z| there, the coefficients of t to t⁸ where t = (V₀ − V)·2⁶³, a bound on the error of |Z|, and a zero.
+func Words() (words []uint64) {
+	for _, row := range table() {
+		words = append(words, row[:]...)
+	}
+	var all [octaves]*octave
+	var wait sync.WaitGroup
+	for e := range octaves {
+		wait.Go(func() { all[e] = normal.octave(e) })
+	}
+	wait.Wait()
+	for _, o := range all {
+		for _, c := range o {
+			words = append(words, uint64(c.at), math.Float64bits(c.centre))
+			for _, x := range c.c {
+				words = append(words, math.Float64bits(x))
+			}
+			words = append(words, math.Float64bits(c.error), 0)
+		}
+	}
+	return words
+}
 
 //go:embed vector.table
 var packed []byte
@@ -34,9 +60,9 @@ var table = sync.OnceValue(func() []Row {
 	for i := range t {
 		t[i][0] = math.Float64bits(math.Inf(1))
 	}
-	for i := range octaves << cellDigits {
+	for i := range rowOctaves << cellDigits {
 		for j := range t[0] {
-			t[(63-octaves)<<cellDigits+i][j] = binary.LittleEndian.Uint64(packed[32*i+8*j:])
+			t[(63-rowOctaves)<<cellDigits+i][j] = binary.LittleEndian.Uint64(packed[32*i+8*j:])
 		}
 	}
 	return t

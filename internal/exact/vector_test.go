@@ -123,7 +123,7 @@ func decide(t *testing.T, f *Fixed, words []uint64) {
 
 // edges is words at both ends of every cell, of both signs, within it, and what lies beyond all cells.
 func edges(rnd *rand.Rand) (words []uint64) {
-	for e := range octaves {
+	for e := range rowOctaves {
 		for j := range uint64(1 << cellDigits) {
 			width := uint64(1) << (62 - cellDigits - e)
 			first := 1<<(62-e) + j*width

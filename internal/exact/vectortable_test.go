@@ -187,15 +187,15 @@ func newRow(s *series, e int, centre float64, t [][]float64) (Row, budget) {
 func TestVectorTable(t *testing.T) {
 	polynomials := chebyshev(madeDegree)
 	const cells = 1 << cellDigits
-	rows := make([]Row, octaves*cells)
+	rows := make([]Row, rowOctaves*cells)
 	var worst budget
-	for e := range octaves {
+	for e := range rowOctaves {
 		for j := range seriesCut {
 			s := newSeries(e, j)
 			for i := range cells / seriesCut {
 				cell := j*cells/seriesCut + i
 				row, b := newRow(s, e, 1+(float64(cell)+0.5)/cells, polynomials)
-				rows[(octaves-1-e)*cells+cell] = row
+				rows[(rowOctaves-1-e)*cells+cell] = row
 				worst = budget{max(worst.series, b.series), max(worst.polynomial, b.polynomial), max(worst.coefficients, b.coefficients), max(worst.horner, b.horner),
 					max(worst.digits, b.digits), max(worst.whole, b.whole), max(worst.most, b.most)}
 			}
