@@ -27,13 +27,19 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+// Noise of a private step.
+const (
+	SecureNoise = dpoptim.Secure
+	ExactNoise  = dpoptim.Exact
+)
+
 // StepOptions says what training step to time.
 type StepOptions struct {
 	Model      string
 	Batch      int    // exactly this many rows in every step
 	Mode       string // "private" or "plain"
 	Strategy   string // of a private step
-	Noise      string // of a private step: dpoptim.Secure or dpoptim.Exact; "" is the first
+	Noise      string // of a private step: SecureNoise or ExactNoise; "" is the first
 	Activation string
 	Device     string
 	GEMM       string // devices.GEMMOwn or devices.GEMMCuBLAS; "" is the first
@@ -129,9 +135,9 @@ func (o *StepOptions) check() error {
 	switch {
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
-	case o.Noise != "" && o.Noise != dpoptim.Secure && o.Noise != dpoptim.Exact:
-		return usage.Unknown("noise", o.Noise, []string{dpoptim.Secure, dpoptim.Exact})
-	case o.Noise == dpoptim.Exact && o.Mode == "plain":
+	case o.Noise != "" && o.Noise != SecureNoise && o.Noise != ExactNoise:
+		return usage.Unknown("noise", o.Noise, []string{SecureNoise, ExactNoise})
+	case o.Noise == ExactNoise && o.Mode == "plain":
 		return usage.Errorf("--noise exact has no effect in mode plain, which adds no noise; use mode private")
 	case o.exact() && !slices.Contains(wholeGradients, perexample.Canonical(perexample.Strategy(o.Strategy))):
 		return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", o.Strategy)
@@ -149,7 +155,7 @@ func (o *StepOptions) check() error {
 var wholeGradients = []perexample.Strategy{perexample.Auto, perexample.Materialise, perexample.Microbatch}
 
 // exact says that sums are of integers.
-func (o *StepOptions) exact() bool { return o.Mode == "private" && o.Noise == dpoptim.Exact }
+func (o *StepOptions) exact() bool { return o.Mode == "private" && o.Noise == ExactNoise }
 
 func (o *StepOptions) open() (*workload, error) {
 	model, err := plan.Model(o.Model)

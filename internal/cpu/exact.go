@@ -99,6 +99,22 @@ func (n *net) GridSum(dst []int64, params []float32, t *host.Table, rows []int32
 	n.exact.dst = nil
 }
 
+// exactStep gives the phases of a step that exact nets do in their own way, and whether it is one.
+func (n *net) exactStep(st ir.Step) ([]phase, bool) {
+	if n.exact == nil {
+		return nil, false
+	}
+	switch {
+	case st.Kind == ir.Factor:
+		return []phase{n.exactScales()}, true
+	case st.Kind == ir.GradStore && n.program.Ops[st.Op].Kind == ir.Dense:
+		return nil, true // never stored: exactScales and combineIntegers compute it twice, each in registers
+	case st.Kind == ir.Combine:
+		return []phase{n.combineIntegers(st.Op)}, true
+	}
+	return nil, false
+}
+
 // exactScales stands in the place of the factors: it works on units of examples, each of them a matrix with a column for
 // every example.
 func (n *net) exactScales() phase {

@@ -103,13 +103,13 @@ func (n *net) stretches() int {
 
 func (n *net) compileStep(st ir.Step) []phase {
 	each := func(f func(int, *worker)) []phase { return []phase{{each: []func(int, *worker){f}}} }
+	if phases, ok := n.exactStep(st); ok {
+		return phases
+	}
 	switch st.Kind {
 	case ir.LossGrad:
 		return each(n.lossGrad)
 	case ir.Factor:
-		if n.exact != nil {
-			return []phase{n.exactScales()}
-		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
 	op := &n.program.Ops[st.Op]
@@ -135,14 +135,8 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.NormInstantiate:
 		return each(n.normInstantiate(st.Op))
 	case ir.GradStore:
-		if n.exact != nil && dense {
-			return nil // never stored: exactScales and combineIntegers compute it twice, each in registers
-		}
 		return each(n.store(st.Op))
 	case ir.Combine:
-		if n.exact != nil {
-			return []phase{n.combineIntegers(st.Op)}
-		}
 		if n.passing[st.Op] {
 			return []phase{n.sumParts(st.Op)}
 		}

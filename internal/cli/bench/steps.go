@@ -11,7 +11,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/bench"
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -47,7 +46,7 @@ the kernels. The figures are the same on every machine.`,
 			f.IntVar(&o.Batch, "batch", 256, "records per step")
 			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic records, such as 755,4,4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
-			f.StringVar(&o.Noise, "noise", dpoptim.Secure, "secure or exact (sums in integers)")
+			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
 			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
 			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N, reference (slow) or "+strings.Join(bench.ModelledDevices(), ", "))
