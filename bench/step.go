@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -26,12 +27,19 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+// Noise of a private step.
+const (
+	SecureNoise = dpoptim.Secure
+	ExactNoise  = dpoptim.Exact
+)
+
 // StepOptions says what training step to time.
 type StepOptions struct {
 	Model      string
 	Batch      int    // exactly this many rows in every step
 	Mode       string // "private" or "plain"
 	Strategy   string // of a private step
+	Noise      string // of a private step: SecureNoise or ExactNoise; "" is the first
 	Activation string
 	Device     string
 	GEMM       string // devices.GEMMOwn or devices.GEMMCuBLAS; "" is the first
@@ -55,6 +63,7 @@ type StepResult struct {
 	Model             string  `json:"model"`
 	Mode              string  `json:"mode"`
 	Strategy          *string `json:"strategy"`
+	Noise             string  `json:"noise,omitempty"` // "exact"; others are secure or have none
 	Activation        string  `json:"activation"`
 	GEMM              string  `json:"gemm"`
 	Data              string  `json:"data"`
@@ -71,8 +80,8 @@ type StepResult struct {
 	Layers            []Layer `json:"layers,omitempty"`
 }
 
-// Step times whole steps: gather, forward, backward, clip, secure noise and
-// update; in plain mode the mean gradient and SGD.
+// Step times whole steps: gather, forward, backward, clip, secure or exact noise
+// and update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -107,6 +116,9 @@ func Step(o StepOptions) (*StepResult, error) {
 		strategy := string(perexample.Canonical(perexample.Strategy(o.Strategy)))
 		r.Strategy = &strategy
 	}
+	if o.exact() {
+		r.Noise = o.Noise
+	}
 	if o.Explain {
 		r.Layers, err = o.explain(w.schedule, info, steps.Profile(), func() error {
 			_, err := steps.step()
@@ -123,6 +135,14 @@ func (o *StepOptions) check() error {
 	switch {
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
+	case o.Noise != "" && o.Noise != SecureNoise && o.Noise != ExactNoise:
+		return usage.Unknown("noise", o.Noise, []string{SecureNoise, ExactNoise})
+	case o.Noise == ExactNoise && o.Mode == "plain":
+		return usage.Errorf("--noise exact has no effect in mode plain, which adds no noise; use mode private")
+	case o.exact() && !slices.Contains(wholeGradients, perexample.Canonical(perexample.Strategy(o.Strategy))):
+		return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", o.Strategy)
+	case o.exact() && o.modelled != nil:
+		return usage.Errorf("--noise exact is measured, not modelled; use another --device")
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
 	case o.Explain && o.Mode == "plain" && o.modelled == nil:
@@ -131,12 +151,18 @@ func (o *StepOptions) check() error {
 	return checkSeconds(o.Seconds)
 }
 
+// wholeGradients are the strategies that exact noise works with; auto means the second.
+var wholeGradients = []perexample.Strategy{perexample.Auto, perexample.Materialise, perexample.Microbatch}
+
+// exact says that sums are of integers.
+func (o *StepOptions) exact() bool { return o.Mode == "private" && o.Noise == ExactNoise }
+
 func (o *StepOptions) open() (*workload, error) {
 	model, err := plan.Model(o.Model)
 	if err != nil {
 		return nil, err
 	}
-	w := &workload{options: device.Options{Capacity: o.Batch}}
+	w := &workload{options: device.Options{Capacity: o.Batch, Exact: o.exact()}}
 	if o.Precision != "" {
 		if w.options.Precision, err = device.ParsePrecision(o.Precision); err != nil {
 			return nil, usage.Wrap(err)
@@ -186,7 +212,11 @@ func (o *StepOptions) start(w *workload) error {
 	if err != nil {
 		return err
 	}
-	if w.noise, err = stream.New(info.Cipher, key); err != nil {
+	cipher := info.Cipher
+	if o.exact() { // as in a run, where all devices draw the same
+		cipher = stream.ChaCha20
+	}
+	if w.noise, err = stream.New(cipher, key); err != nil {
 		return err
 	}
 	if err := o.schedule(w); err != nil {
@@ -216,6 +246,13 @@ func (o *StepOptions) schedule(w *workload) (err error) {
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
 		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
+	}
+	if o.exact() { // as internal/plan does it
+		options.Costs.Passes = false
+		if options.Strategy == perexample.Auto {
+			options.Strategy = perexample.Materialise
+			o.Strategy = string(options.Strategy)
+		}
 	}
 	if o.Mode == "plain" {
 		w.schedule, err = perexample.Plain(w.program)

@@ -62,10 +62,28 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// A step with exact noise keeps every gradient, and says so.
+func TestExactStep(t *testing.T) {
+	for strategy, want := range map[string]string{"auto": "materialise", "materialise": "materialise", "microbatch": "microbatch"} {
+		o := options()
+		o.Noise, o.Strategy = "exact", strategy
+		r, err := Step(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Noise != "exact" || r.Strategy == nil || *r.Strategy != want || !(r.StepSeconds > 0) {
+			t.Errorf("%s: %+v", strategy, r)
+		}
+	}
+}
+
 func TestStepRefuses(t *testing.T) {
 	for want, change := range map[string]func(*StepOptions){
 		"batch 0":            func(o *StepOptions) { o.Batch = 0 },
 		`mode "fast"`:        func(o *StepOptions) { o.Mode = "fast" },
+		`noise "seeded"`:     func(o *StepOptions) { o.Noise = "seeded" },
+		"adds no noise":      func(o *StepOptions) { o.Noise, o.Mode = "exact", "plain" },
+		"full gradient":      func(o *StepOptions) { o.Noise, o.Strategy = "exact", "ghost" },
 		"seconds 0":          func(o *StepOptions) { o.Seconds = 0 },
 		"unknown strategy":   func(o *StepOptions) { o.Strategy = "x" },
 		`"vgg"`:              func(o *StepOptions) { o.Model = "vgg" },

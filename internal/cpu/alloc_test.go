@@ -52,6 +52,22 @@ func steady(t *testing.T, threads int, step func()) {
 	}
 }
 
+// Nor does an exact sum, of whole batches or in chunks.
+func TestWarmExactSumsDoNotAllocate(t *testing.T) {
+	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
+	c := devicetest.NewCase(t, p, 20, 53)
+	for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
+		for _, threads := range []int{1, 3} {
+			sum := batchSum(t, open(t, threads), c, strategy, c.Rows.Count, true)
+			in := &device.Inputs{Rows: c.All()}
+			in.Scalars[device.Clip] = 0.5
+			step := func() { check(t, sum.Run(in)) }
+			step()
+			steady(t, threads, step)
+		}
+	}
+}
+
 // Nor does a learned update.
 func TestWarmProjectionsDoNotAllocate(t *testing.T) {
 	b := devicetest.NewBuilder("learned", ir.Huber, 1000)

@@ -38,6 +38,34 @@ func BenchmarkClippedSum(b *testing.B) {
 	}
 }
 
+// BenchmarkExactSum compares a batch's sum in integers with that in floats, on one thread.
+func BenchmarkExactSum(b *testing.B) {
+	mlp := devicetest.NewBuilder("mlp-mnist", ir.SoftmaxCrossEntropy, 784)
+	mlp.Dense(mlp.Act(ir.Tanh, mlp.Dense(ir.Input, 1000, true)), 10, true)
+	for _, p := range []*ir.Program{devicetest.LeNet("cnn-mnist", 28, 6, 16, 256, 128), mlp.Program()} {
+		c := devicetest.NewCase(b, p, 64, 41)
+		const batch = 300
+		in := &device.Inputs{Rows: make([]int32, batch)}
+		for i := range in.Rows {
+			in.Rows[i] = int32(i % c.Rows.Count)
+		}
+		in.Scalars[device.Clip] = 1
+		for _, kind := range []struct {
+			name     string
+			strategy perexample.Strategy
+			exact    bool
+		}{{"secure", perexample.Auto, false}, {"exact", perexample.Materialise, true}} {
+			b.Run(p.Name+"/"+kind.name, func(b *testing.B) {
+				step := batchSum(b, open(b, 1), c, kind.strategy, batch, kind.exact)
+				for b.Loop() {
+					check(b, step.Run(in))
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/1000, "ms/step")
+			})
+		}
+	}
+}
+
 // BenchmarkConv measures each convolution of the named models on one thread, an
 // example at a time: forward alone, and forward with both gradients, whose sum
 // is plain or clipped example by example. A 1×1 convolution before it, which

@@ -77,6 +77,23 @@ func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy) *ir.Sch
 	return s
 }
 
+// batchSum is the step that sums a batch, in integers or not.
+func batchSum(t testing.TB, d device.Device, c *devicetest.Case, strategy perexample.Strategy, batch int, exact bool) device.Step {
+	t.Helper()
+	net, err := d.Compile(schedule(t, c.Program, strategy), device.Options{Capacity: batch, Exact: exact})
+	check(t, err)
+	t.Cleanup(func() { check(t, net.Close()) })
+	data, err := d.Load(c.Rows, c.Features)
+	check(t, err)
+	t.Cleanup(func() { check(t, data.Close()) })
+	check(t, net.Write(net.Params(), c.Params))
+	sum, err := net.NewSum()
+	check(t, err)
+	step, err := net.Record(func(q device.Queue) { q.ClippedSum(sum, data) })
+	check(t, err)
+	return step
+}
+
 // TestBitsDoNotDependOnThreads trains for a few steps, with batches that fill
 // several blocks of every kind, and compares all that leaves the device.
 func TestBitsDoNotDependOnThreads(t *testing.T) {

@@ -76,7 +76,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		n.chunk = min(s.Chunk, o.Capacity)
 	}
 	if o.Exact {
-		n.exact = &exactSum{scale: make([]float64, n.chunk)}
+		n.exact = new(exactSum)
 	}
 	ops := len(p.Ops)
 	n.width = make([]int, ops+1)
@@ -171,11 +171,15 @@ func reorder(p *ir.Program) *ir.Program {
 
 // placeGradients keeps single gradients in memory, or with a worker where each can go into a sum at once.
 func (n *net) placeGradients() {
+	if n.exact != nil {
+		n.placeExact()
+		return
+	}
 	p, s := n.program, n.schedule
 	may := s.Passing()
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == ir.GradStore && may[st.Op] && n.exact == nil,
+		case st.Kind == ir.GradStore && may[st.Op],
 			st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed
@@ -212,7 +216,7 @@ func (n *net) prepare(w *worker) {
 	w.kept = make([]float32, n.passed)
 	w.gradient = make([]float32, n.instantiated())
 	if n.exact != nil {
-		w.integers = make([]int64, sumBlock)
+		n.prepareExact(w)
 	}
 }
 
@@ -326,6 +330,9 @@ func (n *net) sumChunks(end, most int) {
 	for ; most > 0 && n.first < end; most-- {
 		n.batch = min(n.chunk, end-n.first)
 		n.run(n.all)
+		if n.exact != nil {
+			n.check()
+		}
 		n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
 		for b, used := range n.used[:n.batch] {
 			if used {

@@ -103,13 +103,13 @@ func (n *net) stretches() int {
 
 func (n *net) compileStep(st ir.Step) []phase {
 	each := func(f func(int, *worker)) []phase { return []phase{{each: []func(int, *worker){f}}} }
+	if phases, ok := n.exactStep(st); ok {
+		return phases
+	}
 	switch st.Kind {
 	case ir.LossGrad:
 		return each(n.lossGrad)
 	case ir.Factor:
-		if n.exact != nil {
-			return each(n.setScale)
-		}
 		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
 	}
 	op := &n.program.Ops[st.Op]
@@ -137,9 +137,6 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.GradStore:
 		return each(n.store(st.Op))
 	case ir.Combine:
-		if n.exact != nil {
-			return []phase{n.combineIntegers(st.Op)}
-		}
 		if n.passing[st.Op] {
 			return []phase{n.sumParts(st.Op)}
 		}

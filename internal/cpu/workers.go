@@ -17,11 +17,11 @@ type worker struct {
 	tree   pairwise
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
-	integers          []int64     // of an exact sum
-	gradient          []float32   // of an example, where it is not kept
-	gramA, gramD      []float32   // columns and δ by position
-	kept              []float32   // one example's gradients on their way into a partial sum
-	view              *view       // on an evaluation
+	exact             exactWork
+	gradient          []float32 // of an example, where it is not kept
+	gramA, gramD      []float32 // columns and δ by position
+	kept              []float32 // one example's gradients on their way into a partial sum
+	view              *view     // on an evaluation
 }
 
 func (w *worker) scratch(n int) []float32 {

@@ -25,10 +25,11 @@ func step() *cobra.Command {
 		Use:   "step",
 		Short: "Time whole training steps",
 		Long: `step times whole training steps on batches of exactly --batch records: gather, forward,
-backward, clip, secure noise and update. With --mode plain it times SGD without privacy.
-It needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
-synthetic bytes. --input is for models that take any shape: it gives them synthetic
-records in half precision, as fixed features are stored.
+backward, clip, secure noise and update. With --mode plain it times SGD without privacy,
+and with --noise exact a private step whose sums are of integers. It needs no data
+directory: models of 28×28 images read Fashion-MNIST, the others read synthetic bytes.
+--input is for models that take any shape: it gives them synthetic records in half
+precision, as fixed features are stored.
 
 --device ` + strings.Join(bench.ModelledDevices(), " or ") + ` measures nothing. It estimates the time
 of a step on a GPU that you do not have, by a model of its kernels. --explain lists
@@ -36,6 +37,7 @@ the kernels. The figures are the same on every machine.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
   privgrad bench step --model logistic --input 755,4,4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
+  privgrad bench step --model cnn-mnist --batch 256 --noise exact
   privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain
   privgrad bench step --model mlp-fmnist --batch 300 --device modelled:h100`,
 		Flags: func(f *pflag.FlagSet) {
@@ -44,6 +46,7 @@ the kernels. The figures are the same on every machine.`,
 			f.IntVar(&o.Batch, "batch", 256, "records per step")
 			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic records, such as 755,4,4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
+			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
 			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
 			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N, reference (slow) or "+strings.Join(bench.ModelledDevices(), ", "))
@@ -72,6 +75,9 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 	mode := r.Mode
 	if r.Strategy != nil {
 		mode += ", strategy " + *r.Strategy
+	}
+	if r.Noise != "" {
+		mode += ", " + r.Noise + " noise"
 	}
 	by := ""
 	if r.GEMM == devices.GEMMCuBLAS {

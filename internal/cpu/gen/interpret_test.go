@@ -455,6 +455,19 @@ func (m *machine) step(in *ir.Instruction) {
 		float64s(func(x [3]float64) float64 { return x[1] - x[0] })
 	case "VMULPD":
 		float64s(func(x [3]float64) float64 { return x[1] * x[0] })
+	case "VADDPD":
+		float64s(func(x [3]float64) float64 { return x[1] + x[0] })
+	case "VRNDSCALEPD":
+		if how := m.integer(ops[0], 1); how != towardsZero {
+			panic(fmt.Sprintf("no such rounding: %#x", how))
+		}
+		var v [8]uint64
+		for i, x := range quads(m.read(ops[1], 16, mask)) {
+			v[i] = math.Float64bits(math.Trunc(math.Float64frombits(x)))
+		}
+		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VFMADD231PD":
+		float64s(func(x [3]float64) float64 { return math.FMA(x[1], x[0], x[2]) })
 	case "VFMADD213PD":
 		float64s(func(x [3]float64) float64 { return math.FMA(x[1], x[2], x[0]) })
 	case "VMAXPD":
@@ -514,6 +527,8 @@ func (m *machine) step(in *ir.Instruction) {
 		each(func(x [3]float32) float32 {
 			return math.Float32frombits(math.Float32bits(x[0]) ^ math.Float32bits(x[1]))
 		})
+	case "VMULPS":
+		each(func(x [3]float32) float32 { return x[1] * x[0] })
 	case "VADDPS":
 		each(func(x [3]float32) float32 { return x[1] + x[0] })
 	case "VMAXPS":

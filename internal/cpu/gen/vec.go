@@ -130,6 +130,7 @@ func vec(g *asm) {
 		return in[0]
 	})
 	lstm(g)
+	grids(g)
 	g.bytes()
 	g.halves()
 	g.halves512()

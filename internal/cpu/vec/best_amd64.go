@@ -12,6 +12,12 @@ func best() kernels {
 	switch {
 	case hasAVX512:
 		k.halves = halvesAVX512
+		k.squareColumns = func(sum []float64, d, x []float32) {
+			squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
+		}
+		k.gridSum = func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
+			gridSumAVX512(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
+		}
 	case !cpu.X86.HasF16C:
 		k.halves = portable.halves
 	}
@@ -73,4 +79,13 @@ var avx2 = kernels{
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,
 	dot:        dotAVX2,
+	// Half of the columns have their sums in registers.
+	squareColumns: func(sum []float64, d, x []float32) {
+		const half = Columns / 2
+		squareColumnsAVX2(&sum[0], &d[0], &x[0], len(x)/Columns)
+		squareColumnsAVX2(&sum[half], &d[half], &x[half], len(x)/Columns)
+	},
+	gridSum: func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
+		gridSumAVX2(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
+	},
 }

@@ -46,6 +46,11 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 				Sum(x)
 				SumSquares(x)
 				Dot(x, y)
+				if rows := n / Columns; rows > 0 {
+					ones := make([]float64, ColumnSums)
+					SquareColumns(ones, dst[n-Columns:], x[n-rows*Columns:])
+					GridSum(ones, make([]float64, rows*SquareSums), dst[n-rows:], x[n-rows*Columns:], Columns, ones[:rows])
+				}
 			}
 		}
 	})

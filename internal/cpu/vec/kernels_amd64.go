@@ -94,6 +94,30 @@ func gatedAVX2(dst []float32, o []float32, x []float32, no float32, bx float32)
 //go:noescape
 func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
 
+// squareColumnsAVX2 adds (d[c]*x[16*r+c])^2 to sum[16*(r%4)+c] for so many rows r and the first
+// 8 columns c. The product is rounded, its square is not.
+//
+//go:noescape
+func squareColumnsAVX2(sum *float64, d *float32, x *float32, rows int)
+
+// gridSumAVX2 adds trunc(d[r]*x[stride*r+c]*scale[r]) to sum[c] for so many rows r, one or more, and 16 columns c, and
+// its squares to squares[8*r], ... The products are rounded one after the other.
+//
+//go:noescape
+func gridSumAVX2(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+
+// squareColumnsAVX512 adds (d[c]*x[16*r+c])^2 to sum[16*(r%4)+c] for so many rows r and the first
+// 16 columns c. The product is rounded, its square is not.
+//
+//go:noescape
+func squareColumnsAVX512(sum *float64, d *float32, x *float32, rows int)
+
+// gridSumAVX512 adds trunc(d[r]*x[stride*r+c]*scale[r]) to sum[c] for so many rows r, one or more, and 16 columns c, and
+// its squares to squares[8*r], ... The products are rounded one after the other.
+//
+//go:noescape
+func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+
 // bytesAVX2 sets, for the length of dst, dst[i] = src[i]*scale + offset, rounded once.
 //
 //go:noescape

@@ -1802,6 +1802,288 @@ done:
 	VZEROUPPER
 	RET
 
+// func squareColumnsAVX2(sum *float64, d *float32, x *float32, rows int)
+// Requires: AVX, FMA3
+TEXT ·squareColumnsAVX2(SB), NOSPLIT, $0-32
+	MOVQ    sum+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    rows+24(FP), DX
+	MOVQ    d+8(FP), BX
+	VMOVUPS (BX), X0
+	VMOVUPS 16(BX), X1
+	VMOVUPS (AX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 256(AX), Y6
+	VMOVUPS 288(AX), Y7
+	VMOVUPS 384(AX), Y8
+	VMOVUPS 416(AX), Y9
+	SUBQ    $0x04, DX
+	JL      rest
+
+loop:
+	VMULPS      (CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      16(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y2
+	VFMADD231PD Y10, Y10, Y3
+	VMULPS      64(CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      80(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y4
+	VFMADD231PD Y10, Y10, Y5
+	VMULPS      128(CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      144(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y6
+	VFMADD231PD Y10, Y10, Y7
+	VMULPS      192(CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      208(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y8
+	VFMADD231PD Y10, Y10, Y9
+	ADDQ        $0x00000100, CX
+	SUBQ        $0x04, DX
+	JGE         loop
+
+rest:
+	ADDQ        $0x04, DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      (CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      16(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y2
+	VFMADD231PD Y10, Y10, Y3
+	DECQ        DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      64(CX), X0, X10
+	VCVTPS2PD   X10, Y11
+	VMULPS      80(CX), X1, X10
+	VCVTPS2PD   X10, Y10
+	VFMADD231PD Y11, Y11, Y4
+	VFMADD231PD Y10, Y10, Y5
+	DECQ        DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      128(CX), X0, X0
+	VCVTPS2PD   X0, Y0
+	VMULPS      144(CX), X1, X1
+	VCVTPS2PD   X1, Y1
+	VFMADD231PD Y0, Y0, Y6
+	VFMADD231PD Y1, Y1, Y7
+	DECQ        DX
+
+done:
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 256(AX)
+	VMOVUPS Y7, 288(AX)
+	VMOVUPS Y8, 384(AX)
+	VMOVUPS Y9, 416(AX)
+	VZEROUPPER
+	RET
+
+// func gridSumAVX2(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+// Requires: AVX, FMA3
+TEXT ·gridSumAVX2(SB), NOSPLIT, $0-56
+	MOVQ    sum+0(FP), AX
+	MOVQ    squares+8(FP), CX
+	MOVQ    d+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    scale+40(FP), DI
+	MOVQ    rows+48(FP), R8
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	XORQ    R9, R9
+
+loop:
+	VBROADCASTSS (DX)(R9*4), X4
+	VBROADCASTSD (DI)(R9*8), Y5
+	VMOVUPS      (CX), Y6
+	VMULPS       (BX), X4, X7
+	VCVTPS2PD    X7, Y8
+	VMULPS       16(BX), X4, X7
+	VCVTPS2PD    X7, Y7
+	VMULPD       Y5, Y8, Y8
+	VROUNDPD     $0x0b, Y8, Y8
+	VADDPD       Y8, Y0, Y0
+	VFMADD231PD  Y8, Y8, Y6
+	VMULPD       Y5, Y7, Y7
+	VROUNDPD     $0x0b, Y7, Y7
+	VADDPD       Y7, Y1, Y1
+	VFMADD231PD  Y7, Y7, Y6
+	VMULPS       32(BX), X4, X7
+	VCVTPS2PD    X7, Y7
+	VMULPS       48(BX), X4, X4
+	VCVTPS2PD    X4, Y4
+	VMULPD       Y5, Y7, Y7
+	VROUNDPD     $0x0b, Y7, Y7
+	VADDPD       Y7, Y2, Y2
+	VFMADD231PD  Y7, Y7, Y6
+	VMULPD       Y5, Y4, Y4
+	VROUNDPD     $0x0b, Y4, Y4
+	VADDPD       Y4, Y3, Y3
+	VFMADD231PD  Y4, Y4, Y6
+	VMOVUPS      Y6, (CX)
+	ADDQ         SI, BX
+	ADDQ         $0x40, CX
+	ADDQ         $0x01, R9
+	CMPQ         R9, R8
+	JL           loop
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func squareColumnsAVX512(sum *float64, d *float32, x *float32, rows int)
+// Requires: AVX, AVX512F
+TEXT ·squareColumnsAVX512(SB), NOSPLIT, $0-32
+	MOVQ    sum+0(FP), AX
+	MOVQ    x+16(FP), CX
+	MOVQ    rows+24(FP), DX
+	MOVQ    d+8(FP), BX
+	VMOVUPS (BX), Y0
+	VMOVUPS 32(BX), Y1
+	VMOVUPS (AX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 192(AX), Z5
+	VMOVUPS 256(AX), Z6
+	VMOVUPS 320(AX), Z7
+	VMOVUPS 384(AX), Z8
+	VMOVUPS 448(AX), Z9
+	SUBQ    $0x04, DX
+	JL      rest
+
+loop:
+	VMULPS      (CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      32(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z2
+	VFMADD231PD Z10, Z10, Z3
+	VMULPS      64(CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      96(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z4
+	VFMADD231PD Z10, Z10, Z5
+	VMULPS      128(CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      160(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z6
+	VFMADD231PD Z10, Z10, Z7
+	VMULPS      192(CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      224(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z8
+	VFMADD231PD Z10, Z10, Z9
+	ADDQ        $0x00000100, CX
+	SUBQ        $0x04, DX
+	JGE         loop
+
+rest:
+	ADDQ        $0x04, DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      (CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      32(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z2
+	VFMADD231PD Z10, Z10, Z3
+	DECQ        DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      64(CX), Y0, Y10
+	VCVTPS2PD   Y10, Z11
+	VMULPS      96(CX), Y1, Y10
+	VCVTPS2PD   Y10, Z10
+	VFMADD231PD Z11, Z11, Z4
+	VFMADD231PD Z10, Z10, Z5
+	DECQ        DX
+	TESTQ       DX, DX
+	JZ          done
+	VMULPS      128(CX), Y0, Y0
+	VCVTPS2PD   Y0, Z0
+	VMULPS      160(CX), Y1, Y1
+	VCVTPS2PD   Y1, Z1
+	VFMADD231PD Z0, Z0, Z6
+	VFMADD231PD Z1, Z1, Z7
+	DECQ        DX
+
+done:
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	VMOVUPS Z4, 128(AX)
+	VMOVUPS Z5, 192(AX)
+	VMOVUPS Z6, 256(AX)
+	VMOVUPS Z7, 320(AX)
+	VMOVUPS Z8, 384(AX)
+	VMOVUPS Z9, 448(AX)
+	VZEROUPPER
+	RET
+
+// func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, stride int, scale *float64, rows int)
+// Requires: AVX, AVX512F
+TEXT ·gridSumAVX512(SB), NOSPLIT, $0-56
+	MOVQ    sum+0(FP), AX
+	MOVQ    squares+8(FP), CX
+	MOVQ    d+16(FP), DX
+	MOVQ    x+24(FP), BX
+	MOVQ    stride+32(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    scale+40(FP), DI
+	MOVQ    rows+48(FP), R8
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	XORQ    R9, R9
+
+loop:
+	VBROADCASTSS (DX)(R9*4), Y2
+	VBROADCASTSD (DI)(R9*8), Z3
+	VMOVUPS      (CX), Z4
+	VMULPS       (BX), Y2, Y5
+	VCVTPS2PD    Y5, Z5
+	VMULPS       32(BX), Y2, Y2
+	VCVTPS2PD    Y2, Z2
+	VMULPD       Z3, Z5, Z5
+	VRNDSCALEPD  $0x0b, Z5, Z5
+	VADDPD       Z5, Z0, Z0
+	VFMADD231PD  Z5, Z5, Z4
+	VMULPD       Z3, Z2, Z2
+	VRNDSCALEPD  $0x0b, Z2, Z2
+	VADDPD       Z2, Z1, Z1
+	VFMADD231PD  Z2, Z2, Z4
+	VMOVUPS      Z4, (CX)
+	ADDQ         SI, BX
+	ADDQ         $0x40, CX
+	ADDQ         $0x01, R9
+	CMPQ         R9, R8
+	JL           loop
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      Z1, 64(AX)
+	VZEROUPPER
+	RET
+
 // func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·bytesAVX2(SB), NOSPLIT, $0-56

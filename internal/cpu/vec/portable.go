@@ -189,6 +189,8 @@ var portable = kernels{
 		}
 		return l.total()
 	},
+	squareColumns: squareColumns,
+	gridSum:       gridSum,
 }
 
 func gate(x float32) float64 { return 1 / (1 + math.Exp(-float64(x))) }

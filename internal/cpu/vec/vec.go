@@ -204,6 +204,8 @@ type kernels struct {
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
+	squareColumns                   func(sum []float64, d, x []float32)
+	gridSum                         func(sum, squares []float64, d, x []float32, stride int, scale []float64)
 }
 
 var use = best()

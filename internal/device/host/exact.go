@@ -21,7 +21,12 @@ func truncate[T Float](x T, scale float64) int64 { return int64(float64(x) * sca
 // because its gradient is not finite, or because the integers k, whose Σk² is
 // computed exactly, do not have ‖k‖ ≤ C/γ.
 func Scale[T Float](g device.Grid, gradient []T) (float64, bool) {
-	norm2 := squares(gradient)
+	scale, ok := ScaleTo(g, squares(gradient))
+	return scale, ok && within(g, gradient, scale)
+}
+
+// ScaleTo is Scale of a gradient whose Σx² is known, before the integers are checked.
+func ScaleTo(g device.Grid, norm2 float64) (float64, bool) {
 	if math.IsNaN(norm2) || math.IsInf(norm2, 0) {
 		return 0, false
 	}
@@ -29,7 +34,7 @@ func Scale[T Float](g device.Grid, gradient []T) (float64, bool) {
 	if norm := math.Sqrt(norm2); norm > g.Clip*inside {
 		scale *= g.Clip * inside / norm
 	}
-	return scale, within(g, gradient, scale)
+	return scale, true
 }
 
 // squares is Σx², by four sums at once, which no addition has to wait for.
