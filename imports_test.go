@@ -149,7 +149,7 @@ var allowed = map[string][]string{
 	"audit/hear":  {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
 	"audit/reach": {"internal/device", "internal/ir"},
 	"bench": {
-		"accountant", "cuda", "cuda/model", "datasets", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"accountant", "cuda", "cuda/model", "datasets", "datasets/shards", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
 		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},

@@ -429,16 +429,20 @@ func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*s
 	return s, nil
 }
 
-// run runs a command on the comparison's threads and gives what it prints. The
-// error of one that fails ends in the last line that it complained in.
 func (c *comparison) run(ctx context.Context, command []string) ([]byte, error) {
+	return process(ctx, c.result.Threads, command)
+}
+
+// process runs a command on so many threads and gives what it prints. The
+// error of one that fails ends in the last line that it complained in.
+func process(ctx context.Context, threads int, command []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	n := strconv.Itoa(c.result.Threads)
+	n := strconv.Itoa(threads)
 	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "GOMAXPROCS="+n, "PYTHONDONTWRITEBYTECODE=1")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = time.Second
-	err := startPinned(cmd, c.result.Threads)
+	err := startPinned(cmd, threads)
 	if err == nil {
 		err = cmd.Wait()
 	}

@@ -45,6 +45,9 @@ func fake(dir string, args []string) int {
 		_ = json.NewEncoder(os.Stdout).Encode(found)
 		return 0
 	}
+	if slices.Contains(args, "--point") {
+		return fakeScale(dir, args)
+	}
 	flag := func(name string) string { return args[slices.Index(args, name)+1] }
 	mode, model := flag("--mode"), flag("--model")
 	name := "torch"

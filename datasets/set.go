@@ -80,6 +80,17 @@ type Set struct {
 	Mapped bool
 }
 
+// Bytes is what the training records take of this process's own memory, with a target for each label; rows that are
+// mapped take none.
+func (s *Set) Bytes() int64 {
+	m := &s.Train
+	n := int64(len(m.Labels))*(1+4) + int64(len(m.Targets))*4
+	if !s.Mapped {
+		n += int64(len(m.Features)) + 4*int64(len(m.Values))
+	}
+	return n
+}
+
 // Keep returns the set restricted to some classes, relabelled 0…k-1 in the
 // order given. Records of other classes, bad labels among them, are left out:
 // each record's fate depends on that record alone, so neighbouring sets stay

@@ -59,3 +59,20 @@ func TestKeepErrors(t *testing.T) {
 		}
 	}
 }
+
+// Labels are kept twice, and rows only where they do not lie in files.
+func TestBytes(t *testing.T) {
+	for _, c := range []struct {
+		set  Set
+		want int64
+	}{
+		{Set{Train: Split{Features: make([]uint8, 600), Labels: make([]uint8, 6)}}, 600 + 6*5},
+		{Set{Train: Split{Values: make([]float32, 600), Targets: make([]float32, 6)}}, 2400 + 6*4},
+		{Set{Train: Split{Values: make([]float32, 600), Labels: make([]uint8, 6)}, Mapped: true}, 6 * 5},
+		{Set{}, 0},
+	} {
+		if got := c.set.Bytes(); got != c.want {
+			t.Errorf("%d bytes, want %d", got, c.want)
+		}
+	}
+}

@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -137,6 +138,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	p := r.plan
+	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
 		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
 	}
@@ -562,7 +564,9 @@ func (r *run) next() (save bool, err error) {
 	if save, err = r.charge.end(updates); err != nil {
 		return false, err
 	}
-	r.ran += updates
+	if r.ran += updates; updates > 0 && r.ran&(r.ran-1) == 0 { // early releases compute the tables of the noise
+		devices.FreeGarbage(r.plan.Set.Bytes())
+	}
 	if r.charge.evaluates() {
 		return save, r.evaluate(loss)
 	}

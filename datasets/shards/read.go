@@ -31,7 +31,7 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 			s.file.Close()
 		}
 	}()
-	var labels []byte
+	total := int64(0)
 	for i, name := range names {
 		path := filepath.Join(dir, name)
 		s, err := x.span(path, number+uint64(i))
@@ -42,11 +42,16 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 			return m, fmt.Errorf("shard %s %w", path, err)
 		}
 		spans = append(spans, s)
-		at := len(labels)
-		labels = append(labels, make([]byte, s.bytes/r.width()*r.label())...)
-		if _, err := s.file.ReadAt(labels[at:], s.start+s.bytes); err != nil {
-			return m, fmt.Errorf("shard %s cannot be read: %w", path, cause(err))
+		total += s.bytes / r.width() * r.label()
+	}
+	labels := make([]byte, total)
+	at := int64(0)
+	for i, s := range spans {
+		end := at + s.bytes/r.width()*r.label()
+		if _, err := s.file.ReadAt(labels[at:end], s.start+s.bytes); err != nil {
+			return m, fmt.Errorf("shard %s cannot be read: %w", filepath.Join(dir, names[i]), cause(err))
 		}
+		at = end
 	}
 	rows, err := load(spans)
 	if err != nil {

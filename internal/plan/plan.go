@@ -120,6 +120,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
+	defer devices.BoundGarbage(set.Bytes())() // of the accounting, most of all
 	d := o.Device
 	if d == nil {
 		if d, err = devices.Open(cmp.Or(o.DeviceName, c.Device), c.Threads); err != nil {

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/cli/machine"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -89,7 +85,7 @@ func (x *comparison) run(c *cli.Call) error {
 		}
 	}
 	if x.picture != "" {
-		if err := durable.WriteFile(x.picture, func(w io.Writer) error { return measured.Draw(w, x.format()) }); err != nil {
+		if err := durable.WriteFile(x.picture, func(w io.Writer) error { return measured.Draw(w, pictureFormat(x.picture)) }); err != nil {
 			return err
 		}
 	}
@@ -99,11 +95,9 @@ func (x *comparison) run(c *cli.Call) error {
 	return cli.Show(c, measured, describeComparison)
 }
 
-func (x *comparison) format() string { return strings.TrimPrefix(filepath.Ext(x.picture), ".") }
-
 func (x *comparison) check(c *cli.Call) error {
-	if x.picture != "" && !slices.Contains(bench.PictureFormats(), x.format()) {
-		return usage.Errorf("plot %q: the file's name must end in .%s", x.picture, strings.Join(bench.PictureFormats(), " or ."))
+	if err := checkPicture(x.picture); err != nil {
+		return err
 	}
 	if x.markdown && c.JSON() {
 		return usage.Errorf("--markdown and --json exclude each other: give one of them")
@@ -133,16 +127,11 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to measure it in a process of its own: %w", err)
 	}
-	o, m := x.CompareOptions, machine.This()
-	o.Program, o.Version = []string{self}, m.Build.String()
-	o.Machine = bench.Machine{CPU: m.CPU, Cores: runtime.NumCPU(), OS: m.OS, Arch: m.Arch, Memory: m.Memory, Kernels: m.Kernels, Load: machine.Load()}
+	o := x.CompareOptions
+	o.Program = []string{self}
+	o.Machine, o.Version = thisMachine()
 	o.Notice = func(line string) { con.Line("privgrad: " + line) }
-	o.Progress = func(done, total int, next string) {
-		if done == 0 {
-			con.Start(total)
-		}
-		con.Update(done, next)
-	}
+	o.Progress = progress(con)
 	defer con.Finish()
 	return bench.Compare(ctx, o)
 }

@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cli"
+)
+
+// The measurements are made by the test binary, as children.
+func TestBenchScale(t *testing.T) {
+	t.Setenv(childVariable, "command")
+	svg := filepath.Join(t.TempDir(), "s.svg")
+	short := []string{"bench", "scale", "--model", "mlp-fmnist", "--batches", "8,16", "--records", "100,300", "--batch", "20",
+		"--rounds", "1", "--seconds", "0.005", "--threads", "1", "--progress", "off"}
+	r := object(t, ok(t, append(short, "--table", "disk", "--dir", t.TempDir(), "--plot", svg, "--json")...))
+	wantKeys(t, r, "date", "machine", "version", "device", "threads", "seconds", "rounds", "limit", "sweeps")
+	sweeps := r["sweeps"].([]any)
+	if len(sweeps) != 2 {
+		t.Fatalf("sweeps are %v", sweeps)
+	}
+	for i, want := range []struct{ sweep, model, table string }{{"batch", "mlp-fmnist", "memory"}, {"records", "mlp-100", "disk"}} {
+		s := sweeps[i].(map[string]any)
+		wantKeys(t, s, "sweep", "model", "activation", "parameters", "record_bytes", "table", "entries", "cost_spread", "memory_spread")
+		e := only(t, s, "entries")
+		wantKeys(t, e, "records", "expected_batch", "sampling_rate", "record_seconds_median", "record_seconds_rounds", "over_first", "step_seconds_median",
+			"sampler_seconds_median", "physical_batch", "table_bytes", "peak_rss_bytes", "memory_beyond_table_bytes", "most_beyond_table_bytes")
+		if s["sweep"] != want.sweep || s["model"] != want.model || s["table"] != want.table {
+			t.Errorf("sweep %d is %v", i, s)
+		}
+		if e["over_first"] != 1.0 || !(e["record_seconds_median"].(float64) > 0) {
+			t.Errorf("the first entry of sweep %d is %v", i, e)
+		}
+	}
+	if picture := readFile(t, svg); !strings.Contains(picture, "<svg") || !strings.Contains(picture, "mlp-100, batch 20") {
+		t.Errorf("no picture: %.80q", picture)
+	}
+
+	human := ok(t, append(short, "--sweeps", "records")...)
+	for _, want := range []string{"records of 100 bytes, in memory", "µs per record", "beyond it", "goal: at most 5%"} {
+		if !strings.Contains(human, want) {
+			t.Errorf("no %q in\n%s", want, human)
+		}
+	}
+}
+
+func TestBenchScaleRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--plot a.gif":      ".svg or .png",
+		"--dir x":           "--table disk",
+		"--sweeps rows":     `"rows"`,
+		"--batches 0":       "batch 0",
+		"--records 10":      "batch 4096",
+		"--model vgg":       `"vgg"`,
+		"--rounds 0":        "rounds 0",
+		"--point 7x":        "leave it out",
+		"--point {} --json": "batch 0",
+		"--batches ten":     "batches",
+	} {
+		fails(t, cli.ExitUsage, append([]string{"bench", "scale"}, strings.Fields(args)...), want)
+	}
+	if help := ok(t, "bench", "scale", "--help"); strings.Contains(help, "--point") || !strings.Contains(help, "--batches") {
+		t.Errorf("the help is\n%s", help)
+	}
+}
