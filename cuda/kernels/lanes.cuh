@@ -21,6 +21,9 @@ static __device__ __forceinline__ double halves(uint32 low, uint32 high) {
 	return x;
 }
 
+// warpBarrier orders what lanes read and write before it and after it.
+static __device__ __forceinline__ void warpBarrier() { __nvvm_bar_warp_sync(~0u); }
+
 // sent is what a lane has, modulo 32.
 static __device__ __forceinline__ uint32 sent(uint32 x, int lane) { return (uint32)__nvvm_shfl_sync_idx_i32(~0u, (int)x, lane, 31); }
 

@@ -385,6 +385,7 @@ static __device__ __forceinline__ void releaseAll(const Run *run, float *dst, T 
 		for (uint32 marks = sent(open, from); marks != 0; marks &= marks - 1) {
 			int i = number(from, __builtin_ctz(marks));
 			double k = decideOpen(*place(i), key, i, tensor, draw, f.std, table);
+			warpBarrier(); // all have read the word
 			if (lane == from)
 				*place(i) = bits(k);
 		}
