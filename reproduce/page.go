@@ -175,9 +175,9 @@ func (t Tally) Claim(claim string) Claim {
 	return t.claim(claim, t.String(), 2*t.Above > t.Total, 2*t.Below > t.Total)
 }
 
-// NotWorse judges "about as good or better".
+// NotWorse judges "about as good or better". An interval with 0 in it does not show that both are as good, so some comparison has to be better.
 func (t Tally) NotWorse(claim string) Claim {
-	return t.claim(claim, t.String(), t.Below == 0, 2*t.Below > t.Total)
+	return t.claim(claim, t.String(), t.Below == 0 && t.Above > 0, 2*t.Below > t.Total)
 }
 
 // Lower judges "lower at every one", of medians.

@@ -85,3 +85,15 @@ func TestMedianOf(t *testing.T) {
 		t.Errorf("of five: %+v", m)
 	}
 }
+
+// What is undecided is not called as good.
+func TestNotWorse(t *testing.T) {
+	for _, test := range []struct {
+		above, below, total int
+		want                string
+	}{{0, 0, 1, Undecided}, {0, 0, 0, Unmeasured}, {1, 0, 4, Agrees}, {3, 1, 4, Undecided}, {0, 2, 4, Undecided}, {1, 3, 4, Contradicts}} {
+		if got := (Tally{Above: test.above, Below: test.below, Total: test.total}).NotWorse("").Verdict; got != test.want {
+			t.Errorf("better at %d, worse at %d of %d: %s, want %s", test.above, test.below, test.total, got, test.want)
+		}
+	}
+}
