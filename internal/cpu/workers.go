@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -30,11 +31,24 @@ func (w *worker) scratch(n int) []float32 {
 }
 
 // workers are persistent goroutines. The caller of do is the first of them.
+//
+// A step is some ten jobs, each of a fraction of a millisecond, and it takes tens of microseconds to wake a thread. So who waits
+// looks a little longer before it sleeps: about as long as waking takes, that is at most twice what the better of both would take.
 type workers struct {
-	own  worker
-	jobs chan *job
-	n    int
-	job  job
+	own   worker
+	jobs  chan *job
+	n     int
+	looks int // before sleep
+	job   job
+}
+
+// mostLooks take about 20 µs.
+const mostLooks = 500
+
+// pause lets some 40 ns pass.
+func pause() {
+	for range 100 {
+	}
 }
 
 type job struct {
@@ -43,23 +57,48 @@ type job struct {
 	f     func(tile int, w *worker)
 	wg    sync.WaitGroup
 	fault atomic.Pointer[error] // the first one
+
+	_    [64]byte     // who looks at it does not slow down who takes tiles
+	left atomic.Int64 // of helpers, none of which is left before its wg.Done
 }
 
 // startWorkers prepares n workers.
 func startWorkers(n int, prepare func(*worker)) *workers {
 	ws := &workers{n: n, jobs: make(chan *job, n)}
+	if n <= runtime.GOMAXPROCS(0) { // else who looks keeps others from working
+		ws.looks = mostLooks
+	}
 	prepare(&ws.own)
 	for range n - 1 {
 		w := new(worker)
 		prepare(w)
 		go func() {
-			for j := range ws.jobs {
+			for {
+				j, more := ws.await()
+				if !more {
+					return
+				}
 				j.run(w)
 				j.wg.Done()
+				j.left.Add(-1)
 			}
 		}()
 	}
 	return ws
+}
+
+// await gives the next job; false after stop.
+func (ws *workers) await() (j *job, more bool) {
+	for range ws.looks {
+		select {
+		case j, more = <-ws.jobs:
+			return j, more
+		default:
+			pause()
+		}
+	}
+	j, more = <-ws.jobs
+	return j, more
 }
 
 // run works on tiles until none is left. A fault leaves none to anybody.
@@ -90,11 +129,15 @@ func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 	j.tiles, j.f = tiles, f
 	j.next.Store(0)
 	helpers := min(ws.n, tiles) - 1
+	j.left.Store(int64(max(helpers, 0)))
 	for range helpers {
 		j.wg.Add(1)
 		ws.jobs <- j
 	}
 	j.run(&ws.own)
+	for i := 0; i < ws.looks && j.left.Load() > 0; i++ {
+		pause()
+	}
 	j.wg.Wait()
 	if err := j.fault.Swap(nil); err != nil {
 		fault.Raise(*err)
