@@ -33,7 +33,7 @@ func (w *worker) scratch(n int) []float32 {
 // workers are persistent goroutines. The caller of do is the first of them.
 //
 // A step is some ten jobs, each of a fraction of a millisecond, and it takes tens of microseconds to wake a thread. So who waits
-// looks a little longer before it sleeps: about as long as waking takes, that is at most twice what the better of both would take.
+// looks a little longer before it sleeps, about as long as waking takes.
 type workers struct {
 	own   worker
 	jobs  chan *job
