@@ -594,11 +594,11 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		}
 	}
 	reached := map[string]bool{"docs/README.md": true}
-	for todo := []string{"docs/README.md"}; len(todo) > 0; todo = todo[1:] {
-		for _, next := range links[todo[0]] {
+	for queue := []string{"docs/README.md"}; len(queue) > 0; queue = queue[1:] {
+		for _, next := range links[queue[0]] {
 			if !reached[next] {
 				reached[next] = true
-				todo = append(todo, next)
+				queue = append(queue, next)
 			}
 		}
 	}

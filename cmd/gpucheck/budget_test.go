@@ -277,7 +277,7 @@ func TestGoldenReports(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.ReplaceAll(string(b), c.bundle, "BUNDLE")
+		got := string(b) // which names no path of the machine
 		golden := filepath.Join("testdata", name)
 		if *update {
 			if err := os.MkdirAll("testdata", 0o755); err != nil {

@@ -146,7 +146,10 @@ func (r *report) missing(b *bytes.Buffer) {
 	}
 	fmt.Fprint(b, "\n## Not run\n\n")
 	for _, why := range reasons {
-		fmt.Fprintf(b, "- %s: %s\n", why, strings.Join(names[why], ", "))
+		fmt.Fprintf(b, "- %s:\n", why)
+		for _, name := range names[why] {
+			fmt.Fprintf(b, "  - %s\n", name)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/durable"
@@ -55,17 +57,23 @@ func (c *check) failures() (n int) {
 
 func (c *check) write() error {
 	c.report.Passed, c.report.Seconds = c.failures() == 0, c.system.Now().Sub(c.report.began).Seconds()
-	err := durable.WriteFile(filepath.Join(c.out, "gpu-check.json"), func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(c.report)
-	})
-	if err != nil {
+	// Where programs lay on this machine tells readers nothing.
+	paths := strings.NewReplacer(c.bundle+string(filepath.Separator), "", c.scratch, "SCRATCH")
+	file := func(name string, text []byte) error {
+		return durable.WriteFile(filepath.Join(c.out, name), func(w io.Writer) error {
+			_, err := paths.WriteString(w, string(text))
+			return err
+		})
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(c.report); err != nil {
 		return err
 	}
-	return durable.WriteFile(filepath.Join(c.out, "gpu-check.md"), func(w io.Writer) error {
-		_, err := w.Write(c.report.markdown())
+	if err := file("gpu-check.json", b.Bytes()); err != nil {
 		return err
-	})
+	}
+	return file("gpu-check.md", c.report.markdown())
 }
