@@ -9,6 +9,7 @@ set -euo pipefail
 mpirun=$1 ranks=${2:-2} rounds=${3:-5} models=${4:-cnn-mnist cifar-small}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+exec 3>&2 # errors of a run go past the pipe that reads its times
 
 # Images of noise, of CIFAR's size: what a step costs does not depend on them.
 python3 - "$dir/images.npz" <<'PY'
@@ -33,7 +34,7 @@ run() {
 	fi
 	rm -rf "$dir/run"
 	set -- "$@" --model "$model" "${data[@]}" --batch 1024 --steps "$steps" --noise-multiplier 1 --eval-every 1000000 --progress off --out "$dir/run"
-	{ time "$@" >/dev/null 2>"$dir/said"; } 2>&1 | awk 'NF == 3 { print $1, $2 + $3 }'
+	{ time "$@" >/dev/null 2>"$dir/said" || { cat "$dir/said" >&3; exit 1; }; } 2>&1 | awk 'NF == 3 { print $1, $2 + $3 }'
 }
 median() { sort -g "$1" | awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'; }
 one() { run "$1" "$2" bin/privgrad-mpi train --threads "$ranks"; }

@@ -4,6 +4,7 @@ package mpi
 
 /*
 #include <mpi.h>
+#include <sched.h>
 #include <stdint.h>
 
 static MPI_Comm group;
@@ -35,7 +36,14 @@ static int broadcast(void *v, int n, int root) { return MPI_Ibcast(v, n, MPI_BYT
 
 static int barrier(void) { return MPI_Ibarrier(group, &pending); }
 
-static int done(int *flag) { return MPI_Test(&pending, flag, MPI_STATUS_IGNORE); }
+// done asks whether the request is done, up to n times, and lets other processes run in between.
+static int done(int *flag, int n) {
+	for (;;) {
+		int e = MPI_Test(&pending, flag, MPI_STATUS_IGNORE);
+		if (e != MPI_SUCCESS || *flag || --n == 0) return e;
+		sched_yield();
+	}
+}
 
 static void end(void) { MPI_Abort(MPI_COMM_WORLD, 1); }
 
@@ -94,10 +102,11 @@ func failure(what string, code C.int) error {
 	return fmt.Errorf("MPI: %s: %s", what, text[:n])
 }
 
-// The first polls of a request follow each other at once; later ones leave the processor to others.
+// The first polls of a request follow each other at once: about a millisecond. Between later ones the process sleeps.
 const (
-	spins = 2000
-	nap   = 50 * time.Microsecond
+	spins = 16
+	polls = 128 // of a spin
+	nap   = 20 * time.Microsecond
 )
 
 // wait is for the request that begin makes, of memory that Go must not move.
@@ -115,9 +124,9 @@ func (g *group) wait(what string, begin func() C.int, memory unsafe.Pointer) err
 		return g.err
 	}
 	started := time.Now()
-	for poll := 0; ; poll++ {
+	for n, poll := C.int(polls), 0; ; poll++ {
 		var flag C.int
-		if e := C.done(&flag); e != C.MPI_SUCCESS {
+		if e := C.done(&flag, n); e != C.MPI_SUCCESS {
 			g.err = failure(what, e)
 			return g.err
 		}
@@ -132,7 +141,8 @@ func (g *group) wait(what string, begin func() C.int, memory unsafe.Pointer) err
 			g.Abort(g.err) // MPI still holds the memory
 			return g.err
 		}
-		time.Sleep(nap)
+		n = 1
+		collective.Nap(nap)
 	}
 }
 

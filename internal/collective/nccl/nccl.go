@@ -142,7 +142,7 @@ func (g *group) leave() {
 // The first questions follow each other at once; later ones leave the processor to others.
 const (
 	spins = 200
-	nap   = 50 * time.Microsecond
+	nap   = 20 * time.Microsecond
 )
 
 var errStalled = errors.New("another rank has not come")
@@ -167,7 +167,7 @@ func (g *group) wait(done func() (bool, error)) error {
 		if time.Since(started) > g.o.Limit {
 			return fmt.Errorf("%w within %s; %s", errStalled, g.o.Limit, raise)
 		}
-		time.Sleep(nap)
+		collective.Nap(nap)
 	}
 }
 
