@@ -47,8 +47,13 @@ until_lines() { # RUN N: until the run has been evaluated so often
 	done
 	fail "the run $1 does not train"
 }
-gone() { # RUN: no rank of it is left
-	[ -z "$(pids "$1")" ] || fail "ranks of $1 go on"
+gone() { # RUN: no rank of it is left, a second after the launcher's end: it does not wait for the ranks that it kills
+	local i
+	for i in $(seq 20); do
+		if [ -z "$(pids "$1")" ]; then return; fi
+		sleep 0.05
+	done
+	fail "ranks of $1 go on"
 }
 number() { sed -n "s/^ *\"$1\": \([0-9.]*\),\{0,1\}\$/\1/p" "$2" | head -n 1; }
 seconds() { awk -v a="$1" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }'; }
