@@ -137,7 +137,7 @@ func TestAVX512Tiles(t *testing.T) {
 						}
 					}
 					got := floatBytes(c)
-					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], tiles, kc, floatBytes(a), lda, floatBytes(b), ldb, got, ldc, n, accumulate, []byte{}, 0)
+					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], tiles, kc, floatBytes(a), lda, floatBytes(b), ldb, got, ldc, n, accumulate, []byte{}, 0, 0)
 					check(t, got, want)
 				}
 			}
