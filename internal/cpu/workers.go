@@ -32,18 +32,39 @@ func (w *worker) scratch(n int) []float32 {
 
 // workers are persistent goroutines. The caller of do is the first of them.
 //
-// A step is some ten jobs, each of a fraction of a millisecond, and it takes tens of microseconds to wake a thread. So who waits
-// looks a little longer before it sleeps, about as long as waking takes.
+// A step is some ten jobs, each of a fraction of a millisecond, and it takes a tenth of one to wake a thread. So who waits
+// looks before it sleeps, for as long as that has been worth it.
 type workers struct {
-	own   worker
-	jobs  chan *job
-	n     int
-	looks int // before sleep
-	job   job
+	own      worker
+	jobs     chan *job
+	n        int
+	mayLook  bool
+	patience patience // of who waits for helpers
+	job      job
 }
 
-// mostLooks take about 20 µs.
-const mostLooks = 500
+// patience is how often who waits looks before it sleeps. It grows where looking is enough, and shrinks where it is not, as
+// beside other programs that take the processors.
+type patience int
+
+// A look takes some 40 ns.
+const (
+	leastLooks = 64
+	mostLooks  = 4096
+)
+
+// look asks whether the wait is over, for as long as patience lasts.
+func (p *patience) look(over func() bool) bool {
+	for range *p {
+		if over() {
+			*p = min(2**p, mostLooks)
+			return true
+		}
+		pause()
+	}
+	*p = max(*p/2, leastLooks)
+	return false
+}
 
 // pause lets some 40 ns pass.
 func pause() {
@@ -64,41 +85,41 @@ type job struct {
 
 // startWorkers prepares n workers.
 func startWorkers(n int, prepare func(*worker)) *workers {
-	ws := &workers{n: n, jobs: make(chan *job, n)}
-	if n <= runtime.GOMAXPROCS(0) { // else who looks keeps others from working
-		ws.looks = mostLooks
-	}
+	ws := &workers{n: n, jobs: make(chan *job, n), patience: leastLooks}
+	ws.mayLook = n <= runtime.GOMAXPROCS(0) // else who looks keeps others from working
 	prepare(&ws.own)
 	for range n - 1 {
 		w := new(worker)
 		prepare(w)
-		go func() {
-			for {
-				j, more := ws.await()
-				if !more {
-					return
-				}
-				j.run(w)
-				j.wg.Done()
-				j.left.Add(-1)
-			}
-		}()
+		go ws.help(w)
 	}
 	return ws
 }
 
-// await gives the next job; false after stop.
-func (ws *workers) await() (j *job, more bool) {
-	for range ws.looks {
+// help does jobs until stop.
+func (ws *workers) help(w *worker) {
+	var j *job
+	more := true
+	here := func() bool {
 		select {
 		case j, more = <-ws.jobs:
-			return j, more
+			return true
 		default:
-			pause()
+			return false
 		}
 	}
-	j, more = <-ws.jobs
-	return j, more
+	p := patience(leastLooks)
+	for {
+		if !ws.mayLook || !p.look(here) {
+			j, more = <-ws.jobs
+		}
+		if !more {
+			return
+		}
+		j.run(w)
+		j.wg.Done()
+		j.left.Add(-1)
+	}
 }
 
 // run works on tiles until none is left. A fault leaves none to anybody.
@@ -135,13 +156,16 @@ func (ws *workers) do(tiles int, f func(tile int, w *worker)) {
 		ws.jobs <- j
 	}
 	j.run(&ws.own)
-	for i := 0; i < ws.looks && j.left.Load() > 0; i++ {
-		pause()
+	if ws.mayLook {
+		ws.patience.look(j.over)
 	}
 	j.wg.Wait()
 	if err := j.fault.Swap(nil); err != nil {
 		fault.Raise(*err)
 	}
 }
+
+// over says that no helper is at work.
+func (j *job) over() bool { return j.left.Load() == 0 }
 
 func (ws *workers) stop() { close(ws.jobs) }
