@@ -85,7 +85,7 @@ func (n *net) convGradSum(i int) []phase {
 }
 
 // sumBlock is how many gradient values a worker sums up at a time.
-const sumBlock = 512
+const sumBlock = 2048
 
 // blockwise is a phase over blocks of op i's gradient values.
 func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
@@ -99,15 +99,13 @@ func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
 // sumParts adds op i's partial sums pairwise.
 func (n *net) sumParts(i int) phase {
 	at := n.keptAt[i]
-	return n.blockwise(i, func(lo, hi int, _ *worker) {
-		units := n.units(n.batch)
-		part := func(u int) []float32 { return row(n.parts, u, n.passed)[at+lo : at+hi] }
-		for step := 1; step < units; step *= 2 {
-			for u := 0; u+step < units; u += 2 * step {
-				vec.AddVec(part(u), part(u+step))
-			}
+	return n.blockwise(i, func(lo, hi int, w *worker) {
+		w.tree.begin(hi - lo)
+		for u := range n.units(n.batch) {
+			copy(w.tree.next(), row(n.parts, u, n.passed)[at+lo:at+hi])
+			w.tree.push()
 		}
-		deliver(n, i, n.dst, lo, part(0))
+		deliver(n, i, n.dst, lo, w.tree.sum())
 	})
 }
 
