@@ -113,6 +113,7 @@ func (c *convolution) planColumns() {
 			}
 		}
 	}
+	c.columns.Lines(w)
 }
 
 // inside gives the outputs o in [0, n) whose input at + o·stride lies in [0, size).

@@ -134,6 +134,7 @@ func vec(g *asm) {
 	g.bytes()
 	g.halves()
 	g.halves512()
+	g.addLines()
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
 		g.maxPool2(2, lanes)
@@ -402,6 +403,45 @@ func (g *asm) halves512() {
 	g.VCVTPH2PS(h, x)
 	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
 	g.Label("done")
+	g.end()
+}
+
+// linesTogether go through addLines at a time: one chain of additions alone would wait for each.
+const linesTogether = 4
+
+// addLines is addRuns for stretches that overlap in short lines: a line is in a register until all of its are added.
+func (g *asm) addLines() {
+	g.function("addLinesAVX512", "dst, src *float32, list *int32, groups int",
+		fmt.Sprintf("addLinesAVX512 adds to groups of %d lines of at most sixteen floats; there is at least one. For each group, list has a", linesTogether),
+		"number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes; and n times for each",
+		"line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are not",
+		"touched. It needs AVX-512 F and BW.")
+	dst, src, list, groups := g.gp("dst"), g.gp("src"), g.gp("list"), g.gp("groups")
+	n, lines, mask := g.GP64(), g.GP64(), g.K()
+	var place [linesTogether]reg.GPVirtual
+	for i := range place {
+		place[i] = g.GP64()
+	}
+	sum := several(linesTogether, g.ZMM)
+	// each does something to every line, at its place, under its mask.
+	each := func(list reg.GPVirtual, do func(i int, at reg.GPVirtual)) {
+		for i, at := range place {
+			g.MOVLQSX(Mem{Base: list, Disp: 8 * i}, at)
+			g.KMOVW(Mem{Base: list, Disp: 8*i + 4}, mask)
+			do(i, at)
+		}
+	}
+	g.repeat("group", groups, func() {
+		g.MOVLQSX(Mem{Base: list}, n)
+		g.LEAQ(Mem{Base: list, Disp: 4}, lines)
+		each(lines, func(i int, at reg.GPVirtual) { g.VMOVUPS_Z(Mem{Base: dst, Index: at, Scale: 4}, mask, sum[i]) })
+		g.ADDQ(Imm(4+8*linesTogether), list)
+		g.repeat("stretch", n, func() {
+			each(list, func(i int, at reg.GPVirtual) { g.VADDPS(Mem{Base: src, Index: at, Scale: 4}, sum[i], mask, sum[i]) })
+			g.ADDQ(Imm(8*linesTogether), list)
+		})
+		each(lines, func(i int, at reg.GPVirtual) { g.VMOVUPS(sum[i], mask, Mem{Base: dst, Index: at, Scale: 4}) })
+	})
 	g.end()
 }
 

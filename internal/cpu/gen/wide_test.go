@@ -460,3 +460,41 @@ func TestAVX512Halves(t *testing.T) {
 		check(t, got, want)
 	}
 }
+
+// Lines go together that have the same number of stretches, some of which add to no lane.
+func TestAVX512AddLines(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(13, 14))
+	for range 30 {
+		groups := 1 + r.IntN(3)
+		dst, src := random(r, 16*linesTogether*groups), random(r, 100)
+		want := slices.Clone(dst)
+		var list []byte
+		put := func(values ...int) {
+			for _, x := range values {
+				list = binary.LittleEndian.AppendUint32(list, uint32(int32(x)))
+			}
+		}
+		for g := range groups {
+			n := 1 + r.IntN(6)
+			put(n)
+			line := func(i int) int { return 16 * (g*linesTogether + i) }
+			for i := range linesTogether {
+				put(line(i), 0xffff)
+			}
+			for range n {
+				for i := range linesTogether {
+					length := r.IntN(17)
+					first, at := r.IntN(17-length), r.IntN(len(src)-length+1)
+					put(at-first, (1<<length-1)<<first)
+					for k := range length {
+						want[line(i)+first+k] += src[at+k]
+					}
+				}
+			}
+		}
+		got := floatBytes(dst)
+		m.run(t, functions["addLinesAVX512"], got, floatBytes(src), list, groups)
+		check(t, got, want)
+	}
+}

@@ -12,6 +12,9 @@ func best() kernels {
 	switch {
 	case hasAVX512:
 		k.halves = halvesAVX512
+		k.addLines = func(dst, src []float32, list []int32, groups int) {
+			addLinesAVX512(&dst[0], &src[0], &list[0], groups)
+		}
 		k.squareColumns = func(sum []float64, d, x []float32) {
 			squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
 		}

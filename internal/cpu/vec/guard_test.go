@@ -40,6 +40,9 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 						MaxUnpool2(y[n-2*width:], arg, dst[:cols], 1, width/2, width, 0)
 					}
 				}
+				runs, to, from := randomLines(r, 1+n%longestLine)
+				runs.Lines(1 + n%longestLine)
+				AddRuns(regions[0].Floats(to, end), regions[1].Floats(from, end), &runs)
 				src := regions[3].Bytes(n, end)
 				Bytes(dst, src, a, b)
 				Halves(dst, regions[3].Halves(n, end))

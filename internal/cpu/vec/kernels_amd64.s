@@ -2190,6 +2190,64 @@ done:
 	VZEROUPPER
 	RET
 
+// func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
+// Requires: AVX, AVX512F
+TEXT ·addLinesAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ list+16(FP), DX
+	MOVQ groups+24(FP), BX
+
+group:
+	MOVLQSX   (DX), SI
+	LEAQ      4(DX), DI
+	MOVLQSX   (DI), R8
+	KMOVW     4(DI), K1
+	VMOVUPS.Z (AX)(R8*4), K1, Z0
+	MOVLQSX   8(DI), R8
+	KMOVW     12(DI), K1
+	VMOVUPS.Z (AX)(R8*4), K1, Z1
+	MOVLQSX   16(DI), R8
+	KMOVW     20(DI), K1
+	VMOVUPS.Z (AX)(R8*4), K1, Z2
+	MOVLQSX   24(DI), R8
+	KMOVW     28(DI), K1
+	VMOVUPS.Z (AX)(R8*4), K1, Z3
+	ADDQ      $0x24, DX
+
+stretch:
+	MOVLQSX (DX), R8
+	KMOVW   4(DX), K1
+	VADDPS  (CX)(R8*4), Z0, K1, Z0
+	MOVLQSX 8(DX), R8
+	KMOVW   12(DX), K1
+	VADDPS  (CX)(R8*4), Z1, K1, Z1
+	MOVLQSX 16(DX), R8
+	KMOVW   20(DX), K1
+	VADDPS  (CX)(R8*4), Z2, K1, Z2
+	MOVLQSX 24(DX), R8
+	KMOVW   28(DX), K1
+	VADDPS  (CX)(R8*4), Z3, K1, Z3
+	ADDQ    $0x20, DX
+	DECQ    SI
+	JNZ     stretch
+	MOVLQSX (DI), R8
+	KMOVW   4(DI), K1
+	VMOVUPS Z0, K1, (AX)(R8*4)
+	MOVLQSX 8(DI), R8
+	KMOVW   12(DI), K1
+	VMOVUPS Z1, K1, (AX)(R8*4)
+	MOVLQSX 16(DI), R8
+	KMOVW   20(DI), K1
+	VMOVUPS Z2, K1, (AX)(R8*4)
+	MOVLQSX 24(DI), R8
+	KMOVW   28(DI), K1
+	VMOVUPS Z3, K1, (AX)(R8*4)
+	DECQ    BX
+	JNZ     group
+	VZEROUPPER
+	RET
+
 // func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 // Requires: AVX, AVX2, CMOV
 TEXT ·maxPool2By4Step1AVX2(SB), NOSPLIT, $0-64

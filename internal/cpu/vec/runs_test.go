@@ -1,6 +1,8 @@
 package vec
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -31,6 +33,62 @@ func TestRuns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// randomLines gives stretches that lie in lines, and the vectors that they need at least.
+func randomLines(r *rand.Rand, width int) (runs Runs, dst, src int) {
+	count := 1 + r.IntN(12)
+	src = width + r.IntN(100)
+	for range r.IntN(80) {
+		n := r.IntN(width + 1)
+		runs.Add(r.IntN(count)*width+r.IntN(width-n+1), r.IntN(src-n+1), n)
+	}
+	return runs, runs.dst, runs.src
+}
+
+// Where the destination has lines, AddRuns gives the same bits, -0 and NaN as well.
+func TestLines(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(13)
+		for round := range 600 {
+			width := 1 + round%longestLine
+			runs, to, from := randomLines(r, width)
+			runs.Lines(width)
+			if to > 0 && runs.lines == nil {
+				t.Fatalf("no lines of %d", width)
+			}
+			dst, src := values(r, to), values(r, from)
+			for i := range dst {
+				if i%5 == 0 {
+					dst[i] = float32(math.Copysign(0, -1))
+				}
+			}
+			if from > 3 {
+				src[3], src[1] = float32(math.NaN()), float32(math.Inf(1))
+			}
+			want := slices.Clone(dst)
+			portable.addRuns(want, src, runs.list)
+			AddRuns(dst, src, &runs)
+			for i := range dst {
+				if math.Float32bits(dst[i]) != math.Float32bits(want[i]) && !(dst[i] != dst[i] && want[i] != want[i]) {
+					t.Fatalf("element %d in lines of %d is %g, want %g", i, width, dst[i], want[i])
+				}
+			}
+		}
+	})
+	for _, width := range []int{3, longestLine + 1} { // a stretch over two lines, and lines that are too long
+		var runs Runs
+		runs.Add(2, 0, 2)
+		if runs.Lines(width); runs.lines != nil {
+			t.Errorf("a stretch from 2 on has lines of %d", width)
+		}
+	}
+	var runs Runs
+	runs.Add(0, 0, 2)
+	runs.Lines(4)
+	if runs.Add(4, 0, 2); runs.lines != nil {
+		t.Error("lines outlive a further stretch")
+	}
 }
 
 // The same for stretches whose elements stand apart on one side.
