@@ -124,8 +124,8 @@ rm "$dir/disk/fill"
 cp -a "$dir/disk/run" "$dir/full"
 SH
 	"${spare[@]}" bash "$dir/fill.sh" || fail "a run goes on with a full disk, or there is none: $?"
-	took=$(awk -v a="$(cat "$dir/began")" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
 	gone "$dir/disk/run"
+	took=$(seconds "$(cat "$dir/began")")
 	grep -q 'rank 0: .*no space left on device' "$dir/full.out" || fail 'a full disk is not named as the reason'
 	row 'the disk of rank 0 is full' "$took" "with 2 ranks; $(resumed "$dir/full" 2 $block) of $steps steps lost"
 fi
@@ -135,10 +135,10 @@ refused() { # NAME WORDS COMMAND...
 	local name=$1 words=$2 began; shift 2
 	began=$(date +%s.%N)
 	if timeout 120 "$@" >"$dir/$name.out" 2>&1; then fail "$name is not refused"; fi
+	gone "$dir/$name"
 	local took; took=$(seconds "$began")
 	grep -q "$words" "$dir/$name.out" || fail "$name is refused with other words than $words"
 	[ ! -e "$dir/$name" ] || fail "$name is refused, and has written"
-	gone "$dir/$name"
 	row "${words#its }: not that of rank 0" "$took" 'nothing was written'
 }
 cp "$program" "$dir/other" && printf '\0' >>"$dir/other"

@@ -45,7 +45,8 @@ for model in $models; do
 	rm -f "$dir"/{one,many,ratio,one-cpu,many-cpu}
 	for _ in $(seq "$rounds"); do
 		for who in one many; do
-			begin=$($who "$model" 1) all=$($who "$model" $((steps + 1)))
+			begin=$($who "$model" 1)
+			all=$($who "$model" $((steps + 1)))
 			echo "$begin $all $steps" | awk '{ print 1000 * ($3 - $1) / $5, 1000 * ($4 - $2) / $5 }' >"$dir/last-$who"
 			cut -d' ' -f1 "$dir/last-$who" >>"$dir/$who"
 			cut -d' ' -f2 "$dir/last-$who" >>"$dir/$who-cpu"

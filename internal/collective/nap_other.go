@@ -4,5 +4,4 @@ package collective
 
 import "time"
 
-// Nap sleeps.
-func Nap(d time.Duration) { time.Sleep(d) }
+func sleep(d time.Duration) { time.Sleep(d) }

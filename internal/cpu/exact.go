@@ -85,8 +85,8 @@ func (n *net) prepareExact(w *worker) {
 		rows = max(rows, l.in+l.out)
 	}
 	w.exact = exactWork{
-		norm: make([]float64, vec.ColumnSums), sum: make([]float64, sumBlock), squares: make([]float64, n.chunk*vec.SquareSums),
-		columns: make([]float32, rows*vec.Columns), integers: make([]int64, sumBlock),
+		norm: make([]float64, vec.ColumnSums), sum: make([]float64, exactTile), squares: make([]float64, n.chunk*vec.SquareSums),
+		columns: make([]float32, rows*vec.Columns), integers: make([]int64, exactTile),
 	}
 	n.exact.work = append(n.exact.work, &w.exact)
 }
@@ -251,7 +251,8 @@ func (n *net) leaveOut(b int) {
 // A tile of a dense layer's sum is of so many outputs and columns, and goes through so many examples at a time: what
 // those need stays in the first-level cache.
 const (
-	outputsOfTile  = sumBlock / vec.Columns
+	exactTile      = 512
+	outputsOfTile  = exactTile / vec.Columns
 	examplesOfTile = 256
 )
 

@@ -84,15 +84,22 @@ func (n *net) convGradSum(i int) []phase {
 	}}}, n.sumParts(i)}
 }
 
-// sumBlock is how many gradient values a worker sums up at a time.
-const sumBlock = 2048
+// sumBlock is how many of size gradient values a worker sums up at a time: long stretches come faster from memory, and the
+// sums of a small op are shared out.
+func sumBlock(size int) int {
+	if size < 64<<10 {
+		return 512
+	}
+	return 2048
+}
 
 // blockwise is a phase over blocks of op i's gradient values.
 func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
 	size := n.program.OpParams(i)
+	block := sumBlock(size)
 	return phase{
-		tiles: func() int { return (size + sumBlock - 1) / sumBlock },
-		body:  func(tile int, w *worker) { body(tile*sumBlock, min((tile+1)*sumBlock, size), w) },
+		tiles: func() int { return (size + block - 1) / block },
+		body:  func(tile int, w *worker) { body(tile*block, min((tile+1)*block, size), w) },
 	}
 }
 

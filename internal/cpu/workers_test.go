@@ -43,3 +43,33 @@ func TestFaultOfAWorker(t *testing.T) {
 		}
 	}
 }
+
+// Patience grows where work came while a worker looked, shrinks where none came, and has bounds.
+func TestPatience(t *testing.T) {
+	after := func(looks int) func() bool {
+		return func() bool { looks--; return looks < 0 }
+	}
+	p := patience(leastLooks)
+	for _, c := range []struct {
+		came int // after so many looks
+		over bool
+		want patience
+	}{
+		{0, true, leastLooks}, // nothing to wait for
+		{1, true, 2 * leastLooks},
+		{2*leastLooks - 1, true, 4 * leastLooks},
+		{4 * leastLooks, false, 2 * leastLooks},
+		{mostLooks, false, leastLooks},
+		{mostLooks, false, leastLooks},
+	} {
+		if over := p.look(after(c.came)); over != c.over || p != c.want {
+			t.Errorf("after %d looks: %v with patience for %d, want %v with %d", c.came, over, p, c.over, c.want)
+		}
+	}
+	for range 20 {
+		p.look(after(1))
+	}
+	if p != mostLooks {
+		t.Errorf("patience grows to %d, want %d", p, mostLooks)
+	}
+}

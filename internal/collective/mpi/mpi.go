@@ -102,11 +102,10 @@ func failure(what string, code C.int) error {
 	return fmt.Errorf("MPI: %s: %s", what, text[:n])
 }
 
-// The first polls of a request follow each other at once: about a millisecond. Between later ones the process sleeps.
+// For a while the polls of a request follow each other at once, so many at a time. Between later ones the process sleeps.
 const (
-	spins = 16
-	polls = 128 // of a spin
-	nap   = 20 * time.Microsecond
+	awake = time.Millisecond
+	polls = 64
 )
 
 // wait is for the request that begin makes, of memory that Go must not move.
@@ -124,8 +123,8 @@ func (g *group) wait(what string, begin func() C.int, memory unsafe.Pointer) err
 		return g.err
 	}
 	started := time.Now()
-	for n, poll := C.int(polls), 0; ; poll++ {
-		var flag C.int
+	var flag C.int
+	for n := C.int(polls); ; {
 		if e := C.done(&flag, n); e != C.MPI_SUCCESS {
 			g.err = failure(what, e)
 			return g.err
@@ -133,16 +132,16 @@ func (g *group) wait(what string, begin func() C.int, memory unsafe.Pointer) err
 		if flag != 0 {
 			return nil
 		}
-		if poll < spins {
-			continue
-		}
-		if time.Since(started) > g.limit {
+		waited := time.Since(started)
+		if waited > g.limit {
 			g.err = fmt.Errorf("MPI: %s: another rank has not come within %s; look for one that has stopped, or raise PRIVGRAD_RANK_TIMEOUT", what, g.limit)
 			g.Abort(g.err) // MPI still holds the memory
 			return g.err
 		}
-		n = 1
-		collective.Nap(nap)
+		if waited > awake {
+			n = 1
+			collective.Nap(waited)
+		}
 	}
 }
 

@@ -140,10 +140,7 @@ func (g *group) leave() {
 }
 
 // The first questions follow each other at once; later ones leave the processor to others.
-const (
-	spins = 200
-	nap   = 20 * time.Microsecond
-)
+const spins = 200
 
 var errStalled = errors.New("another rank has not come")
 
@@ -164,10 +161,11 @@ func (g *group) wait(done func() (bool, error)) error {
 		if poll < spins {
 			continue
 		}
-		if time.Since(started) > g.o.Limit {
+		waited := time.Since(started)
+		if waited > g.o.Limit {
 			return fmt.Errorf("%w within %s; %s", errStalled, g.o.Limit, raise)
 		}
-		collective.Nap(nap)
+		collective.Nap(waited)
 	}
 }
 

@@ -257,18 +257,18 @@ func (t *tiles) level(c Matrix, first, end, j, n int, b []float32, ldb int) {
 		if t.step < t.kc {
 			count = 1 // all blocks of a tile, then those of the next
 		}
-		ahead, far, ldahead := b, 0, 0 // in cache already
+		ahead, apart, ldahead := b, 0, 0 // in cache already
 		if q := i - t.first; t.ahead.CS == 1 && q < t.ahead.Rows {
 			count = min(count, t.ahead.Rows-q)
 			ahead, ldahead = t.ahead.Data[q*t.ahead.RS:], t.ahead.RS
 			if tiles := t.end - t.first; tiles < t.ahead.Rows {
-				far = tiles * t.ahead.RS // a row that no tile would reach
+				apart = tiles * t.ahead.RS // the rows after those of all tiles, as many again
 			}
 		}
 		row, h := t.height.panel(i)
 		for p := 0; p < t.kc; p += t.step {
 			tile(count, h, min(t.step, t.kc-p), t.a[(i-t.first)*t.strideA+p*TileM:], t.strideA, b[p*ldb:], ldb,
-				c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0, ahead[p:], far, ldahead)
+				c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0, ahead[p:], apart, ldahead)
 		}
 		i += count
 	}

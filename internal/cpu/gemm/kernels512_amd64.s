@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile1AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -17,7 +17,7 @@ TEXT ·tile1AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -165,7 +165,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile2AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -178,7 +178,7 @@ TEXT ·tile2AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -361,7 +361,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile3AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -374,7 +374,7 @@ TEXT ·tile3AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -592,7 +592,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile4AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -605,7 +605,7 @@ TEXT ·tile4AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -858,7 +858,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile5AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -871,7 +871,7 @@ TEXT ·tile5AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -1159,7 +1159,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile6AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -1172,7 +1172,7 @@ TEXT ·tile6AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -1495,7 +1495,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile7AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -1508,7 +1508,7 @@ TEXT ·tile7AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -1866,7 +1866,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile8AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -1879,7 +1879,7 @@ TEXT ·tile8AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -2272,7 +2272,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile9AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -2285,7 +2285,7 @@ TEXT ·tile9AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -2713,7 +2713,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile10AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -2726,7 +2726,7 @@ TEXT ·tile10AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -3189,7 +3189,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile11AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -3202,7 +3202,7 @@ TEXT ·tile11AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -3700,7 +3700,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile12AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -3713,7 +3713,7 @@ TEXT ·tile12AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -4246,7 +4246,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile13AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -4259,7 +4259,7 @@ TEXT ·tile13AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10
@@ -4827,7 +4827,7 @@ narrowput:
 	VZEROUPPER
 	RET
 
-// func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tile14AVX512(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -4840,7 +4840,7 @@ TEXT ·tile14AVX512(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x10

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func tile1(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile1(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile1(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -17,7 +17,7 @@ TEXT ·tile1(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08
@@ -249,7 +249,7 @@ DATA lanes8<>+56(SB)/4, $0x00000000
 DATA lanes8<>+60(SB)/4, $0x00000000
 GLOBL lanes8<>(SB), RODATA|NOPTR, $64
 
-// func tile2(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile2(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile2(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -262,7 +262,7 @@ TEXT ·tile2(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08
@@ -535,7 +535,7 @@ narrowcutput:
 	VZEROUPPER
 	RET
 
-// func tile3(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile3(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile3(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -548,7 +548,7 @@ TEXT ·tile3(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08
@@ -880,7 +880,7 @@ narrowcutput:
 	VZEROUPPER
 	RET
 
-// func tile4(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile4(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile4(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -893,7 +893,7 @@ TEXT ·tile4(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08
@@ -1284,7 +1284,7 @@ narrowcutput:
 	VZEROUPPER
 	RET
 
-// func tile5(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile5(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile5(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -1297,7 +1297,7 @@ TEXT ·tile5(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08
@@ -1747,7 +1747,7 @@ narrowcutput:
 	VZEROUPPER
 	RET
 
-// func tile6(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, far int, ldahead int)
+// func tile6(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile6(SB), NOSPLIT, $0-104
 	MOVQ tiles+0(FP), AX
@@ -1760,7 +1760,7 @@ TEXT ·tile6(SB), NOSPLIT, $0-104
 	MOVQ ldc+56(FP), DI
 	SHLQ $0x02, DI
 	MOVQ ahead+80(FP), R8
-	MOVQ far+88(FP), R9
+	MOVQ apart+88(FP), R9
 	SHLQ $0x02, R9
 	MOVQ n+64(FP), R10
 	CMPQ R10, $0x08

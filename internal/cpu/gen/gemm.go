@@ -45,13 +45,13 @@ func tile(g *asm, f form, h int) {
 	if f.lanes == 16 {
 		columns = "sixteen columns when n <= 16 and thirty-two otherwise."
 	}
-	g.function(name, "tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, far, ldahead int",
+	g.function(name, "tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int",
 		fmt.Sprintf("%s computes tiles times %d rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= %d, from panels", name, h, f.n),
 		fmt.Sprintf("a[kc][%d], lda apart, and b[kc][ldb], of which it reads %s With every tile it", f.m, columns),
-		"prefetches kc floats from ahead on and from far behind that, for the next from ldahead further on. tiles and kc are at",
-		"least 1.")
+		"prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.",
+		"tiles and kc are at least 1.")
 	tiles, panel, lda, ldb := g.gp("tiles"), g.gp("a"), g.floatStride("lda"), g.floatStride("ldb")
-	c, ldc, ahead, far := g.gp("c"), g.floatStride("ldc"), g.gp("ahead"), g.floatStride("far")
+	c, ldc, ahead, apart := g.gp("c"), g.floatStride("ldc"), g.gp("ahead"), g.floatStride("apart")
 	both := g.tileOf(f, h, 2)
 	cols, t := g.registers(f, 2), g.registers(f, 2)
 
@@ -87,7 +87,7 @@ func tile(g *asm, f form, h int) {
 		g.unrolled(name, "done", blocks, f.unroll, func() reg.GPVirtual { return kc }, func(steps int) {
 			if steps > 1 {
 				g.PREFETCHT1(Mem{Base: next})
-				g.PREFETCHT1(Mem{Base: next, Index: far, Scale: 1})
+				g.PREFETCHT1(Mem{Base: next, Index: apart, Scale: 1})
 				g.ADDQ(sizeOf(steps), next)
 			}
 			for u := range steps {

@@ -415,7 +415,7 @@ func (g *asm) addLines() {
 		fmt.Sprintf("addLinesAVX512 adds to groups of %d lines of at most sixteen floats; there is at least one. For each group, list has a", linesTogether),
 		"number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes; and n times for each",
 		"line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are not",
-		"touched. It needs AVX-512 F and BW.")
+		"touched. It needs AVX-512 F.")
 	dst, src, list, groups := g.gp("dst"), g.gp("src"), g.gp("list"), g.gp("groups")
 	n, lines, mask := g.GP64(), g.GP64(), g.K()
 	var place [linesTogether]reg.GPVirtual

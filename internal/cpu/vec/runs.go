@@ -40,8 +40,8 @@ const (
 	linesTogether = 4  // of addLines
 )
 
-// Lines makes AddRuns faster where a destination has lines of one short width, each stretch lies in one of them, and many
-// in each. The bits stay the same. Elsewhere it does nothing.
+// Lines makes AddRuns faster where a destination has lines of one short width and many stretches lie in each. The bits stay
+// the same, but for those of a NaN. It does nothing where lines are too long, or a stretch lies in two.
 func (r *Runs) Lines(width int) {
 	fits(1, width)
 	if r.to > 0 || width > longestLine {

@@ -201,7 +201,7 @@ type kernels struct {
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
-	addLines                        func(dst, src []float32, list []int32, groups int) // nil: addRuns is as good
+	addLines                        func(dst, src []float32, list []int32, groups int) // nil: there is none
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
