@@ -55,11 +55,9 @@ const (
 
 // look asks whether the wait is over, for as long as patience lasts.
 func (p *patience) look(over func() bool) bool {
-	for i := range *p {
+	for range *p {
 		if over() {
-			if i > 0 { // else there was nothing to wait for
-				*p = min(2**p, mostLooks)
-			}
+			*p = min(2**p, mostLooks)
 			return true
 		}
 		pause()

@@ -55,8 +55,7 @@ func TestPatience(t *testing.T) {
 		over bool
 		want patience
 	}{
-		{0, true, leastLooks}, // nothing to wait for
-		{1, true, 2 * leastLooks},
+		{0, true, 2 * leastLooks},
 		{2*leastLooks - 1, true, 4 * leastLooks},
 		{4 * leastLooks, false, 2 * leastLooks},
 		{mostLooks, false, leastLooks},
