@@ -84,6 +84,8 @@ func Units[T float32 | float64](dst []int64, src []T, gridStep float64) bool {
 // Clamp limits integers to what Release takes, ±2⁴⁹.
 func Clamp(k []int64) {
 	for i, x := range k {
-		k[i] = max(min(x, mostUnits), -mostUnits)
+		if x > mostUnits || x < -mostUnits { // hardly ever: nothing is written
+			k[i] = max(min(x, mostUnits), -mostUnits)
+		}
 	}
 }

@@ -25,6 +25,8 @@ type line struct {
 	failed chan struct{} // closed with it
 	byes   int
 	ended  chan struct{} // closed when all others have said that they are done
+
+	telling sync.Mutex // while the others are told of the failure
 }
 
 // Frames have a kind, the length of their text as 4 bytes, and the text.
@@ -295,6 +297,8 @@ func (l *line) fail(err error) {
 	first := l.err == nil
 	if first {
 		l.err = heard{err}
+		l.telling.Lock()
+		defer l.telling.Unlock()
 		close(l.failed)
 	}
 	l.mu.Unlock()
@@ -342,6 +346,8 @@ func (l *line) part(limit time.Duration) error {
 }
 
 func (l *line) hangUp() {
+	l.telling.Lock() // a failure, of which all are told before
+	defer l.telling.Unlock()
 	for _, c := range l.conns {
 		if c != nil {
 			c.Close()

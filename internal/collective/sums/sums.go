@@ -23,11 +23,23 @@ type shared struct {
 }
 
 func (d *shared) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	n, err := d.Device.Compile(s, o)
+	n, err := d.Device.Compile(d.share(s), o)
 	if err != nil {
 		return nil, err
 	}
 	return &net{Net: n, group: d.group, whole: map[device.Sum]bool{}}, nil
+}
+
+// share lets as many records go through the network together on all ranks as on one: what they need stays in caches.
+// GPUs have fewer parts to start the more records those have.
+func (d *shared) share(s *ir.Schedule) *ir.Schedule {
+	costs := d.Info().Costs
+	if s.Chunk == 0 || costs.Whole {
+		return s
+	}
+	part := *s
+	part.Chunk = min(s.Chunk, max(s.Chunk/d.group.Size(), costs.Fewest))
+	return &part
 }
 
 type net struct {
