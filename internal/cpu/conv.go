@@ -9,11 +9,12 @@ import (
 // convolution is how one op's convolution of one example is computed: as correlations at stride one that read an image
 // where it lies. One with padding or strides is first spread: every phase of the stride becomes a plane, padded.
 type convolution struct {
-	op   *ir.Op
-	taps *gemm.Taps   // of the spread image, in the order of the weights
-	x    spread       // input to image
-	relu bool         // the next op, computed on the way out
-	w    gemm.PackedA // (out) × (taps)
+	op      *ir.Op
+	taps    *gemm.Taps     // of the spread image, in the order of the weights
+	squares *gemm.Winograd // of the spread image; nil: outputs are correlated tap by tap
+	x       spread         // input to image
+	relu    bool           // the next op, computed on the way out
+	w       filters        // (out) × (taps)
 
 	// The gradient at the input is correlated from that at the output, one phase of the stride at a time, or, where
 	// that would read mostly padding, added up from those of the image's columns.
@@ -21,6 +22,12 @@ type convolution struct {
 	back    []backward
 	columns vec.Runs // columns, (taps) × (positions), to image; used where there is no backward
 	wT      gemm.PackedA
+}
+
+// filters are weights, packed for the one or the other kind of correlation.
+type filters struct {
+	taps    gemm.PackedA
+	squares gemm.WinogradWeights
 }
 
 // spread says how an image is laid out for its taps. The zero value leaves it as it is.
@@ -33,10 +40,11 @@ type spread struct {
 // backward computes the elements of the input's gradient that lie in one phase of the stride.
 type backward struct {
 	taps    *gemm.Taps
+	squares *gemm.Winograd
 	start   int     // of the first output in the image of the gradient
 	weights []int32 // by (input channel, tap), where it stands among the op's weights
 	k       int     // taps
-	w       gemm.PackedA
+	w       filters
 	scratch []float32
 	runs    vec.Runs // phase to image; none where the phase is all of it
 }
@@ -83,8 +91,27 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 			c.back, c.dy = nil, spread{}
 			c.planColumns()
 		}
+		c.planSquares()
 	}
 	return c
+}
+
+// planSquares has the outputs, and the gradient at the input, computed by squares where that takes less time.
+func (c *convolution) planSquares() {
+	op, win := c.op, c.op.Window
+	channels, h, w, out := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[0]
+	same := win.PadTop == 1 && win.PadLeft == 1 && op.Out[1] == h && op.Out[2] == w
+	if win.H != 3 || win.W != 3 || win.StrideH*win.StrideW*win.DilationH*win.DilationW != 1 || !same || h%2+w%2 > 0 {
+		return
+	}
+	pitch := w + 2
+	plane := (h + 2) * pitch
+	forward, back := gemm.NewWinograd(channels, out, h, w, pitch, plane), gemm.NewWinograd(out, channels, h, w, pitch, plane)
+	if !forward.Worthwhile() {
+		return
+	}
+	c.squares, c.back[0].squares = forward, back
+	c.x.reach, c.dy.reach = max(c.x.reach, forward.Reach()), max(c.dy.reach, back.Reach())
 }
 
 // inflated says whether correlating the gradient back takes far more multiplications than the convolution.
@@ -274,9 +301,14 @@ func (n *net) convForward(i int) func(int, *worker) {
 }
 
 // convolve writes one example's output y of op i, or several one after the other where the weights are stacked.
-func (n *net) convolve(i int, y, x []float32, weights *gemm.PackedA, bias []float32, relu bool, w *worker) {
+func (n *net) convolve(i int, y, x []float32, weights *filters, bias []float32, relu bool, w *worker) {
 	c := n.convs[i]
-	gemm.Correlate(y, c.taps.Outputs(), weights, c.x.lay(x, w.images[i]), c.taps, false, bias, relu)
+	image := c.x.lay(x, w.images[i])
+	if c.squares != nil {
+		c.squares.Correlate(y, c.taps.Outputs(), &weights.squares, image, false, bias, relu, &w.squares)
+		return
+	}
+	gemm.Correlate(y, c.taps.Outputs(), &weights.taps, image, c.taps, false, bias, relu)
 }
 
 func (n *net) convInputGrad(i int) func(int, *worker) {
@@ -295,12 +327,16 @@ func (n *net) convInputGrad(i int) func(int, *worker) {
 		}
 		for j := range c.back {
 			p := &c.back[j]
+			if p.squares != nil {
+				p.squares.Correlate(dx, plane, &p.w.squares, dy[p.start:], n.shared[in], nil, false, &w.squares)
+				continue
+			}
 			if whole {
-				gemm.Correlate(dx, plane, &p.w, dy[p.start:], p.taps, n.shared[in], nil, false)
+				gemm.Correlate(dx, plane, &p.w.taps, dy[p.start:], p.taps, n.shared[in], nil, false)
 				continue
 			}
 			phase := w.scratch(c.op.Shape[0] * p.taps.Outputs())
-			gemm.Correlate(phase, p.taps.Outputs(), &p.w, dy[p.start:], p.taps, false, nil, false)
+			gemm.Correlate(phase, p.taps.Outputs(), &p.w.taps, dy[p.start:], p.taps, false, nil, false)
 			vec.AddRuns(dx, phase, &p.runs)
 		}
 	}
@@ -337,14 +373,25 @@ func biasGrad(bias, dy []float32, positions int, accumulate bool) {
 	}
 }
 
-// pack prepares the weights, once a run.
-func (c *convolution) pack(weights []float32, back bool) {
-	out, k, _ := c.op.Columns()
-	gemm.PackA(&c.w, gemm.RowMajor(weights, out, k))
-	if !back {
+// pack prepares weights for the outputs, on a worker where those are computed by squares.
+func (c *convolution) pack(f *filters, weights []float32, w *worker) {
+	_, k, _ := c.op.Columns()
+	if c.squares == nil {
+		gemm.PackA(&f.taps, gemm.RowMajor(weights, len(weights)/k, k))
 		return
 	}
+	kernels := len(weights) / gemm.Kernel
+	transformed := w.scratch(gemm.SquareParts * kernels)
+	gemm.TransformWeights(transformed, weights, 0, kernels)
+	for part := range gemm.SquareParts {
+		f.squares.PackPart(part, transformed, c.op.Out[0], c.op.Shape[0], false)
+	}
+}
+
+// packBack prepares what takes gradients back tap by tap.
+func (c *convolution) packBack(weights []float32) {
 	if len(c.back) == 0 {
+		out, k, _ := c.op.Columns()
 		gemm.PackA(&c.wT, gemm.RowMajor(weights, out, k).T())
 	}
 	for j := range c.back {
@@ -352,6 +399,38 @@ func (c *convolution) pack(weights []float32, back bool) {
 		for i, at := range p.weights {
 			p.scratch[i] = weights[at]
 		}
-		gemm.PackA(&p.w, gemm.RowMajor(p.scratch, c.op.Shape[0], p.k))
+		gemm.PackA(&p.w.taps, gemm.RowMajor(p.scratch, c.op.Shape[0], p.k))
+	}
+}
+
+// kernelTile is how many kernels a worker transforms at a time.
+const kernelTile = 1024
+
+// packConvs lists the tiles that pack convolutions' weights: those that transform kernels go first.
+func (n *net) packConvs() {
+	first, second := &n.packing[0], &n.packing[1]
+	list := func(tiles *[]func(), tile func()) { *tiles = append(*tiles, tile) }
+	for _, c := range n.convs {
+		if c == nil {
+			continue
+		}
+		weights := func() []float32 { return n.param(n.params, c.op.Weight) }
+		if c.squares == nil {
+			list(second, func() { c.pack(&c.w, weights(), nil) })
+			if n.deltas[c.op.In[0]] != nil {
+				list(second, func() { c.packBack(weights()) })
+			}
+			continue
+		}
+		out, channels := c.op.Out[0], c.op.Shape[0]
+		kernels := out * channels
+		transformed := make([]float32, gemm.SquareParts*kernels)
+		for k := 0; k < kernels; k += kernelTile {
+			list(first, func() { gemm.TransformWeights(transformed, weights(), k, min(k+kernelTile, kernels)) })
+		}
+		for part := range gemm.SquareParts {
+			list(second, func() { c.w.squares.PackPart(part, transformed, out, channels, false) })
+			list(second, func() { c.back[0].w.squares.PackPart(part, transformed, out, channels, true) })
+		}
 	}
 }

@@ -54,7 +54,7 @@ func (n *net) packDense() {
 		list := func(p *gemm.PackedB, view func(gemm.Matrix) gemm.Matrix) {
 			for first := 0; first < p.Panels(); first += packTile {
 				end := min(first+packTile, p.Panels())
-				n.packing = append(n.packing, func() {
+				n.packing[1] = append(n.packing[1], func() {
 					p.Pack(view(gemm.RowMajor(n.param(n.params, op.Weight), out, in)), first, end)
 				})
 			}

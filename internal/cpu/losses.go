@@ -57,7 +57,7 @@ type point struct {
 
 // packedConv is a convolution's weights and bias.
 type packedConv struct {
-	w    gemm.PackedA
+	w    filters
 	bias []float32
 }
 
@@ -296,7 +296,6 @@ func (e *evaluator) pack() {
 			return
 		}
 		v := e.view(w)
-		out, k, _ := op.Columns()
 		lo, hi := e.span(op.Weight)
 		from, to := e.span(op.Bias)
 		c := &e.deep[point][i]
@@ -305,7 +304,6 @@ func (e *evaluator) pack() {
 			v.shifted = append(v.shifted[:0], e.at[lo:hi]...)
 			c.bias = append(c.bias[:0], e.at[from:to]...)
 			if e.slopes {
-				out *= 2
 				v.shifted = append(v.shifted, e.dir[lo:hi]...)
 				c.bias = append(c.bias, e.dir[from:to]...)
 			}
@@ -313,7 +311,7 @@ func (e *evaluator) pack() {
 			v.shifted = e.shift(v.shifted[:0], e.points[point].eta, lo, hi)
 			c.bias = e.shift(c.bias[:0], e.points[point].eta, from, to)
 		}
-		gemm.PackA(&c.w, gemm.RowMajor(v.shifted, out, k))
+		e.n.convs[i].pack(&c.w, v.shifted, w)
 	})
 }
 

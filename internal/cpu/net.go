@@ -35,8 +35,8 @@ type net struct {
 	norms   []*groupNormalization
 	byRows  bool          // there are none: a stretch of rows goes through the network without a stop
 	dense   []packedDense // by op, of such a network
-	packing []func()      // tiles that pack them
-	packs   func(tile int, w *worker)
+	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
+	packs   [2]func(tile int, w *worker)
 	clipper *host.Clipper
 	losses  []float64 // by example
 	norm2   []float64 // one row an example, by group of the clipping
@@ -125,7 +125,10 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
 	if n.dense = make([]packedDense, ops); n.byRows {
 		n.packDense()
-		n.packs = func(tile int, _ *worker) { n.packing[tile]() }
+	}
+	n.packConvs()
+	for i := range n.packing {
+		n.packs[i] = func(tile int, _ *worker) { n.packing[i][tile]() }
 	}
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
@@ -352,13 +355,8 @@ func chunkGroup(chunk int) int {
 
 // pack prepares the weights, once a run.
 func (n *net) pack() {
-	if n.byRows {
-		n.workers.do(len(n.packing), n.packs)
-	}
-	for _, c := range n.convs {
-		if c != nil {
-			c.pack(n.param(n.params, c.op.Weight), n.deltas[c.op.In[0]] != nil)
-		}
+	for i, tiles := range n.packing {
+		n.workers.do(len(tiles), n.packs[i])
 	}
 }
 

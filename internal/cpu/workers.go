@@ -11,11 +11,12 @@ import (
 
 // worker is one thread's scratch memory, grown once.
 type worker struct {
-	a      gemm.PackedA
-	b      gemm.PackedB
-	ws     gemm.Workspace
-	floats []float32
-	tree   pairwise
+	a       gemm.PackedA
+	b       gemm.PackedB
+	ws      gemm.Workspace
+	squares gemm.WinogradWork
+	floats  []float32
+	tree    pairwise
 
 	images, gradients [][]float32 // by op, spread for a convolution's taps
 	exact             exactWork

@@ -439,3 +439,17 @@ func contractFew7AVX512(rows int, inner int, jumps *int32, x *float32, runs *int
 //
 //go:noescape
 func contractFew8AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
+
+// readSquares16 transforms 16 squares of each of rows, two rows of the image apart, for all channels: image x has them
+// plane floats apart and its rows pitch. Sixteen values of a square go to matrices stride floats apart, from v on: a channel
+// step further than the one before, a row 16. channels and rows are at least 1.
+//
+//go:noescape
+func readSquares16(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+
+// writeSquares16 makes the outputs of 1 to 16 squares of each of rows, for all channels, of sixteen matrices stride floats
+// apart, from m on, where a row of squares is 16 floats and a channel step further. Outputs y of channels lie ldy apart,
+// their rows pitch. A bias, unless nil, is added, then relu cuts off what is below zero. channels and rows are at least 1.
+//
+//go:noescape
+func writeSquares16(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)

@@ -18901,3 +18901,251 @@ put:
 	VMOVUPS Z15, 960(AX)
 	VZEROUPPER
 	RET
+
+// func readSquares16(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·readSquares16(SB), NOSPLIT, $0-64
+	MOVQ stride+56(FP), AX
+	SHLQ $0x02, AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ x+16(FP), R8
+	MOVQ v+40(FP), R9
+	MOVQ channels+0(FP), R10
+	MOVQ pitch+32(FP), R11
+	SHLQ $0x02, R11
+	LEAQ (R11)(R11*2), R12
+
+channel:
+	MOVQ R9, DX
+	LEAQ (DX)(AX*4), BX
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+	MOVQ R8, R13
+	MOVQ rows+8(FP), R14
+
+row:
+	VMOVUPS (R13), Z0
+	VMOVUPS 64(R13), Z1
+	VSHUFPS $0x88, Z1, Z0, Z2
+	VSHUFPS $0xdd, Z1, Z0, Z0
+	VMOVUPS 8(R13), Z1
+	VMOVUPS 72(R13), Z3
+	VSHUFPS $0x88, Z3, Z1, Z4
+	VSHUFPS $0xdd, Z3, Z1, Z1
+	VSUBPS  Z4, Z2, Z2
+	VADDPS  Z4, Z0, Z3
+	VSUBPS  Z0, Z4, Z4
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS (R13)(R11*1), Z1
+	VMOVUPS 64(R13)(R11*1), Z5
+	VSHUFPS $0x88, Z5, Z1, Z6
+	VSHUFPS $0xdd, Z5, Z1, Z1
+	VMOVUPS 8(R13)(R11*1), Z5
+	VMOVUPS 72(R13)(R11*1), Z7
+	VSHUFPS $0x88, Z7, Z5, Z8
+	VSHUFPS $0xdd, Z7, Z5, Z5
+	VSUBPS  Z8, Z6, Z6
+	VADDPS  Z8, Z1, Z7
+	VSUBPS  Z1, Z8, Z8
+	VSUBPS  Z5, Z1, Z1
+	VMOVUPS (R13)(R11*2), Z5
+	VMOVUPS 64(R13)(R11*2), Z9
+	VSHUFPS $0x88, Z9, Z5, Z10
+	VSHUFPS $0xdd, Z9, Z5, Z5
+	VMOVUPS 8(R13)(R11*2), Z9
+	VMOVUPS 72(R13)(R11*2), Z11
+	VSHUFPS $0x88, Z11, Z9, Z12
+	VSHUFPS $0xdd, Z11, Z9, Z9
+	VSUBPS  Z12, Z10, Z10
+	VADDPS  Z12, Z5, Z11
+	VSUBPS  Z5, Z12, Z12
+	VSUBPS  Z9, Z5, Z5
+	VMOVUPS (R13)(R12*1), Z9
+	VMOVUPS 64(R13)(R12*1), Z13
+	VSHUFPS $0x88, Z13, Z9, Z14
+	VSHUFPS $0xdd, Z13, Z9, Z9
+	VMOVUPS 8(R13)(R12*1), Z13
+	VMOVUPS 72(R13)(R12*1), Z15
+	VSHUFPS $0x88, Z15, Z13, Z16
+	VSHUFPS $0xdd, Z15, Z13, Z13
+	VSUBPS  Z16, Z14, Z14
+	VADDPS  Z16, Z9, Z15
+	VSUBPS  Z9, Z16, Z16
+	VSUBPS  Z13, Z9, Z9
+	VSUBPS  Z10, Z2, Z2
+	VMOVUPS Z2, (DX)
+	VADDPS  Z10, Z6, Z2
+	VMOVUPS Z2, (BX)
+	VSUBPS  Z6, Z10, Z2
+	VMOVUPS Z2, (SI)
+	VSUBPS  Z14, Z6, Z2
+	VMOVUPS Z2, (DI)
+	VSUBPS  Z11, Z3, Z2
+	VMOVUPS Z2, (DX)(AX*1)
+	VADDPS  Z11, Z7, Z2
+	VMOVUPS Z2, (BX)(AX*1)
+	VSUBPS  Z7, Z11, Z2
+	VMOVUPS Z2, (SI)(AX*1)
+	VSUBPS  Z15, Z7, Z2
+	VMOVUPS Z2, (DI)(AX*1)
+	VSUBPS  Z12, Z4, Z2
+	VMOVUPS Z2, (DX)(AX*2)
+	VADDPS  Z12, Z8, Z2
+	VMOVUPS Z2, (BX)(AX*2)
+	VSUBPS  Z8, Z12, Z2
+	VMOVUPS Z2, (SI)(AX*2)
+	VSUBPS  Z16, Z8, Z2
+	VMOVUPS Z2, (DI)(AX*2)
+	VSUBPS  Z5, Z0, Z0
+	VMOVUPS Z0, (DX)(CX*1)
+	VADDPS  Z5, Z1, Z0
+	VMOVUPS Z0, (BX)(CX*1)
+	VSUBPS  Z1, Z5, Z0
+	VMOVUPS Z0, (SI)(CX*1)
+	VSUBPS  Z9, Z1, Z0
+	VMOVUPS Z0, (DI)(CX*1)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	LEAQ    (R13)(R11*2), R13
+	DECQ    R14
+	JNZ     row
+	MOVQ    plane+24(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R8
+	MOVQ    step+48(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R9
+	DECQ    R10
+	JNZ     channel
+	VZEROUPPER
+	RET
+
+// func writeSquares16(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·writeSquares16(SB), NOSPLIT, $0-89
+	MOVQ    stride+40(FP), AX
+	SHLQ    $0x02, AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    m+24(FP), R8
+	MOVQ    y+48(FP), R9
+	MOVQ    channels+0(FP), R10
+	MOVQ    pitch+64(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    bias+80(FP), R14
+	MOVQ    squares+16(FP), DX
+	ADDQ    DX, DX
+	MOVQ    DX, BX
+	MOVQ    $+16, SI
+	CMPQ    DX, SI
+	CMOVQGT SI, DX
+	SUBQ    DX, BX
+	MOVQ    $-1, SI
+	BZHIQ   DX, SI, SI
+	KMOVW   SI, K1
+	MOVQ    $-1, DX
+	BZHIQ   BX, DX, DX
+	KMOVW   DX, K2
+
+channel:
+	MOVQ         R8, DX
+	LEAQ         (DX)(AX*4), BX
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	MOVQ         R9, R12
+	MOVQ         rows+8(FP), R13
+	TESTQ        R14, R14
+	JZ           row
+	VBROADCASTSS (R14), Z0
+	ADDQ         $0x04, R14
+
+row:
+	VMOVUPS   (BX), Z1
+	VMOVUPS   (SI), Z2
+	VADDPS    (DX), Z1, Z3
+	VADDPS    Z2, Z3, Z3
+	VSUBPS    Z2, Z1, Z1
+	VSUBPS    (DI), Z1, Z1
+	VMOVUPS   (BX)(AX*1), Z2
+	VMOVUPS   (SI)(AX*1), Z4
+	VADDPS    (DX)(AX*1), Z2, Z5
+	VADDPS    Z4, Z5, Z5
+	VSUBPS    Z4, Z2, Z2
+	VSUBPS    (DI)(AX*1), Z2, Z2
+	VMOVUPS   (BX)(AX*2), Z4
+	VMOVUPS   (SI)(AX*2), Z6
+	VADDPS    (DX)(AX*2), Z4, Z7
+	VADDPS    Z6, Z7, Z7
+	VSUBPS    Z6, Z4, Z4
+	VSUBPS    (DI)(AX*2), Z4, Z4
+	VMOVUPS   (BX)(CX*1), Z6
+	VMOVUPS   (SI)(CX*1), Z8
+	VADDPS    (DX)(CX*1), Z6, Z9
+	VADDPS    Z8, Z9, Z9
+	VSUBPS    Z8, Z6, Z6
+	VSUBPS    (DI)(CX*1), Z6, Z6
+	VADDPS    Z5, Z3, Z3
+	VADDPS    Z7, Z3, Z3
+	VSUBPS    Z7, Z5, Z5
+	VSUBPS    Z9, Z5, Z5
+	VUNPCKLPS Z5, Z3, Z7
+	VUNPCKHPS Z5, Z3, Z3
+	VADDPS    Z2, Z1, Z1
+	VADDPS    Z4, Z1, Z1
+	VSUBPS    Z4, Z2, Z2
+	VSUBPS    Z6, Z2, Z2
+	VUNPCKLPS Z2, Z1, Z4
+	VUNPCKHPS Z2, Z1, Z1
+	MOVB      accumulate+72(FP), R15
+	TESTB     R15, R15
+	JZ        fresh
+	VMOVUPS.Z (R12), K1, Z2
+	VADDPS    Z2, Z7, Z7
+	VMOVUPS.Z 64(R12), K2, Z2
+	VADDPS    Z2, Z3, Z3
+	VMOVUPS.Z (R12)(R11*1), K1, Z2
+	VADDPS    Z2, Z4, Z4
+	VMOVUPS.Z 64(R12)(R11*1), K2, Z2
+	VADDPS    Z2, Z1, Z1
+
+fresh:
+	TESTQ  R14, R14
+	JZ     unbiased
+	VADDPS Z0, Z7, Z7
+	VADDPS Z0, Z3, Z3
+	VADDPS Z0, Z4, Z4
+	VADDPS Z0, Z1, Z1
+
+unbiased:
+	MOVB   relu+88(FP), R15
+	TESTB  R15, R15
+	JZ     linear
+	VXORPS Z2, Z2, Z2
+	VMAXPS Z7, Z2, Z7
+	VMAXPS Z3, Z2, Z3
+	VMAXPS Z4, Z2, Z4
+	VMAXPS Z1, Z2, Z1
+
+linear:
+	VMOVUPS Z7, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	VMOVUPS Z4, K1, (R12)(R11*1)
+	VMOVUPS Z1, K2, 64(R12)(R11*1)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	LEAQ    (R12)(R11*2), R12
+	DECQ    R13
+	JNZ     row
+	MOVQ    ldy+56(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R9
+	MOVQ    step+32(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R8
+	DECQ    R10
+	JNZ     channel
+	VZEROUPPER
+	RET

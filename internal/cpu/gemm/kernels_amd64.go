@@ -214,3 +214,31 @@ func contractNarrow7(rows int, inner int, jumps *int32, x *float32, taps *int32,
 //
 //go:noescape
 func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// readSquares4 transforms 4 squares of each of rows, two rows of the image apart, for all channels: image x has them
+// plane floats apart and its rows pitch. Sixteen values of a square go to matrices stride floats apart, from v on: a channel
+// step further than the one before, a row 4. channels and rows are at least 1.
+//
+//go:noescape
+func readSquares4(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+
+// writeSquares4 makes the outputs of 1 to 4 squares of each of rows, for all channels, of sixteen matrices stride floats
+// apart, from m on, where a row of squares is 4 floats and a channel step further. Outputs y of channels lie ldy apart,
+// their rows pitch. A bias, unless nil, is added, then relu cuts off what is below zero. channels and rows are at least 1.
+//
+//go:noescape
+func writeSquares4(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+
+// readSquares8 transforms 8 squares of each of rows, two rows of the image apart, for all channels: image x has them
+// plane floats apart and its rows pitch. Sixteen values of a square go to matrices stride floats apart, from v on: a channel
+// step further than the one before, a row 8. channels and rows are at least 1.
+//
+//go:noescape
+func readSquares8(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+
+// writeSquares8 makes the outputs of 1 to 8 squares of each of rows, for all channels, of sixteen matrices stride floats
+// apart, from m on, where a row of squares is 8 floats and a channel step further. Outputs y of channels lie ldy apart,
+// their rows pitch. A bias, unless nil, is added, then relu cuts off what is below zero. channels and rows are at least 1.
+//
+//go:noescape
+func writeSquares8(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)

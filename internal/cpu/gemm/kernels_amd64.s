@@ -6697,3 +6697,579 @@ cutput:
 	VMASKMOVPS Y7, Y8, (AX)
 	VZEROUPPER
 	RET
+
+// func readSquares4(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+// Requires: AVX
+TEXT ·readSquares4(SB), NOSPLIT, $256-64
+	MOVQ stride+56(FP), AX
+	SHLQ $0x02, AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ x+16(FP), R8
+	MOVQ v+40(FP), R9
+	MOVQ channels+0(FP), R10
+	MOVQ pitch+32(FP), R11
+	SHLQ $0x02, R11
+	LEAQ (R11)(R11*2), R12
+
+channel:
+	MOVQ R9, DX
+	LEAQ (DX)(AX*4), BX
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+	MOVQ R8, R13
+	MOVQ rows+8(FP), R14
+
+row:
+	VMOVUPS (R13), X0
+	VMOVUPS 16(R13), X1
+	VSHUFPS $0x88, X1, X0, X2
+	VSHUFPS $0xdd, X1, X0, X0
+	VMOVUPS 8(R13), X1
+	VMOVUPS 24(R13), X3
+	VSHUFPS $0x88, X3, X1, X4
+	VSHUFPS $0xdd, X3, X1, X1
+	VSUBPS  X4, X2, X2
+	VADDPS  X4, X0, X3
+	VSUBPS  X0, X4, X4
+	VSUBPS  X1, X0, X0
+	VMOVUPS X2, (SP)
+	VMOVUPS X3, 16(SP)
+	VMOVUPS X4, 32(SP)
+	VMOVUPS X0, 48(SP)
+	VMOVUPS (R13)(R11*1), X0
+	VMOVUPS 16(R13)(R11*1), X1
+	VSHUFPS $0x88, X1, X0, X2
+	VSHUFPS $0xdd, X1, X0, X0
+	VMOVUPS 8(R13)(R11*1), X1
+	VMOVUPS 24(R13)(R11*1), X3
+	VSHUFPS $0x88, X3, X1, X4
+	VSHUFPS $0xdd, X3, X1, X1
+	VSUBPS  X4, X2, X2
+	VADDPS  X4, X0, X3
+	VSUBPS  X0, X4, X4
+	VSUBPS  X1, X0, X0
+	VMOVUPS X2, 64(SP)
+	VMOVUPS X3, 80(SP)
+	VMOVUPS X4, 96(SP)
+	VMOVUPS X0, 112(SP)
+	VMOVUPS (R13)(R11*2), X0
+	VMOVUPS 16(R13)(R11*2), X1
+	VSHUFPS $0x88, X1, X0, X2
+	VSHUFPS $0xdd, X1, X0, X0
+	VMOVUPS 8(R13)(R11*2), X1
+	VMOVUPS 24(R13)(R11*2), X3
+	VSHUFPS $0x88, X3, X1, X4
+	VSHUFPS $0xdd, X3, X1, X1
+	VSUBPS  X4, X2, X2
+	VADDPS  X4, X0, X3
+	VSUBPS  X0, X4, X4
+	VSUBPS  X1, X0, X0
+	VMOVUPS X2, 128(SP)
+	VMOVUPS X3, 144(SP)
+	VMOVUPS X4, 160(SP)
+	VMOVUPS X0, 176(SP)
+	VMOVUPS (R13)(R12*1), X0
+	VMOVUPS 16(R13)(R12*1), X1
+	VSHUFPS $0x88, X1, X0, X2
+	VSHUFPS $0xdd, X1, X0, X0
+	VMOVUPS 8(R13)(R12*1), X1
+	VMOVUPS 24(R13)(R12*1), X3
+	VSHUFPS $0x88, X3, X1, X4
+	VSHUFPS $0xdd, X3, X1, X1
+	VSUBPS  X4, X2, X2
+	VADDPS  X4, X0, X3
+	VSUBPS  X0, X4, X4
+	VSUBPS  X1, X0, X0
+	VMOVUPS X2, 192(SP)
+	VMOVUPS X3, 208(SP)
+	VMOVUPS X4, 224(SP)
+	VMOVUPS X0, 240(SP)
+	VMOVUPS 64(SP), X0
+	VMOVUPS 128(SP), X1
+	VMOVUPS (SP), X2
+	VSUBPS  X1, X2, X2
+	VMOVUPS X2, (DX)
+	VADDPS  X1, X0, X2
+	VMOVUPS X2, (BX)
+	VSUBPS  X0, X1, X1
+	VMOVUPS X1, (SI)
+	VSUBPS  192(SP), X0, X0
+	VMOVUPS X0, (DI)
+	VMOVUPS 80(SP), X0
+	VMOVUPS 144(SP), X1
+	VMOVUPS 16(SP), X2
+	VSUBPS  X1, X2, X2
+	VMOVUPS X2, (DX)(AX*1)
+	VADDPS  X1, X0, X2
+	VMOVUPS X2, (BX)(AX*1)
+	VSUBPS  X0, X1, X1
+	VMOVUPS X1, (SI)(AX*1)
+	VSUBPS  208(SP), X0, X0
+	VMOVUPS X0, (DI)(AX*1)
+	VMOVUPS 96(SP), X0
+	VMOVUPS 160(SP), X1
+	VMOVUPS 32(SP), X2
+	VSUBPS  X1, X2, X2
+	VMOVUPS X2, (DX)(AX*2)
+	VADDPS  X1, X0, X2
+	VMOVUPS X2, (BX)(AX*2)
+	VSUBPS  X0, X1, X1
+	VMOVUPS X1, (SI)(AX*2)
+	VSUBPS  224(SP), X0, X0
+	VMOVUPS X0, (DI)(AX*2)
+	VMOVUPS 112(SP), X0
+	VMOVUPS 176(SP), X1
+	VMOVUPS 48(SP), X2
+	VSUBPS  X1, X2, X2
+	VMOVUPS X2, (DX)(CX*1)
+	VADDPS  X1, X0, X2
+	VMOVUPS X2, (BX)(CX*1)
+	VSUBPS  X0, X1, X1
+	VMOVUPS X1, (SI)(CX*1)
+	VSUBPS  240(SP), X0, X0
+	VMOVUPS X0, (DI)(CX*1)
+	ADDQ    $0x10, DX
+	ADDQ    $0x10, BX
+	ADDQ    $0x10, SI
+	ADDQ    $0x10, DI
+	LEAQ    (R13)(R11*2), R13
+	DECQ    R14
+	JNZ     row
+	MOVQ    plane+24(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R8
+	MOVQ    step+48(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R9
+	DECQ    R10
+	JNZ     channel
+	VZEROUPPER
+	RET
+
+// func writeSquares4(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, CMOV
+TEXT ·writeSquares4(SB), NOSPLIT, $0-89
+	MOVQ    stride+40(FP), AX
+	SHLQ    $0x02, AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    m+24(FP), R8
+	MOVQ    y+48(FP), R9
+	MOVQ    channels+0(FP), R10
+	MOVQ    pitch+64(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    bias+80(FP), R14
+	MOVQ    squares+16(FP), DX
+	ADDQ    DX, DX
+	MOVQ    DX, BX
+	MOVQ    $+4, SI
+	CMPQ    DX, SI
+	CMOVQGT SI, DX
+	SUBQ    DX, BX
+	LEAQ    lanes8<>+32(SB), SI
+	NEGQ    DX
+	VMOVUPS (SI)(DX*4), X1
+	LEAQ    lanes8<>+32(SB), DX
+	NEGQ    BX
+	VMOVUPS (DX)(BX*4), X2
+
+channel:
+	MOVQ         R8, DX
+	LEAQ         (DX)(AX*4), BX
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	MOVQ         R9, R12
+	MOVQ         rows+8(FP), R13
+	TESTQ        R14, R14
+	JZ           row
+	VBROADCASTSS (R14), X0
+	ADDQ         $0x04, R14
+
+row:
+	VMOVUPS    (BX), X3
+	VMOVUPS    (SI), X4
+	VADDPS     (DX), X3, X5
+	VADDPS     X4, X5, X5
+	VSUBPS     X4, X3, X3
+	VSUBPS     (DI), X3, X3
+	VMOVUPS    (BX)(AX*1), X4
+	VMOVUPS    (SI)(AX*1), X6
+	VADDPS     (DX)(AX*1), X4, X7
+	VADDPS     X6, X7, X7
+	VSUBPS     X6, X4, X4
+	VSUBPS     (DI)(AX*1), X4, X4
+	VMOVUPS    (BX)(AX*2), X6
+	VMOVUPS    (SI)(AX*2), X8
+	VADDPS     (DX)(AX*2), X6, X9
+	VADDPS     X8, X9, X9
+	VSUBPS     X8, X6, X6
+	VSUBPS     (DI)(AX*2), X6, X6
+	VMOVUPS    (BX)(CX*1), X8
+	VMOVUPS    (SI)(CX*1), X10
+	VADDPS     (DX)(CX*1), X8, X11
+	VADDPS     X10, X11, X11
+	VSUBPS     X10, X8, X8
+	VSUBPS     (DI)(CX*1), X8, X8
+	VADDPS     X7, X5, X5
+	VADDPS     X9, X5, X5
+	VSUBPS     X9, X7, X7
+	VSUBPS     X11, X7, X7
+	VUNPCKLPS  X7, X5, X9
+	VUNPCKHPS  X7, X5, X5
+	VADDPS     X4, X3, X3
+	VADDPS     X6, X3, X3
+	VSUBPS     X6, X4, X4
+	VSUBPS     X8, X4, X4
+	VUNPCKLPS  X4, X3, X6
+	VUNPCKHPS  X4, X3, X3
+	MOVB       accumulate+72(FP), R15
+	TESTB      R15, R15
+	JZ         fresh
+	VMASKMOVPS (R12), X1, X4
+	VADDPS     X4, X9, X9
+	VMASKMOVPS 16(R12), X2, X4
+	VADDPS     X4, X5, X5
+	VMASKMOVPS (R12)(R11*1), X1, X4
+	VADDPS     X4, X6, X6
+	VMASKMOVPS 16(R12)(R11*1), X2, X4
+	VADDPS     X4, X3, X3
+
+fresh:
+	TESTQ  R14, R14
+	JZ     unbiased
+	VADDPS X0, X9, X9
+	VADDPS X0, X5, X5
+	VADDPS X0, X6, X6
+	VADDPS X0, X3, X3
+
+unbiased:
+	MOVB   relu+88(FP), R15
+	TESTB  R15, R15
+	JZ     linear
+	VXORPS X4, X4, X4
+	VMAXPS X9, X4, X9
+	VMAXPS X5, X4, X5
+	VMAXPS X6, X4, X6
+	VMAXPS X3, X4, X3
+
+linear:
+	MOVQ    squares+16(FP), R15
+	CMPQ    R15, $0x04
+	JNE     masked
+	VMOVUPS X9, (R12)
+	VMOVUPS X5, 16(R12)
+	VMOVUPS X6, (R12)(R11*1)
+	VMOVUPS X3, 16(R12)(R11*1)
+	JMP     put
+
+masked:
+	VMASKMOVPS X9, X1, (R12)
+	VMASKMOVPS X5, X2, 16(R12)
+	VMASKMOVPS X6, X1, (R12)(R11*1)
+	VMASKMOVPS X3, X2, 16(R12)(R11*1)
+
+put:
+	ADDQ $0x10, DX
+	ADDQ $0x10, BX
+	ADDQ $0x10, SI
+	ADDQ $0x10, DI
+	LEAQ (R12)(R11*2), R12
+	DECQ R13
+	JNZ  row
+	MOVQ ldy+56(FP), DX
+	SHLQ $0x02, DX
+	ADDQ DX, R9
+	MOVQ step+32(FP), DX
+	SHLQ $0x02, DX
+	ADDQ DX, R8
+	DECQ R10
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func readSquares8(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
+// Requires: AVX
+TEXT ·readSquares8(SB), NOSPLIT, $512-64
+	MOVQ stride+56(FP), AX
+	SHLQ $0x02, AX
+	LEAQ (AX)(AX*2), CX
+	MOVQ x+16(FP), R8
+	MOVQ v+40(FP), R9
+	MOVQ channels+0(FP), R10
+	MOVQ pitch+32(FP), R11
+	SHLQ $0x02, R11
+	LEAQ (R11)(R11*2), R12
+
+channel:
+	MOVQ R9, DX
+	LEAQ (DX)(AX*4), BX
+	LEAQ (BX)(AX*4), SI
+	LEAQ (SI)(AX*4), DI
+	MOVQ R8, R13
+	MOVQ rows+8(FP), R14
+
+row:
+	VMOVUPS (R13), Y0
+	VMOVUPS 32(R13), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R13), Y1
+	VMOVUPS 40(R13), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VADDPS  Y4, Y0, Y3
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, (SP)
+	VMOVUPS Y3, 32(SP)
+	VMOVUPS Y4, 64(SP)
+	VMOVUPS Y0, 96(SP)
+	VMOVUPS (R13)(R11*1), Y0
+	VMOVUPS 32(R13)(R11*1), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R13)(R11*1), Y1
+	VMOVUPS 40(R13)(R11*1), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VADDPS  Y4, Y0, Y3
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, 128(SP)
+	VMOVUPS Y3, 160(SP)
+	VMOVUPS Y4, 192(SP)
+	VMOVUPS Y0, 224(SP)
+	VMOVUPS (R13)(R11*2), Y0
+	VMOVUPS 32(R13)(R11*2), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R13)(R11*2), Y1
+	VMOVUPS 40(R13)(R11*2), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VADDPS  Y4, Y0, Y3
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, 256(SP)
+	VMOVUPS Y3, 288(SP)
+	VMOVUPS Y4, 320(SP)
+	VMOVUPS Y0, 352(SP)
+	VMOVUPS (R13)(R12*1), Y0
+	VMOVUPS 32(R13)(R12*1), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R13)(R12*1), Y1
+	VMOVUPS 40(R13)(R12*1), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VADDPS  Y4, Y0, Y3
+	VSUBPS  Y0, Y4, Y4
+	VSUBPS  Y1, Y0, Y0
+	VMOVUPS Y2, 384(SP)
+	VMOVUPS Y3, 416(SP)
+	VMOVUPS Y4, 448(SP)
+	VMOVUPS Y0, 480(SP)
+	VMOVUPS 128(SP), Y0
+	VMOVUPS 256(SP), Y1
+	VMOVUPS (SP), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DX)
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (BX)
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (SI)
+	VSUBPS  384(SP), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 160(SP), Y0
+	VMOVUPS 288(SP), Y1
+	VMOVUPS 32(SP), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DX)(AX*1)
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (BX)(AX*1)
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (SI)(AX*1)
+	VSUBPS  416(SP), Y0, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS 192(SP), Y0
+	VMOVUPS 320(SP), Y1
+	VMOVUPS 64(SP), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DX)(AX*2)
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (BX)(AX*2)
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (SI)(AX*2)
+	VSUBPS  448(SP), Y0, Y0
+	VMOVUPS Y0, (DI)(AX*2)
+	VMOVUPS 224(SP), Y0
+	VMOVUPS 352(SP), Y1
+	VMOVUPS 96(SP), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (DX)(CX*1)
+	VADDPS  Y1, Y0, Y2
+	VMOVUPS Y2, (BX)(CX*1)
+	VSUBPS  Y0, Y1, Y1
+	VMOVUPS Y1, (SI)(CX*1)
+	VSUBPS  480(SP), Y0, Y0
+	VMOVUPS Y0, (DI)(CX*1)
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	ADDQ    $0x20, DI
+	LEAQ    (R13)(R11*2), R13
+	DECQ    R14
+	JNZ     row
+	MOVQ    plane+24(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R8
+	MOVQ    step+48(FP), DX
+	SHLQ    $0x02, DX
+	ADDQ    DX, R9
+	DECQ    R10
+	JNZ     channel
+	VZEROUPPER
+	RET
+
+// func writeSquares8(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+// Requires: AVX, CMOV
+TEXT ·writeSquares8(SB), NOSPLIT, $0-89
+	MOVQ    stride+40(FP), AX
+	SHLQ    $0x02, AX
+	LEAQ    (AX)(AX*2), CX
+	MOVQ    m+24(FP), R8
+	MOVQ    y+48(FP), R9
+	MOVQ    channels+0(FP), R10
+	MOVQ    pitch+64(FP), R11
+	SHLQ    $0x02, R11
+	MOVQ    bias+80(FP), R14
+	MOVQ    squares+16(FP), DX
+	ADDQ    DX, DX
+	MOVQ    DX, BX
+	MOVQ    $+8, SI
+	CMPQ    DX, SI
+	CMOVQGT SI, DX
+	SUBQ    DX, BX
+	LEAQ    lanes8<>+32(SB), SI
+	NEGQ    DX
+	VMOVUPS (SI)(DX*4), Y1
+	LEAQ    lanes8<>+32(SB), DX
+	NEGQ    BX
+	VMOVUPS (DX)(BX*4), Y2
+
+channel:
+	MOVQ         R8, DX
+	LEAQ         (DX)(AX*4), BX
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	MOVQ         R9, R12
+	MOVQ         rows+8(FP), R13
+	TESTQ        R14, R14
+	JZ           row
+	VBROADCASTSS (R14), Y0
+	ADDQ         $0x04, R14
+
+row:
+	VMOVUPS    (BX), Y3
+	VMOVUPS    (SI), Y4
+	VADDPS     (DX), Y3, Y5
+	VADDPS     Y4, Y5, Y5
+	VSUBPS     Y4, Y3, Y3
+	VSUBPS     (DI), Y3, Y3
+	VMOVUPS    (BX)(AX*1), Y4
+	VMOVUPS    (SI)(AX*1), Y6
+	VADDPS     (DX)(AX*1), Y4, Y7
+	VADDPS     Y6, Y7, Y7
+	VSUBPS     Y6, Y4, Y4
+	VSUBPS     (DI)(AX*1), Y4, Y4
+	VMOVUPS    (BX)(AX*2), Y6
+	VMOVUPS    (SI)(AX*2), Y8
+	VADDPS     (DX)(AX*2), Y6, Y9
+	VADDPS     Y8, Y9, Y9
+	VSUBPS     Y8, Y6, Y6
+	VSUBPS     (DI)(AX*2), Y6, Y6
+	VMOVUPS    (BX)(CX*1), Y8
+	VMOVUPS    (SI)(CX*1), Y10
+	VADDPS     (DX)(CX*1), Y8, Y11
+	VADDPS     Y10, Y11, Y11
+	VSUBPS     Y10, Y8, Y8
+	VSUBPS     (DI)(CX*1), Y8, Y8
+	VADDPS     Y7, Y5, Y5
+	VADDPS     Y9, Y5, Y5
+	VSUBPS     Y9, Y7, Y7
+	VSUBPS     Y11, Y7, Y7
+	VUNPCKLPS  Y7, Y5, Y9
+	VUNPCKHPS  Y7, Y5, Y5
+	VADDPS     Y4, Y3, Y3
+	VADDPS     Y6, Y3, Y3
+	VSUBPS     Y6, Y4, Y4
+	VSUBPS     Y8, Y4, Y4
+	VUNPCKLPS  Y4, Y3, Y6
+	VUNPCKHPS  Y4, Y3, Y3
+	MOVB       accumulate+72(FP), R15
+	TESTB      R15, R15
+	JZ         fresh
+	VMASKMOVPS (R12), Y1, Y4
+	VADDPS     Y4, Y9, Y9
+	VMASKMOVPS 32(R12), Y2, Y4
+	VADDPS     Y4, Y5, Y5
+	VMASKMOVPS (R12)(R11*1), Y1, Y4
+	VADDPS     Y4, Y6, Y6
+	VMASKMOVPS 32(R12)(R11*1), Y2, Y4
+	VADDPS     Y4, Y3, Y3
+
+fresh:
+	TESTQ  R14, R14
+	JZ     unbiased
+	VADDPS Y0, Y9, Y9
+	VADDPS Y0, Y5, Y5
+	VADDPS Y0, Y6, Y6
+	VADDPS Y0, Y3, Y3
+
+unbiased:
+	MOVB   relu+88(FP), R15
+	TESTB  R15, R15
+	JZ     linear
+	VXORPS Y4, Y4, Y4
+	VMAXPS Y9, Y4, Y9
+	VMAXPS Y5, Y4, Y5
+	VMAXPS Y6, Y4, Y6
+	VMAXPS Y3, Y4, Y3
+
+linear:
+	MOVQ    squares+16(FP), R15
+	CMPQ    R15, $0x08
+	JNE     masked
+	VMOVUPS Y9, (R12)
+	VMOVUPS Y5, 32(R12)
+	VMOVUPS Y6, (R12)(R11*1)
+	VMOVUPS Y3, 32(R12)(R11*1)
+	JMP     put
+
+masked:
+	VMASKMOVPS Y9, Y1, (R12)
+	VMASKMOVPS Y5, Y2, 32(R12)
+	VMASKMOVPS Y6, Y1, (R12)(R11*1)
+	VMASKMOVPS Y3, Y2, 32(R12)(R11*1)
+
+put:
+	ADDQ $0x20, DX
+	ADDQ $0x20, BX
+	ADDQ $0x20, SI
+	ADDQ $0x20, DI
+	LEAQ (R12)(R11*2), R12
+	DECQ R13
+	JNZ  row
+	MOVQ ldy+56(FP), DX
+	SHLQ $0x02, DX
+	ADDQ DX, R9
+	MOVQ step+32(FP), DX
+	SHLQ $0x02, DX
+	ADDQ DX, R8
+	DECQ R10
+	JNZ  channel
+	VZEROUPPER
+	RET

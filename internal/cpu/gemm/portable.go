@@ -91,3 +91,56 @@ func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b,
 		}
 	}
 }
+
+// readSquaresPortable is readSquares without assembly.
+func readSquaresPortable(lanes, channels, rows int, x []float32, plane, pitch int, v []float32, step, stride int) {
+	for c := range channels {
+		for r := range rows {
+			for q := range lanes {
+				from, to := x[c*plane+2*r*pitch+2*q:], v[c*step+r*lanes+q:]
+				var t [4][4]float32
+				for i := range t {
+					d := (*[4]float32)(from[i*pitch:])
+					t[i] = [4]float32{d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]}
+				}
+				for j := range 4 {
+					to[j*stride] = t[0][j] - t[2][j]
+					to[(4+j)*stride] = t[1][j] + t[2][j]
+					to[(8+j)*stride] = t[2][j] - t[1][j]
+					to[(12+j)*stride] = t[1][j] - t[3][j]
+				}
+			}
+		}
+	}
+}
+
+// writeSquaresPortable is writeSquares without assembly.
+func writeSquaresPortable(lanes, channels, rows, squares int, m []float32, step, stride int, y []float32, ldy, pitch int, accumulate bool, bias []float32, relu bool) {
+	for c := range channels {
+		for r := range rows {
+			for q := range squares {
+				from, to := m[c*step+r*lanes+q:], y[c*ldy+2*r*pitch+2*q:]
+				var a [2][4]float32
+				for j := range 4 {
+					m1, m2 := from[(4+j)*stride], from[(8+j)*stride]
+					a[0][j], a[1][j] = m1+from[j*stride]+m2, m1-m2-from[(12+j)*stride]
+				}
+				for i := range a {
+					out := [2]float32{a[i][0] + a[i][1] + a[i][2], a[i][1] - a[i][2] - a[i][3]}
+					for j, s := range out {
+						if accumulate {
+							s += to[i*pitch+j]
+						}
+						if bias != nil {
+							s += bias[c]
+						}
+						if relu && s < 0 {
+							s = 0
+						}
+						to[i*pitch+j] = s
+					}
+				}
+			}
+		}
+	}
+}

@@ -237,3 +237,50 @@ func transposeColumnsBWide(dst, src []float32, k, ld, n int) {
 		}
 	}
 }
+
+// lanesFor is how many squares a register takes of a row of so many slots.
+func lanesFor(slots int) int {
+	if wide || !assembly {
+		return min(slots, mostLanes)
+	}
+	return min(slots, mostLanes/2)
+}
+
+// readSquares transforms lanes squares of each of rows for all channels. read has proved that it stays within x and v.
+func readSquares(lanes, channels, rows int, x []float32, plane, pitch int, v []float32, step, stride int) {
+	if !assembly {
+		readSquaresPortable(lanes, channels, rows, x, plane, pitch, v, step, stride)
+		return
+	}
+	_ = v[(SquareParts-1)*stride+(channels-1)*step+rows*lanes-1]
+	switch lanes {
+	case 4:
+		readSquares4(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
+	case 8:
+		readSquares8(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
+	default:
+		readSquares16(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
+	}
+}
+
+// writeSquares makes the outputs of up to lanes squares of each of rows for all channels. Correlate has proved that it
+// stays within y.
+func writeSquares(lanes, channels, rows, squares int, m []float32, step, stride int, y []float32, ldy, pitch int, accumulate bool, bias []float32, relu bool) {
+	if !assembly {
+		writeSquaresPortable(lanes, channels, rows, squares, m, step, stride, y, ldy, pitch, accumulate, bias, relu)
+		return
+	}
+	_ = m[(SquareParts-1)*stride+(channels-1)*step+rows*lanes-1]
+	var first *float32
+	if bias != nil {
+		first = &bias[0]
+	}
+	switch lanes {
+	case 4:
+		writeSquares4(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
+	case 8:
+		writeSquares8(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
+	default:
+		writeSquares16(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
+	}
+}

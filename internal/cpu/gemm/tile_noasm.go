@@ -32,3 +32,13 @@ func contractRuns(int, *product, []int32, []float32, int) {}
 
 func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
 }
+
+func lanesFor(slots int) int { return min(slots, mostLanes) }
+
+func readSquares(lanes, channels, rows int, x []float32, plane, pitch int, v []float32, step, stride int) {
+	readSquaresPortable(lanes, channels, rows, x, plane, pitch, v, step, stride)
+}
+
+func writeSquares(lanes, channels, rows, squares int, m []float32, step, stride int, y []float32, ldy, pitch int, accumulate bool, bias []float32, relu bool) {
+	writeSquaresPortable(lanes, channels, rows, squares, m, step, stride, y, ldy, pitch, accumulate, bias, relu)
+}

@@ -27,6 +27,8 @@ func gemm(g *asm) {
 	copyA(g)
 	copyB(g, avx2)
 	direct(g)
+	winograd(g, 4)
+	winograd(g, 8)
 }
 
 // registers are new ones of the form's width.

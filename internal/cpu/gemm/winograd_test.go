@@ -1,0 +1,148 @@
+package gemm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// square is a convolution of 3×3.
+type square struct{ channels, out, rows, cols int }
+
+var squares = []square{
+	{3, 5, 2, 2}, {16, 16, 8, 8}, {17, 33, 16, 16}, {32, 64, 32, 32}, {5, 2, 4, 6}, {2, 3, 28, 28},
+	{4, 7, 14, 14}, {40, 8, 10, 10}, {1, 1, 6, 34}, {2, 15, 4, 66}, {330, 4, 4, 4}, {3, 3, 20, 12},
+}
+
+func (s square) plan() *Winograd {
+	return NewWinograd(s.channels, s.out, s.rows, s.cols, s.cols+2, (s.rows+2)*(s.cols+2))
+}
+
+func packWinograd(w []float32, out, channels int, turned bool) *WinogradWeights {
+	u := make([]float32, SquareParts*out*channels)
+	half := out * channels / 2
+	TransformWeights(u, w, 0, half)
+	TransformWeights(u, w, half, out*channels)
+	p := new(WinogradWeights)
+	for part := range SquareParts {
+		p.PackPart(part, u, out, channels, turned)
+	}
+	return p
+}
+
+// image makes one that is as long as it must be; NaN where no output may read it.
+func (s square) image(r *rand.Rand, t *Winograd) []float32 {
+	n := s.channels * (s.rows + 2) * (s.cols + 2)
+	x := values(r, max(t.Reach(), n))
+	for i := n; i < len(x); i++ {
+		x[i] = float32(math.NaN())
+	}
+	return x
+}
+
+// Outputs are those of a direct convolution, in float64, within ten roundings of the sum of magnitudes in the squares that
+// they come from; and nothing between channels is written.
+func TestWinograd(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(31)
+		for _, s := range squares {
+			for _, turned := range []bool{false, true} {
+				for _, accumulate := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%v turned %v accumulate %v", s, turned, accumulate), func(t *testing.T) {
+						plan, positions, ld := s.plan(), s.rows*s.cols, s.rows*s.cols+3
+						w := values(r, s.out*s.channels*9)
+						weights := packWinograd(w, s.out, s.channels, false)
+						at := func(k, c, i, j int) float64 { return float64(w[((k*s.channels+c)*3+i)*3+j]) }
+						if turned { // w are those of channels to out, taken back
+							weights = packWinograd(w, s.channels, s.out, true)
+							at = func(k, c, i, j int) float64 { return float64(w[((c*s.out+k)*3+2-i)*3+2-j]) }
+						}
+						bias := values(r, s.out)
+						x, before := s.image(r, plan), values(r, (s.out-1)*ld+positions)
+						y := slices.Clone(before)
+						plan.Correlate(y, ld, weights, x, accumulate, bias, true, new(WinogradWork))
+						pitch := s.cols + 2
+						{
+							for k := range s.out {
+								for o := range ld {
+									at0 := k*ld + o
+									if o >= positions {
+										if at0 < len(y) && y[at0] != before[at0] {
+											t.Fatalf("what is behind channel %d was written", k)
+										}
+										continue
+									}
+									want, bound := float64(bias[k]), 0.0
+									row, col := o/s.cols, o%s.cols
+									for c := range s.channels {
+										most := 0.0
+										for i := range 4 {
+											for j := range 4 {
+												most = max(most, math.Abs(float64(x[(c*(s.rows+2)+row&^1+i)*pitch+col&^1+j])))
+											}
+										}
+										for i := range 3 {
+											for j := range 3 {
+												a := at(k, c, i, j)
+												want += a * float64(x[(c*(s.rows+2)+row+i)*pitch+col+j])
+												bound += math.Abs(a) * most
+											}
+										}
+									}
+									if accumulate {
+										want += float64(before[at0])
+										bound += math.Abs(float64(before[at0]))
+									}
+									got, bound := float64(y[at0]), 0x1p-24*(1+math.Abs(float64(bias[k]))+10*bound)
+									if !(math.Abs(got-max(want, 0)) <= bound) {
+										t.Fatalf("channel %d, output %d: %v, want %v within %v", k, o, got, max(want, 0), bound)
+									}
+								}
+							}
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+// The kernels in use change no bit.
+func TestWinogradBits(t *testing.T) {
+	if !assembly {
+		t.Skip("portable code may round products before it adds them")
+	}
+	r := newRand(32)
+	for _, s := range squares {
+		plan, positions := s.plan(), s.rows*s.cols
+		w, x := values(r, s.out*s.channels*9), s.image(r, plan)
+		outputs := func() []float32 {
+			y := make([]float32, s.out*positions)
+			plan.Correlate(y, positions, packWinograd(w, s.out, s.channels, false), x, false, nil, false, new(WinogradWork))
+			return y
+		}
+		want := outputs()
+		eachImplementation(t, func(t *testing.T) {
+			if assembly {
+				equalBits(t, outputs(), want)
+			}
+		})
+	}
+}
+
+func BenchmarkWinograd(b *testing.B) {
+	r := newRand(1)
+	for _, s := range []square{{32, 32, 32, 32}, {32, 64, 32, 32}, {64, 64, 16, 16}, {64, 128, 16, 16}, {128, 128, 16, 16}, {64, 128, 8, 8}, {128, 256, 8, 8}, {256, 256, 8, 8}} {
+		plan, positions := s.plan(), s.rows*s.cols
+		x, y, w := s.image(r, plan), make([]float32, s.out*positions), values(r, s.out*s.channels*9)
+		weights, work := packWinograd(w, s.out, s.channels, false), new(WinogradWork)
+		b.Run(fmt.Sprint(s), func(b *testing.B) {
+			for b.Loop() {
+				plan.Correlate(y, positions, weights, x, false, nil, false, work)
+			}
+			perSecond(b, 18*s.channels*s.out*positions)
+		})
+	}
+}
