@@ -12,6 +12,7 @@ type convolution struct {
 	op      *ir.Op
 	taps    *gemm.Taps     // of the spread image, in the order of the weights
 	squares *gemm.Winograd // of the spread image; nil: outputs are correlated tap by tap
+	byTaps  bool           // so is the weights' gradient, whose rounding must be known
 	x       spread         // input to image
 	relu    bool           // the next op, computed on the way out
 	w       filters        // (out) × (taps)
@@ -359,7 +360,12 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	out, k, positions := c.op.Columns()
 	dy := n.delta(ir.Value(i+1), b)
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
-	gemm.Contract(gemm.RowMajor(g[:k*out], k, out), x, c.taps, gemm.RowMajor(dy, out, positions), accumulate, &w.b)
+	weights, delta := gemm.RowMajor(g[:k*out], k, out), gemm.RowMajor(dy, out, positions)
+	if c.squares != nil && !c.byTaps {
+		c.squares.Contract(weights, x, delta, accumulate, &w.squares)
+	} else {
+		gemm.Contract(weights, x, c.taps, delta, accumulate, &w.b)
+	}
 	biasGrad(g[k*out:], dy, positions, accumulate)
 }
 

@@ -122,6 +122,11 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 			n.convs[i].relu = next < ops && p.Ops[next].Kind == ir.ReLU && p.Ops[next].In[0] == ir.Value(next) && readers[next] == 1
 		}
 	}
+	for _, st := range s.Steps {
+		if st.Kind == ir.NormGram {
+			n.convs[st.Op].byTaps = true
+		}
+	}
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
 	if n.dense = make([]packedDense, ops); n.byRows {
 		n.packDense()

@@ -453,3 +453,27 @@ func readSquares16(channels int, rows int, x *float32, plane int, pitch int, v *
 //
 //go:noescape
 func writeSquares16(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+
+// spreadSquaresAVX512 transforms rows times inner squares of the gradients at outputs, of which d has 32 for each position, rows of
+// positions pitch apart: each square's four to sixteen, in matrices stride floats apart from b on. rows and inner are at least 1.
+//
+//go:noescape
+func spreadSquaresAVX512(rows int, inner int, d *float32, pitch int, b *float32, stride int)
+
+// contractSquares1AVX512 computes sixteen products of 8 channels with n columns of at most 16, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 32 values a square, strideB apart. The products go to p, [16][8][16]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
+//go:noescape
+func contractSquares1AVX512(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
+
+// contractSquares2AVX512 computes sixteen products of 8 channels with n columns of at most 32, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 32 values a square, strideB apart. The products go to p, [16][8][32]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
+//go:noescape
+func contractSquares2AVX512(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)

@@ -242,3 +242,27 @@ func readSquares8(channels int, rows int, x *float32, plane int, pitch int, v *f
 //
 //go:noescape
 func writeSquares8(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
+
+// spreadSquaresAVX2 transforms rows times inner squares of the gradients at outputs, of which d has 16 for each position, rows of
+// positions pitch apart: each square's four to sixteen, in matrices stride floats apart from b on. rows and inner are at least 1.
+//
+//go:noescape
+func spreadSquaresAVX2(rows int, inner int, d *float32, pitch int, b *float32, stride int)
+
+// contractSquares1AVX2 computes sixteen products of 6 channels with n columns of at most 8, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 16 values a square, strideB apart. The products go to p, [16][6][8]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
+//go:noescape
+func contractSquares1AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
+
+// contractSquares2AVX2 computes sixteen products of 6 channels with n columns of at most 16, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 16 values a square, strideB apart. The products go to p, [16][6][16]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
+//go:noescape
+func contractSquares2AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)

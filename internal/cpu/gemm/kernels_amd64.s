@@ -6987,7 +6987,7 @@ put:
 	RET
 
 // func readSquares8(channels int, rows int, x *float32, plane int, pitch int, v *float32, step int, stride int)
-// Requires: AVX
+// Requires: AVX, AVX2
 TEXT ·readSquares8(SB), NOSPLIT, $512-64
 	MOVQ stride+56(FP), AX
 	SHLQ $0x02, AX
@@ -7012,10 +7012,14 @@ row:
 	VMOVUPS 32(R13), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
 	VMOVUPS 8(R13), Y1
 	VMOVUPS 40(R13), Y3
 	VSHUFPS $0x88, Y3, Y1, Y4
 	VSHUFPS $0xdd, Y3, Y1, Y1
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y1, Y1
 	VSUBPS  Y4, Y2, Y2
 	VADDPS  Y4, Y0, Y3
 	VSUBPS  Y0, Y4, Y4
@@ -7028,10 +7032,14 @@ row:
 	VMOVUPS 32(R13)(R11*1), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
 	VMOVUPS 8(R13)(R11*1), Y1
 	VMOVUPS 40(R13)(R11*1), Y3
 	VSHUFPS $0x88, Y3, Y1, Y4
 	VSHUFPS $0xdd, Y3, Y1, Y1
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y1, Y1
 	VSUBPS  Y4, Y2, Y2
 	VADDPS  Y4, Y0, Y3
 	VSUBPS  Y0, Y4, Y4
@@ -7044,10 +7052,14 @@ row:
 	VMOVUPS 32(R13)(R11*2), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
 	VMOVUPS 8(R13)(R11*2), Y1
 	VMOVUPS 40(R13)(R11*2), Y3
 	VSHUFPS $0x88, Y3, Y1, Y4
 	VSHUFPS $0xdd, Y3, Y1, Y1
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y1, Y1
 	VSUBPS  Y4, Y2, Y2
 	VADDPS  Y4, Y0, Y3
 	VSUBPS  Y0, Y4, Y4
@@ -7060,10 +7072,14 @@ row:
 	VMOVUPS 32(R13)(R12*1), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y0
+	VPERMPD $0xd8, Y2, Y2
+	VPERMPD $0xd8, Y0, Y0
 	VMOVUPS 8(R13)(R12*1), Y1
 	VMOVUPS 40(R13)(R12*1), Y3
 	VSHUFPS $0x88, Y3, Y1, Y4
 	VSHUFPS $0xdd, Y3, Y1, Y1
+	VPERMPD $0xd8, Y4, Y4
+	VPERMPD $0xd8, Y1, Y1
 	VSUBPS  Y4, Y2, Y2
 	VADDPS  Y4, Y0, Y3
 	VSUBPS  Y0, Y4, Y4
@@ -7135,7 +7151,7 @@ row:
 	RET
 
 // func writeSquares8(channels int, rows int, squares int, m *float32, step int, stride int, y *float32, ldy int, pitch int, accumulate bool, bias *float32, relu bool)
-// Requires: AVX, CMOV
+// Requires: AVX, AVX2, CMOV
 TEXT ·writeSquares8(SB), NOSPLIT, $0-89
 	MOVQ    stride+40(FP), AX
 	SHLQ    $0x02, AX
@@ -7201,12 +7217,16 @@ row:
 	VADDPS     Y9, Y5, Y5
 	VSUBPS     Y9, Y7, Y7
 	VSUBPS     Y11, Y7, Y7
+	VPERMPD    $0xd8, Y5, Y5
+	VPERMPD    $0xd8, Y7, Y7
 	VUNPCKLPS  Y7, Y5, Y9
 	VUNPCKHPS  Y7, Y5, Y5
 	VADDPS     Y4, Y3, Y3
 	VADDPS     Y6, Y3, Y3
 	VSUBPS     Y6, Y4, Y4
 	VSUBPS     Y8, Y4, Y4
+	VPERMPD    $0xd8, Y3, Y3
+	VPERMPD    $0xd8, Y4, Y4
 	VUNPCKLPS  Y4, Y3, Y6
 	VUNPCKHPS  Y4, Y3, Y3
 	MOVB       accumulate+72(FP), R15
@@ -7271,5 +7291,1033 @@ put:
 	ADDQ DX, R8
 	DECQ R10
 	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func spreadSquaresAVX2(rows int, inner int, d *float32, pitch int, b *float32, stride int)
+// Requires: AVX
+TEXT ·spreadSquaresAVX2(SB), NOSPLIT, $0-48
+	MOVQ         stride+40(FP), AX
+	SHLQ         $0x02, AX
+	LEAQ         (AX)(AX*2), CX
+	MOVQ         d+16(FP), R8
+	MOVQ         pitch+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         rows+0(FP), R10
+	MOVQ         b+32(FP), DX
+	LEAQ         (DX)(AX*4), BX
+	LEAQ         (BX)(AX*4), SI
+	LEAQ         (SI)(AX*4), DI
+	VBROADCASTSS half<>+0(SB), Y0
+
+row:
+	MOVQ inner+8(FP), R11
+
+square:
+	VMOVUPS (R8), Y1
+	VMOVUPS 64(R8), Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y4
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VMOVUPS (R8)(R9*1), Y5
+	VMOVUPS 64(R8)(R9*1), Y6
+	VADDPS  Y6, Y5, Y7
+	VSUBPS  Y6, Y5, Y8
+	VMULPS  Y0, Y7, Y7
+	VMULPS  Y0, Y8, Y8
+	VADDPS  Y5, Y1, Y9
+	VSUBPS  Y5, Y1, Y10
+	VMULPS  Y0, Y9, Y9
+	VMULPS  Y0, Y10, Y10
+	VMOVUPS Y1, (DX)
+	VMOVUPS Y9, (BX)
+	VMOVUPS Y10, (SI)
+	VMOVUPS Y5, (DI)
+	VADDPS  Y7, Y3, Y1
+	VSUBPS  Y7, Y3, Y5
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y5, Y5
+	VMOVUPS Y3, (DX)(AX*1)
+	VMOVUPS Y1, (BX)(AX*1)
+	VMOVUPS Y5, (SI)(AX*1)
+	VMOVUPS Y7, (DI)(AX*1)
+	VADDPS  Y8, Y4, Y1
+	VSUBPS  Y8, Y4, Y3
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y4, (DX)(AX*2)
+	VMOVUPS Y1, (BX)(AX*2)
+	VMOVUPS Y3, (SI)(AX*2)
+	VMOVUPS Y8, (DI)(AX*2)
+	VADDPS  Y6, Y2, Y1
+	VSUBPS  Y6, Y2, Y3
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y2, (DX)(CX*1)
+	VMOVUPS Y1, (BX)(CX*1)
+	VMOVUPS Y3, (SI)(CX*1)
+	VMOVUPS Y6, (DI)(CX*1)
+	VMOVUPS 32(R8), Y1
+	VMOVUPS 96(R8), Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y4
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS 96(R8)(R9*1), Y6
+	VADDPS  Y6, Y5, Y7
+	VSUBPS  Y6, Y5, Y8
+	VMULPS  Y0, Y7, Y7
+	VMULPS  Y0, Y8, Y8
+	VADDPS  Y5, Y1, Y9
+	VSUBPS  Y5, Y1, Y10
+	VMULPS  Y0, Y9, Y9
+	VMULPS  Y0, Y10, Y10
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y9, 32(BX)
+	VMOVUPS Y10, 32(SI)
+	VMOVUPS Y5, 32(DI)
+	VADDPS  Y7, Y3, Y1
+	VSUBPS  Y7, Y3, Y5
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y5, Y5
+	VMOVUPS Y3, 32(DX)(AX*1)
+	VMOVUPS Y1, 32(BX)(AX*1)
+	VMOVUPS Y5, 32(SI)(AX*1)
+	VMOVUPS Y7, 32(DI)(AX*1)
+	VADDPS  Y8, Y4, Y1
+	VSUBPS  Y8, Y4, Y3
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y4, 32(DX)(AX*2)
+	VMOVUPS Y1, 32(BX)(AX*2)
+	VMOVUPS Y3, 32(SI)(AX*2)
+	VMOVUPS Y8, 32(DI)(AX*2)
+	VADDPS  Y6, Y2, Y1
+	VSUBPS  Y6, Y2, Y3
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y3, Y3
+	VMOVUPS Y2, 32(DX)(CX*1)
+	VMOVUPS Y1, 32(BX)(CX*1)
+	VMOVUPS Y3, 32(SI)(CX*1)
+	VMOVUPS Y6, 32(DI)(CX*1)
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	ADDQ    $0x40, SI
+	ADDQ    $0x40, DI
+	ADDQ    $0x80, R8
+	DECQ    R11
+	JNZ     square
+	ADDQ    R9, R8
+	DECQ    R10
+	JNZ     row
+	VZEROUPPER
+	RET
+
+DATA half<>+0(SB)/4, $0x3f000000
+DATA half<>+4(SB)/4, $0x3f000000
+DATA half<>+8(SB)/4, $0x3f000000
+DATA half<>+12(SB)/4, $0x3f000000
+DATA half<>+16(SB)/4, $0x3f000000
+DATA half<>+20(SB)/4, $0x3f000000
+DATA half<>+24(SB)/4, $0x3f000000
+DATA half<>+28(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $32
+
+// func contractSquares1AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractSquares1AVX2(SB), NOSPLIT, $0-113
+	MOVQ v+16(FP), AX
+	MOVQ b+48(FP), CX
+	MOVQ p+64(FP), DX
+	MOVQ channel+24(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	MOVQ $+16, R10
+
+part:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	MOVB    more+72(FP), DI
+	TESTB   DI, DI
+	JZ      fresh
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+
+fresh:
+	MOVQ AX, DI
+	LEAQ (DI)(BX*4), R8
+	ADDQ BX, R8
+	MOVQ CX, R9
+	MOVQ rows+0(FP), R11
+
+row:
+	MOVQ inner+8(FP), R12
+	SHRQ $0x02, R12
+	JZ   innerrest
+
+innerblocks:
+	VMOVUPS      (R9), Y6
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (DI)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (DI)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI)(BX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R8), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      64(R9), Y6
+	VBROADCASTSS 4(DI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(DI)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 4(DI)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 4(DI)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 4(DI)(BX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 4(R8), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      128(R9), Y6
+	VBROADCASTSS 8(DI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 8(DI)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(DI)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 8(DI)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 8(DI)(BX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 8(R8), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	VMOVUPS      192(R9), Y6
+	VBROADCASTSS 12(DI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 12(DI)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 12(DI)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(DI)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 12(DI)(BX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 12(R8), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R12
+	JNZ          innerblocks
+
+innerrest:
+	MOVQ inner+8(FP), R12
+	ANDQ $0x03, R12
+	JZ   innerdone
+
+innersingle:
+	VMOVUPS      (R9), Y6
+	VBROADCASTSS (DI), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS (DI)(BX*1), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (DI)(BX*2), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (DI)(SI*1), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (DI)(BX*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS (R8), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	ADDQ         $0x40, R9
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R12
+	JNZ          innersingle
+
+innerdone:
+	MOVQ    row+32(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    inner+8(FP), R13
+	SHLQ    $0x02, R13
+	SUBQ    R13, R12
+	ADDQ    R12, DI
+	ADDQ    R12, R8
+	DECQ    R11
+	JNZ     row
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	ADDQ    $0x000000c0, DX
+	MOVQ    strideV+40(FP), DI
+	SHLQ    $0x02, DI
+	ADDQ    DI, AX
+	MOVQ    strideB+56(FP), DI
+	SHLQ    $0x02, DI
+	ADDQ    DI, CX
+	DECQ    R10
+	JNZ     part
+	MOVQ    c+80(FP), AX
+	TESTQ   AX, AX
+	JZ      put
+	SUBQ    $0x00000c00, DX
+	MOVQ    ldc+88(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+96(FP), BX
+	SUBQ    $0x00, BX
+	MOVQ    BX, SI
+	LEAQ    lanes8<>+32(SB), DI
+	NEGQ    SI
+	VMOVUPS (DI)(SI*4), Y0
+	MOVQ    skip+104(FP), SI
+	IMUL3Q  $0x00000020, SI, DI
+	ADDQ    DI, DX
+	NEGQ    SI
+	ADDQ    $0x06, SI
+
+channel:
+	LEAQ       (AX), DI
+	VMOVUPS    768(DX), Y1
+	VADDPS     1536(DX), Y1, Y2
+	VSUBPS     1536(DX), Y1, Y3
+	VADDPS     (DX), Y2, Y1
+	VSUBPS     2304(DX), Y2, Y2
+	VMOVUPS    960(DX), Y4
+	VADDPS     1728(DX), Y4, Y5
+	VSUBPS     1728(DX), Y4, Y6
+	VADDPS     192(DX), Y5, Y4
+	VSUBPS     2496(DX), Y5, Y5
+	VMOVUPS    1152(DX), Y7
+	VADDPS     1920(DX), Y7, Y8
+	VSUBPS     1920(DX), Y7, Y9
+	VADDPS     384(DX), Y8, Y7
+	VSUBPS     2688(DX), Y8, Y8
+	VMOVUPS    1344(DX), Y10
+	VADDPS     2112(DX), Y10, Y11
+	VSUBPS     2112(DX), Y10, Y12
+	VADDPS     576(DX), Y11, Y10
+	VSUBPS     2880(DX), Y11, Y11
+	VADDPS     Y7, Y4, Y13
+	VSUBPS     Y7, Y4, Y4
+	VADDPS     Y1, Y13, Y1
+	VSUBPS     Y10, Y13, Y13
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_0_0
+	VMASKMOVPS (DI), Y0, Y7
+	VADDPS     Y7, Y1, Y1
+
+tap0_0_0:
+	CMPQ    BX, $0x08
+	JNE     tap0_0_0masked
+	VMOVUPS Y1, (DI)
+	JMP     tap0_0_0next
+
+tap0_0_0masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap0_0_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_0_1
+	VMASKMOVPS (DI), Y0, Y1
+	VADDPS     Y1, Y4, Y4
+
+tap0_0_1:
+	CMPQ    BX, $0x08
+	JNE     tap0_0_1masked
+	VMOVUPS Y4, (DI)
+	JMP     tap0_0_1next
+
+tap0_0_1masked:
+	VMASKMOVPS Y4, Y0, (DI)
+
+tap0_0_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_0_2
+	VMASKMOVPS (DI), Y0, Y1
+	VADDPS     Y1, Y13, Y13
+
+tap0_0_2:
+	CMPQ    BX, $0x08
+	JNE     tap0_0_2masked
+	VMOVUPS Y13, (DI)
+	JMP     tap0_0_2next
+
+tap0_0_2masked:
+	VMASKMOVPS Y13, Y0, (DI)
+
+tap0_0_2next:
+	ADDQ       CX, DI
+	VADDPS     Y9, Y6, Y1
+	VSUBPS     Y9, Y6, Y4
+	VADDPS     Y3, Y1, Y3
+	VSUBPS     Y12, Y1, Y1
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_1_0
+	VMASKMOVPS (DI), Y0, Y6
+	VADDPS     Y6, Y3, Y3
+
+tap0_1_0:
+	CMPQ    BX, $0x08
+	JNE     tap0_1_0masked
+	VMOVUPS Y3, (DI)
+	JMP     tap0_1_0next
+
+tap0_1_0masked:
+	VMASKMOVPS Y3, Y0, (DI)
+
+tap0_1_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_1_1
+	VMASKMOVPS (DI), Y0, Y3
+	VADDPS     Y3, Y4, Y4
+
+tap0_1_1:
+	CMPQ    BX, $0x08
+	JNE     tap0_1_1masked
+	VMOVUPS Y4, (DI)
+	JMP     tap0_1_1next
+
+tap0_1_1masked:
+	VMASKMOVPS Y4, Y0, (DI)
+
+tap0_1_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_1_2
+	VMASKMOVPS (DI), Y0, Y3
+	VADDPS     Y3, Y1, Y1
+
+tap0_1_2:
+	CMPQ    BX, $0x08
+	JNE     tap0_1_2masked
+	VMOVUPS Y1, (DI)
+	JMP     tap0_1_2next
+
+tap0_1_2masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap0_1_2next:
+	ADDQ       CX, DI
+	VADDPS     Y8, Y5, Y1
+	VSUBPS     Y8, Y5, Y3
+	VADDPS     Y2, Y1, Y2
+	VSUBPS     Y11, Y1, Y1
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_2_0
+	VMASKMOVPS (DI), Y0, Y4
+	VADDPS     Y4, Y2, Y2
+
+tap0_2_0:
+	CMPQ    BX, $0x08
+	JNE     tap0_2_0masked
+	VMOVUPS Y2, (DI)
+	JMP     tap0_2_0next
+
+tap0_2_0masked:
+	VMASKMOVPS Y2, Y0, (DI)
+
+tap0_2_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_2_1
+	VMASKMOVPS (DI), Y0, Y2
+	VADDPS     Y2, Y3, Y3
+
+tap0_2_1:
+	CMPQ    BX, $0x08
+	JNE     tap0_2_1masked
+	VMOVUPS Y3, (DI)
+	JMP     tap0_2_1next
+
+tap0_2_1masked:
+	VMASKMOVPS Y3, Y0, (DI)
+
+tap0_2_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap0_2_2
+	VMASKMOVPS (DI), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+
+tap0_2_2:
+	CMPQ    BX, $0x08
+	JNE     tap0_2_2masked
+	VMOVUPS Y1, (DI)
+	JMP     tap0_2_2next
+
+tap0_2_2masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap0_2_2next:
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000020, DX
+	DECQ SI
+	JNZ  channel
+
+put:
+	VZEROUPPER
+	RET
+
+// func contractSquares2AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
+// Requires: AVX, FMA3
+TEXT ·contractSquares2AVX2(SB), NOSPLIT, $0-113
+	MOVQ v+16(FP), AX
+	MOVQ b+48(FP), CX
+	MOVQ p+64(FP), DX
+	MOVQ channel+24(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	MOVQ $+16, R10
+
+part:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	MOVB    more+72(FP), DI
+	TESTB   DI, DI
+	JZ      fresh
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS 64(DX), Y2
+	VMOVUPS 96(DX), Y3
+	VMOVUPS 128(DX), Y4
+	VMOVUPS 160(DX), Y5
+	VMOVUPS 192(DX), Y6
+	VMOVUPS 224(DX), Y7
+	VMOVUPS 256(DX), Y8
+	VMOVUPS 288(DX), Y9
+	VMOVUPS 320(DX), Y10
+	VMOVUPS 352(DX), Y11
+
+fresh:
+	MOVQ AX, DI
+	LEAQ (DI)(BX*4), R8
+	ADDQ BX, R8
+	MOVQ CX, R9
+	MOVQ rows+0(FP), R11
+
+row:
+	MOVQ inner+8(FP), R12
+	SHRQ $0x02, R12
+	JZ   innerrest
+
+innerblocks:
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (DI)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (DI)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (DI)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI)(BX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      64(R9), Y12
+	VMOVUPS      96(R9), Y13
+	VBROADCASTSS 4(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 4(DI)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 4(DI)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 4(DI)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 4(DI)(BX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 4(R8), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      128(R9), Y12
+	VMOVUPS      160(R9), Y13
+	VBROADCASTSS 8(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 8(DI)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 8(DI)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 8(DI)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 8(DI)(BX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 8(R8), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	VMOVUPS      192(R9), Y12
+	VMOVUPS      224(R9), Y13
+	VBROADCASTSS 12(DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS 12(DI)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS 12(DI)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS 12(DI)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS 12(DI)(BX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS 12(R8), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x00000100, R9
+	ADDQ         $0x10, DI
+	ADDQ         $0x10, R8
+	DECQ         R12
+	JNZ          innerblocks
+
+innerrest:
+	MOVQ inner+8(FP), R12
+	ANDQ $0x03, R12
+	JZ   innerdone
+
+innersingle:
+	VMOVUPS      (R9), Y12
+	VMOVUPS      32(R9), Y13
+	VBROADCASTSS (DI), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (DI)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (DI)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (DI)(SI*1), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (DI)(BX*4), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R8), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x40, R9
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, R8
+	DECQ         R12
+	JNZ          innersingle
+
+innerdone:
+	MOVQ    row+32(FP), R12
+	SHLQ    $0x02, R12
+	MOVQ    inner+8(FP), R13
+	SHLQ    $0x02, R13
+	SUBQ    R13, R12
+	ADDQ    R12, DI
+	ADDQ    R12, R8
+	DECQ    R11
+	JNZ     row
+	VMOVUPS Y0, (DX)
+	VMOVUPS Y1, 32(DX)
+	VMOVUPS Y2, 64(DX)
+	VMOVUPS Y3, 96(DX)
+	VMOVUPS Y4, 128(DX)
+	VMOVUPS Y5, 160(DX)
+	VMOVUPS Y6, 192(DX)
+	VMOVUPS Y7, 224(DX)
+	VMOVUPS Y8, 256(DX)
+	VMOVUPS Y9, 288(DX)
+	VMOVUPS Y10, 320(DX)
+	VMOVUPS Y11, 352(DX)
+	ADDQ    $0x00000180, DX
+	MOVQ    strideV+40(FP), DI
+	SHLQ    $0x02, DI
+	ADDQ    DI, AX
+	MOVQ    strideB+56(FP), DI
+	SHLQ    $0x02, DI
+	ADDQ    DI, CX
+	DECQ    R10
+	JNZ     part
+	MOVQ    c+80(FP), AX
+	TESTQ   AX, AX
+	JZ      put
+	SUBQ    $0x00001800, DX
+	MOVQ    ldc+88(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    n+96(FP), BX
+	SUBQ    $0x08, BX
+	MOVQ    BX, SI
+	LEAQ    lanes8<>+32(SB), DI
+	NEGQ    SI
+	VMOVUPS (DI)(SI*4), Y0
+	MOVQ    skip+104(FP), SI
+	IMUL3Q  $0x00000040, SI, DI
+	ADDQ    DI, DX
+	NEGQ    SI
+	ADDQ    $0x06, SI
+
+channel:
+	LEAQ    (AX), DI
+	VMOVUPS 1536(DX), Y1
+	VADDPS  3072(DX), Y1, Y2
+	VSUBPS  3072(DX), Y1, Y3
+	VADDPS  (DX), Y2, Y1
+	VSUBPS  4608(DX), Y2, Y2
+	VMOVUPS 1920(DX), Y4
+	VADDPS  3456(DX), Y4, Y5
+	VSUBPS  3456(DX), Y4, Y6
+	VADDPS  384(DX), Y5, Y4
+	VSUBPS  4992(DX), Y5, Y5
+	VMOVUPS 2304(DX), Y7
+	VADDPS  3840(DX), Y7, Y8
+	VSUBPS  3840(DX), Y7, Y9
+	VADDPS  768(DX), Y8, Y7
+	VSUBPS  5376(DX), Y8, Y8
+	VMOVUPS 2688(DX), Y10
+	VADDPS  4224(DX), Y10, Y11
+	VSUBPS  4224(DX), Y10, Y12
+	VADDPS  1152(DX), Y11, Y10
+	VSUBPS  5760(DX), Y11, Y11
+	VADDPS  Y7, Y4, Y13
+	VSUBPS  Y7, Y4, Y4
+	VADDPS  Y1, Y13, Y1
+	VSUBPS  Y10, Y13, Y13
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_0_0
+	VADDPS  (DI), Y1, Y1
+
+tap0_0_0:
+	VMOVUPS Y1, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_0_1
+	VADDPS  (DI), Y4, Y4
+
+tap0_0_1:
+	VMOVUPS Y4, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_0_2
+	VADDPS  (DI), Y13, Y13
+
+tap0_0_2:
+	VMOVUPS Y13, (DI)
+	ADDQ    CX, DI
+	VADDPS  Y9, Y6, Y1
+	VSUBPS  Y9, Y6, Y4
+	VADDPS  Y3, Y1, Y3
+	VSUBPS  Y12, Y1, Y1
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_1_0
+	VADDPS  (DI), Y3, Y3
+
+tap0_1_0:
+	VMOVUPS Y3, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_1_1
+	VADDPS  (DI), Y4, Y4
+
+tap0_1_1:
+	VMOVUPS Y4, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_1_2
+	VADDPS  (DI), Y1, Y1
+
+tap0_1_2:
+	VMOVUPS Y1, (DI)
+	ADDQ    CX, DI
+	VADDPS  Y8, Y5, Y1
+	VSUBPS  Y8, Y5, Y3
+	VADDPS  Y2, Y1, Y2
+	VSUBPS  Y11, Y1, Y1
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_2_0
+	VADDPS  (DI), Y2, Y2
+
+tap0_2_0:
+	VMOVUPS Y2, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_2_1
+	VADDPS  (DI), Y3, Y3
+
+tap0_2_1:
+	VMOVUPS Y3, (DI)
+	ADDQ    CX, DI
+	MOVB    accumulate+112(FP), R8
+	TESTB   R8, R8
+	JZ      tap0_2_2
+	VADDPS  (DI), Y1, Y1
+
+tap0_2_2:
+	VMOVUPS    Y1, (DI)
+	LEAQ       32(AX), DI
+	VMOVUPS    1568(DX), Y1
+	VADDPS     3104(DX), Y1, Y2
+	VSUBPS     3104(DX), Y1, Y3
+	VADDPS     32(DX), Y2, Y1
+	VSUBPS     4640(DX), Y2, Y2
+	VMOVUPS    1952(DX), Y4
+	VADDPS     3488(DX), Y4, Y5
+	VSUBPS     3488(DX), Y4, Y6
+	VADDPS     416(DX), Y5, Y4
+	VSUBPS     5024(DX), Y5, Y5
+	VMOVUPS    2336(DX), Y7
+	VADDPS     3872(DX), Y7, Y8
+	VSUBPS     3872(DX), Y7, Y9
+	VADDPS     800(DX), Y8, Y7
+	VSUBPS     5408(DX), Y8, Y8
+	VMOVUPS    2720(DX), Y10
+	VADDPS     4256(DX), Y10, Y11
+	VSUBPS     4256(DX), Y10, Y12
+	VADDPS     1184(DX), Y11, Y10
+	VSUBPS     5792(DX), Y11, Y11
+	VADDPS     Y7, Y4, Y13
+	VSUBPS     Y7, Y4, Y4
+	VADDPS     Y1, Y13, Y1
+	VSUBPS     Y10, Y13, Y13
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_0_0
+	VMASKMOVPS (DI), Y0, Y7
+	VADDPS     Y7, Y1, Y1
+
+tap1_0_0:
+	CMPQ    BX, $0x08
+	JNE     tap1_0_0masked
+	VMOVUPS Y1, (DI)
+	JMP     tap1_0_0next
+
+tap1_0_0masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap1_0_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_0_1
+	VMASKMOVPS (DI), Y0, Y1
+	VADDPS     Y1, Y4, Y4
+
+tap1_0_1:
+	CMPQ    BX, $0x08
+	JNE     tap1_0_1masked
+	VMOVUPS Y4, (DI)
+	JMP     tap1_0_1next
+
+tap1_0_1masked:
+	VMASKMOVPS Y4, Y0, (DI)
+
+tap1_0_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_0_2
+	VMASKMOVPS (DI), Y0, Y1
+	VADDPS     Y1, Y13, Y13
+
+tap1_0_2:
+	CMPQ    BX, $0x08
+	JNE     tap1_0_2masked
+	VMOVUPS Y13, (DI)
+	JMP     tap1_0_2next
+
+tap1_0_2masked:
+	VMASKMOVPS Y13, Y0, (DI)
+
+tap1_0_2next:
+	ADDQ       CX, DI
+	VADDPS     Y9, Y6, Y1
+	VSUBPS     Y9, Y6, Y4
+	VADDPS     Y3, Y1, Y3
+	VSUBPS     Y12, Y1, Y1
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_1_0
+	VMASKMOVPS (DI), Y0, Y6
+	VADDPS     Y6, Y3, Y3
+
+tap1_1_0:
+	CMPQ    BX, $0x08
+	JNE     tap1_1_0masked
+	VMOVUPS Y3, (DI)
+	JMP     tap1_1_0next
+
+tap1_1_0masked:
+	VMASKMOVPS Y3, Y0, (DI)
+
+tap1_1_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_1_1
+	VMASKMOVPS (DI), Y0, Y3
+	VADDPS     Y3, Y4, Y4
+
+tap1_1_1:
+	CMPQ    BX, $0x08
+	JNE     tap1_1_1masked
+	VMOVUPS Y4, (DI)
+	JMP     tap1_1_1next
+
+tap1_1_1masked:
+	VMASKMOVPS Y4, Y0, (DI)
+
+tap1_1_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_1_2
+	VMASKMOVPS (DI), Y0, Y3
+	VADDPS     Y3, Y1, Y1
+
+tap1_1_2:
+	CMPQ    BX, $0x08
+	JNE     tap1_1_2masked
+	VMOVUPS Y1, (DI)
+	JMP     tap1_1_2next
+
+tap1_1_2masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap1_1_2next:
+	ADDQ       CX, DI
+	VADDPS     Y8, Y5, Y1
+	VSUBPS     Y8, Y5, Y3
+	VADDPS     Y2, Y1, Y2
+	VSUBPS     Y11, Y1, Y1
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_2_0
+	VMASKMOVPS (DI), Y0, Y4
+	VADDPS     Y4, Y2, Y2
+
+tap1_2_0:
+	CMPQ    BX, $0x08
+	JNE     tap1_2_0masked
+	VMOVUPS Y2, (DI)
+	JMP     tap1_2_0next
+
+tap1_2_0masked:
+	VMASKMOVPS Y2, Y0, (DI)
+
+tap1_2_0next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_2_1
+	VMASKMOVPS (DI), Y0, Y2
+	VADDPS     Y2, Y3, Y3
+
+tap1_2_1:
+	CMPQ    BX, $0x08
+	JNE     tap1_2_1masked
+	VMOVUPS Y3, (DI)
+	JMP     tap1_2_1next
+
+tap1_2_1masked:
+	VMASKMOVPS Y3, Y0, (DI)
+
+tap1_2_1next:
+	ADDQ       CX, DI
+	MOVB       accumulate+112(FP), R8
+	TESTB      R8, R8
+	JZ         tap1_2_2
+	VMASKMOVPS (DI), Y0, Y2
+	VADDPS     Y2, Y1, Y1
+
+tap1_2_2:
+	CMPQ    BX, $0x08
+	JNE     tap1_2_2masked
+	VMOVUPS Y1, (DI)
+	JMP     tap1_2_2next
+
+tap1_2_2masked:
+	VMASKMOVPS Y1, Y0, (DI)
+
+tap1_2_2next:
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ CX, AX
+	ADDQ $0x00000040, DX
+	DECQ SI
+	JNZ  channel
+
+put:
 	VZEROUPPER
 	RET

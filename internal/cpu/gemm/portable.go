@@ -144,3 +144,64 @@ func writeSquaresPortable(lanes, channels, rows, squares int, m []float32, step,
 		}
 	}
 }
+
+// spreadSquaresPortable is spreadSquares without assembly.
+func spreadSquaresPortable(rows, inner int, d []float32, pitch int, b []float32, stride int) {
+	pair := func(x, y float32) [4]float32 { return [4]float32{x, float32(0.5 * (x + y)), float32(0.5 * (x - y)), y} }
+	for r := range rows {
+		for s := range inner {
+			for q := range TileN {
+				from, to := d[2*r*pitch+2*s*TileN+q:], b[(r*inner+s)*TileN+q:]
+				upper, lower := pair(from[0], from[TileN]), pair(from[pitch], from[pitch+TileN])
+				for j := range 4 {
+					for i, y := range pair(upper[j], lower[j]) {
+						to[(4*i+j)*stride] = y
+					}
+				}
+			}
+		}
+	}
+}
+
+// contractSquaresPortable is contractSquares without assembly.
+func contractSquaresPortable(rows, inner int, v []float32, channel, row, strideV int, b []float32, strideB int, p []float32, more bool, c []float32, ldc, n, skip int, accumulate bool) {
+	h := squareRows()
+	for part := range SquareParts {
+		for i := range h {
+			sum := p[(part*h+i)*TileN:][:n]
+			if !more {
+				clear(sum)
+			}
+			for r := range rows {
+				x, y := v[part*strideV+i*channel+r*row:], b[part*strideB+r*inner*TileN:]
+				for s := range inner {
+					for q, d := range y[s*TileN:][:n] {
+						sum[q] += x[s] * d
+					}
+				}
+			}
+		}
+	}
+	if c == nil {
+		return
+	}
+	three := func(a, b, c, d float32) [3]float32 { return [3]float32{b + c + a, b - c, b + c - d} }
+	for i := skip; i < h; i++ {
+		for q := range n {
+			at := func(i1, j1 int) float32 { return p[((4*i1+j1)*h+i)*TileN+q] }
+			var columns [4][3]float32
+			for j := range columns {
+				columns[j] = three(at(0, j), at(1, j), at(2, j), at(3, j))
+			}
+			for k := range 3 {
+				for j, g := range three(columns[0][k], columns[1][k], columns[2][k], columns[3][k]) {
+					to := &c[((i-skip)*Kernel+3*k+j)*ldc+q]
+					if accumulate {
+						g += *to
+					}
+					*to = g
+				}
+			}
+		}
+	}
+}

@@ -57,9 +57,9 @@ type WinogradWeights [SquareParts]PackedA
 
 // WinogradWork is one goroutine's memory. The zero value is ready.
 type WinogradWork struct {
-	v, m    []float32
-	b       PackedB
-	columns int // of the products, gaps included
+	v, m, d  []float32
+	b, delta PackedB
+	columns  int // of the products, gaps included
 }
 
 // TransformWeights writes the sixteen values of kernels first to end, the end excluded: w has 9 weights of each kernel, one
@@ -110,13 +110,73 @@ func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x [
 	if bias != nil {
 		_ = bias[t.out-1]
 	}
-	blocks := max(t.rows*t.slots/squaresTogether, 1)
+	blocks := t.blocks()
 	for i := range blocks {
 		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
 		w.columns = (r1 - r0) * t.slots
 		t.read(w, r0, r1, x)
 		t.multiply(w, weights)
 		t.write(c, ldc, w, r0, r1, accumulate, bias, relu)
+	}
+}
+
+// blocks is in how many the rows of squares are cut.
+func (t *Winograd) blocks() int { return max(t.rows*t.slots/squaresTogether, 1) }
+
+// Contract computes the gradient of the weights, C = X·δᵀ, or C += X·δᵀ when accumulate is set, as the function of that
+// name does: c has a row for each of 9 taps of every channel, delta one for every channel of outputs; both CS = 1.
+//
+// The transforms of F(3×3, 2×2) are those of F(2×2, 3×3) transposed: squares of outputs take the place of kernels.
+func (t *Winograd) Contract(c Matrix, x []float32, delta Matrix, accumulate bool, w *WinogradWork) {
+	delta.check()
+	agree(delta.CS, 1)
+	agree(delta.Rows, t.out)
+	c.checkResult(Kernel*t.channels, 4*t.rows*t.cols, delta.Cols, t.out)
+	within(t.Reach(), len(x), len(x))
+	h, size := squareRows(), SquareParts*squareRows()*TileN
+	within(h, t.channels, t.channels)
+	PackB(&w.delta, delta.T())
+	tiles, blocks, panels := (t.channels+h-1)/h, t.blocks(), w.delta.Panels()
+	if blocks == 1 {
+		w.m = grow(w.m, size)
+	} else {
+		w.m = grow(w.m, size*tiles*panels)
+	}
+	for i := range blocks {
+		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
+		columns, squares := (r1-r0)*t.slots, (r1-r0)*t.cols
+		strideV, strideD := t.channels*columns+gap, squares*TileN+gap
+		w.v, w.d = grow(w.v, SquareParts*strideV), grow(w.d, SquareParts*strideD)
+		t.readRows(w.v, r0, r1, x, columns, strideV)
+		for j := range panels {
+			n, pitch := min(TileN, t.out-j*TileN), 2*t.cols*TileN
+			spreadSquares(r1-r0, t.cols, w.delta.panel(j)[2*r0*pitch:], pitch, w.d, strideD)
+			for tile := range tiles {
+				first, skip := min(tile*h, t.channels-h), 0 // the last tile reaches back to channels that are done
+				skip = tile*h - first
+				sum, to := w.m[:size], []float32(nil)
+				if blocks > 1 {
+					sum = w.m[(j*tiles+tile)*size:][:size]
+				}
+				if i == blocks-1 {
+					to = c.Data[Kernel*tile*h*c.RS+j*TileN:]
+				}
+				contractSquares(r1-r0, t.cols, w.v[first*columns:], columns, t.slots, strideV, w.d, strideD, sum, i > 0, to, c.RS, n, skip, accumulate)
+			}
+		}
+	}
+}
+
+// readRows transforms rows of squares to matrices with a row for each channel.
+func (t *Winograd) readRows(v []float32, r0, r1 int, x []float32, step, stride int) {
+	lanes, rows := lanesFor(t.slots), 1
+	if t.slots == lanes {
+		rows = r1 - r0
+	}
+	for r := r0; r < r1; r += rows {
+		for j := 0; j < t.slots; j += lanes {
+			readSquares(lanes, t.channels, rows, x[2*r*t.pitch+2*j:], t.plane, t.pitch, v[(r-r0)*t.slots+j:], step, stride)
+		}
 	}
 }
 

@@ -109,6 +109,63 @@ func TestWinograd(t *testing.T) {
 	})
 }
 
+// The weights' gradients are those of float64, within ten roundings of the magnitudes in the squares that they come from, on
+// top of one rounding a square; and nothing beside them is written.
+func TestWinogradContract(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(33)
+		for _, s := range squares {
+			if s.channels < squareRows() {
+				continue
+			}
+			for _, accumulate := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v accumulate %v", s, accumulate), func(t *testing.T) {
+					plan, pitch := s.plan(), s.cols+2
+					x, delta := s.image(r, plan), dense(r, s.out, s.rows*s.cols)
+					before := dense(r, s.channels*Kernel, s.out+2)
+					c := before
+					c.Data = slices.Clone(before.Data)
+					c.Cols = s.out
+					plan.Contract(c, x, delta, accumulate, new(WinogradWork))
+					for k := range c.Rows {
+						channel, tap := k/Kernel, k%Kernel
+						equalBits(t, c.Data[k*c.RS+s.out:(k+1)*c.RS], before.Data[k*c.RS+s.out:(k+1)*c.RS])
+						for o := range s.out {
+							want, weight := 0.0, 0.0
+							if accumulate {
+								want = float64(before.at(k, o))
+								weight = math.Abs(want)
+							}
+							for row := 0; row < s.rows; row += 2 {
+								for col := 0; col < s.cols; col += 2 {
+									mostX, mostD := 0.0, 0.0
+									for i := range 4 {
+										for j := range 4 {
+											mostX = max(mostX, math.Abs(float64(x[(channel*(s.rows+2)+row+i)*pitch+col+j])))
+										}
+									}
+									for i := range 2 {
+										for j := range 2 {
+											d := float64(delta.at(o, (row+i)*s.cols+col+j))
+											mostD = max(mostD, math.Abs(d))
+											want += d * float64(x[(channel*(s.rows+2)+row+i+tap/3)*pitch+col+j+tap%3])
+										}
+									}
+									weight += mostX * mostD
+								}
+							}
+							bound := 0x1p-24 * float64(s.rows*s.cols/4+10) * weight
+							if got := float64(c.at(k, o)); !(math.Abs(got-want) <= bound) {
+								t.Fatalf("channel %d, tap %d, output %d: %v, want %v within %v", channel, tap, o, got, want, bound)
+							}
+						}
+					}
+				})
+			}
+		}
+	})
+}
+
 // The kernels in use change no bit.
 func TestWinogradBits(t *testing.T) {
 	if !assembly {
@@ -118,10 +175,14 @@ func TestWinogradBits(t *testing.T) {
 	for _, s := range squares {
 		plan, positions := s.plan(), s.rows*s.cols
 		w, x := values(r, s.out*s.channels*9), s.image(r, plan)
+		delta, before := dense(r, s.out, positions), values(r, s.channels*Kernel*s.out)
 		outputs := func() []float32 {
-			y := make([]float32, s.out*positions)
+			y, g := make([]float32, s.out*positions), slices.Clone(before)
 			plan.Correlate(y, positions, packWinograd(w, s.out, s.channels, false), x, false, nil, false, new(WinogradWork))
-			return y
+			if s.channels >= 8 {
+				plan.Contract(RowMajor(g, s.channels*Kernel, s.out), x, delta, true, new(WinogradWork))
+			}
+			return slices.Concat(y, g)
 		}
 		want := outputs()
 		eachImplementation(t, func(t *testing.T) {
@@ -141,6 +202,13 @@ func BenchmarkWinograd(b *testing.B) {
 		b.Run(fmt.Sprint(s), func(b *testing.B) {
 			for b.Loop() {
 				plan.Correlate(y, positions, weights, x, false, nil, false, work)
+			}
+			perSecond(b, 18*s.channels*s.out*positions)
+		})
+		delta, g := dense(r, s.out, positions), dense(r, s.channels*Kernel, s.out)
+		b.Run(fmt.Sprint(s, "weights"), func(b *testing.B) {
+			for b.Loop() {
+				plan.Contract(g, x, delta, false, work)
 			}
 			perSecond(b, 18*s.channels*s.out*positions)
 		})

@@ -29,6 +29,7 @@ func gemm(g *asm) {
 	direct(g)
 	winograd(g, 4)
 	winograd(g, 8)
+	gradSquares(g, avx2)
 }
 
 // registers are new ones of the form's width.

@@ -38,6 +38,7 @@ func gemm512(g *asm) {
 		contractFew(g, h)
 	}
 	winograd(g, 16)
+	gradSquares(g, avx512)
 }
 
 // tapRuns are the tiles of contractRuns: so many runs of so many neighbouring taps. Up to sixteen chains of multiply-adds

@@ -7,8 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// winograd writes the transforms of 3×3 convolutions by squares of 2×2 outputs, lanes squares at a time. Within a
-// register squares lie as VSHUFPS leaves them: VUNPCKLPS and VUNPCKHPS put their outputs in order again.
+// winograd writes the transforms of 3×3 convolutions by squares of 2×2 outputs, lanes squares at a time.
 func winograd(g *asm, lanes int) {
 	readSquares(g, lanes)
 	writeSquares(g, lanes)
@@ -64,6 +63,61 @@ func (p *parts) at(i, j int) Mem {
 	return Mem{Base: p.first[i], Index: p.stride, Scale: uint8(j)}
 }
 
+// shuffles separates the elements of two registers, the even ones from the odd, and joins such registers again.
+type shuffles struct {
+	*asm
+	lanes                   int
+	even, odd, lower, upper vector // which elements, of wide registers
+}
+
+// pick loads the numbers of sixteen elements of two registers.
+func (s *shuffles) pick(name string, element func(i int) int) vector {
+	words := make([]uint32, 16)
+	for i := range words {
+		words[i] = uint32(element(i))
+	}
+	v := s.ZMM()
+	s.VMOVUPS(s.words(name, words...), v)
+	return v
+}
+
+// separate leaves nothing in a.
+func (s *shuffles) separate(a, b vector) (even, odd vector) {
+	even, odd = s.register(s.lanes), s.register(s.lanes)
+	if s.lanes == 16 {
+		s.VMOVAPS(a, odd)
+		s.VPERMT2PS(b, s.even, a)
+		s.VPERMT2PS(b, s.odd, odd)
+		return a, odd
+	}
+	s.VSHUFPS(Imm(0x88), b, a, even)
+	s.VSHUFPS(Imm(0xdd), b, a, odd)
+	return s.quarters(even), s.quarters(odd)
+}
+
+// quarters swaps the middle two quarters of a register of eight.
+func (s *shuffles) quarters(v vector) vector {
+	if s.lanes == 8 {
+		s.VPERMPD(Imm(0xd8), v, v)
+	}
+	return v
+}
+
+// join leaves nothing in even and odd.
+func (s *shuffles) join(even, odd vector) (lower, upper vector) {
+	lower, upper = s.register(s.lanes), s.register(s.lanes)
+	if s.lanes == 16 {
+		s.VMOVAPS(even, upper)
+		s.VPERMT2PS(odd, s.lower, even)
+		s.VPERMT2PS(odd, s.upper, upper)
+		return even, upper
+	}
+	even, odd = s.quarters(even), s.quarters(odd)
+	s.VUNPCKLPS(odd, even, lower)
+	s.VUNPCKHPS(odd, even, upper)
+	return lower, upper
+}
+
 // readSquares transforms what the outputs of rows of squares read.
 func readSquares(g *asm, lanes int) {
 	name := fmt.Sprintf("readSquares%d", lanes)
@@ -79,8 +133,12 @@ func readSquares(g *asm, lanes int) {
 	// What lies between the two halves of the transform stays in registers where there are enough.
 	var t [4][4]Op
 	local := Mem{}
+	s := &shuffles{asm: g, lanes: lanes}
 	if lanes < 16 {
 		local = g.AllocLocal(16 * width)
+	} else {
+		s.even = s.pick("even", func(i int) int { return 2 * i })
+		s.odd = s.pick("uneven", func(i int) int { return 2*i + 1 })
 	}
 	keep := func(i, j int, r vector) {
 		if lanes == 16 {
@@ -116,10 +174,7 @@ func readSquares(g *asm, lanes int) {
 					a, b := g.register(lanes), g.register(lanes)
 					g.VMOVUPS(from, a)
 					g.VMOVUPS(from.Offset(width), b)
-					even, odd = g.register(lanes), g.register(lanes)
-					g.VSHUFPS(Imm(0x88), b, a, even)
-					g.VSHUFPS(Imm(0xdd), b, a, odd)
-					return even, odd
+					return s.separate(a, b)
 				}
 				e, o := split(at)
 				e1, o1 := split(at.Offset(8))
@@ -171,7 +226,11 @@ func writeSquares(g *asm, lanes int) {
 	p := g.parts("stride")
 	m, y, channels, pitch := g.gp("m"), g.gp("y"), g.gp("channels"), g.floatStride("pitch")
 	row, rows := g.GP64(), g.GP64()
-	biases, bias := g.gp("bias"), g.register(lanes)
+	biases, bias, s := g.gp("bias"), g.register(lanes), &shuffles{asm: g, lanes: lanes}
+	if lanes == 16 {
+		s.lower = s.pick("lower", func(i int) int { return i/2 + i%2*16 })
+		s.upper = s.pick("higher", func(i int) int { return 8 + i/2 + i%2*16 })
+	}
 	// Of 2·squares outputs a row the first half goes to one register.
 	counts := [2]reg.GPVirtual{g.gp("squares"), g.GP64()}
 	g.ADDQ(counts[0], counts[0])
@@ -217,9 +276,7 @@ func writeSquares(g *asm, lanes int) {
 				g.VADDPS(a[r][2], y0, y0)
 				g.VSUBPS(a[r][2], a[r][1], y1)
 				g.VSUBPS(a[r][3], y1, y1)
-				out[2*r], out[2*r+1] = g.register(lanes), g.register(lanes)
-				g.VUNPCKLPS(y1, y0, out[2*r])
-				g.VUNPCKHPS(y1, y0, out[2*r+1])
+				out[2*r], out[2*r+1] = s.join(y0, y1)
 			}
 			each := func(visit func(v vector, mask Op, at Mem)) {
 				for q, v := range out {
@@ -269,6 +326,234 @@ func writeSquares(g *asm, lanes int) {
 		g.ADDQ(next, y)
 		next = g.floatStride("step")
 		g.ADDQ(next, m)
+	})
+	g.end()
+}
+
+// gradSquares writes what gives the weights' gradients by squares.
+func gradSquares(g *asm, f form) {
+	spreadSquares(g, f)
+	contractSquares(g, f, 1)
+	contractSquares(g, f, 2)
+}
+
+// isa names a form where the one of AVX2 cannot go without.
+func (f form) isa() string {
+	if f.suffix == "" {
+		return "AVX2"
+	}
+	return f.suffix
+}
+
+// squareRows is how many channels contractSquares takes: eight, or of narrow registers six.
+func (f form) squareRows() int { return min(f.m, 8) }
+
+// contractSquares sums over squares, then makes gradients of kernels of sixteen sums.
+func contractSquares(g *asm, f form, width int) {
+	h, lanes := f.squareRows(), f.lanes
+	name := fmt.Sprintf("contractSquares%d%s", width, f.isa())
+	g.function(name, "rows, inner int, v *float32, channel, row, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc, n, skip int, accumulate bool",
+		fmt.Sprintf("%s computes sixteen products of %d channels with n columns of at most %d, over rows times inner squares. v", name, h, lanes*width),
+		"are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares",
+		fmt.Sprintf("row floats. b are sixteen matrices packed with %d values a square, strideB apart. The products go to p, [16][%d][%d]; with", f.n, h, lanes*width),
+		"more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:",
+		"9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.")
+	v, b, p := g.gp("v"), g.gp("b"), g.gp("p")
+	channel := g.floatStride("channel")
+	channel3, d, d5, columns, parts, rows := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.GP64()
+	g.LEAQ(Mem{Base: channel, Index: channel, Scale: 2}, channel3)
+	number := []Mem{
+		{Base: d}, {Base: d, Index: channel, Scale: 1}, {Base: d, Index: channel, Scale: 2}, {Base: d, Index: channel3, Scale: 1},
+		{Base: d, Index: channel, Scale: 4}, {Base: d5}, {Base: d, Index: channel3, Scale: 2}, {Base: d5, Index: channel, Scale: 2},
+	}
+	sum := g.tileOf(f, h, width)
+	cols, t := g.registers(f, 2), g.registers(f, 2)
+	part := func(i, j int) int { return 4 * lanes * (width*i + j) } // in a product
+	each := func(visit func(s vector, at Mem)) {
+		for i, r := range sum {
+			for j, s := range r {
+				visit(s, Mem{Base: p, Disp: part(i, j)})
+			}
+		}
+	}
+	g.MOVQ(I32(16), parts)
+	g.repeat("part", parts, func() {
+		g.clear(sum)
+		g.unless(g.flag("more"), "fresh")
+		each(func(s vector, at Mem) { g.VMOVUPS(at, s) })
+		g.Label("fresh")
+		g.MOVQ(v, d)
+		g.LEAQ(Mem{Base: d, Index: channel, Scale: 4}, d5)
+		g.ADDQ(channel, d5)
+		g.MOVQ(b, columns)
+		g.MOVQ(g.address(g.Param("rows")), rows)
+		g.repeat("row", rows, func() {
+			inner := func() reg.GPVirtual { return g.gp("inner") }
+			g.unrolled("inner", "done", inner(), f.unroll, inner, func(steps int) {
+				for u := range steps {
+					for j := range width {
+						g.VMOVUPS(Mem{Base: columns, Disp: 4*f.n*u + 4*lanes*j}, cols[j])
+					}
+					g.products(sum, cols, t, func(i int) Mem { return number[i].Offset(4 * u) })
+				}
+				g.ADDQ(sizeOf(steps*f.n), columns)
+				g.ADDQ(sizeOf(steps), d)
+				g.ADDQ(sizeOf(steps), d5)
+			})
+			jump, done := g.floatStride("row"), g.floatStride("inner")
+			g.SUBQ(done, jump)
+			g.ADDQ(jump, d)
+			g.ADDQ(jump, d5)
+		})
+		each(func(s vector, at Mem) { g.VMOVUPS(s, at) })
+		g.ADDQ(U32(uint32(part(h, 0))), p)
+		next := g.floatStride("strideV")
+		g.ADDQ(next, v)
+		next = g.floatStride("strideB")
+		g.ADDQ(next, b)
+	})
+
+	c := g.gp("c")
+	g.TESTQ(c, c)
+	g.JZ(LabelRef("put"))
+	g.SUBQ(U32(uint32(16*part(h, 0))), p)
+	ldc, n, left := g.floatStride("ldc"), g.gp("n"), g.GP64()
+	g.MOVQ(n, left)
+	g.SUBQ(Imm(uint64(lanes*(width-1))), left)
+	var masks []Op
+	if lanes == 16 {
+		for _, k := range g.opmasks(n, width) {
+			masks = append(masks, k)
+		}
+	}
+	edge := g.GP64()
+	rest := g.registers(f, 1)[0]
+	if lanes < 16 {
+		g.MOVQ(left, edge)
+		g.mask(edge, rest)
+		masks = []Op{rest, rest}
+	}
+	channels := g.GP64()
+	g.MOVQ(g.address(g.Param("skip")), channels)
+	skipped := g.GP64()
+	g.IMUL3Q(U32(uint32(part(1, 0))), channels, skipped)
+	g.ADDQ(skipped, p)
+	g.NEGQ(channels)
+	g.ADDQ(Imm(uint64(h)), channels)
+	g.repeat("channel", channels, func() {
+		for j := range width {
+			out, at := g.GP64(), func(q int) Mem { return Mem{Base: p, Disp: q*part(h, 0) + part(0, j)} }
+			g.LEAQ(Mem{Base: c, Disp: 4 * lanes * j}, out)
+			// of three rows, what the columns of four sums give
+			three := func(x0, x1, x2, x3 Op, to [3]vector) {
+				g.VADDPS(x2, x1.(vector), to[2])
+				g.VSUBPS(x2, x1.(vector), to[1])
+				g.VADDPS(x0, to[2], to[0])
+				g.VSUBPS(x3, to[2], to[2])
+			}
+			var q [3][4]vector
+			for col := range 4 {
+				x1 := g.registers(f, 1)[0]
+				g.VMOVUPS(at(4+col), x1)
+				r := g.registers(f, 3)
+				three(at(col), x1, at(8+col), at(12+col), [3]vector(r))
+				for i := range r {
+					q[i][col] = r[i]
+				}
+			}
+			for i := range 3 {
+				r := g.registers(f, 3)
+				three(q[i][0], q[i][1], q[i][2], q[i][3], [3]vector(r))
+				for tap, y := range r {
+					label := fmt.Sprintf("tap%d_%d_%d", j, i, tap)
+					to := Mem{Base: out}
+					whole := lanes < 16 && j < width-1
+					switch {
+					case lanes == 16:
+						g.unless(g.flag("accumulate"), label)
+						g.VADDPS(to, y, masks[j], y)
+						g.Label(label)
+						g.VMOVUPS(y, masks[j], to)
+					case whole:
+						g.unless(g.flag("accumulate"), label)
+						g.VADDPS(to, y, y)
+						g.Label(label)
+						g.VMOVUPS(y, to)
+					default:
+						was := g.registers(f, 1)[0]
+						g.unless(g.flag("accumulate"), label)
+						g.VMASKMOVPS(to, rest, was)
+						g.VADDPS(was, y, y)
+						g.Label(label)
+						g.CMPQ(left, Imm(uint64(lanes)))
+						g.JNE(LabelRef(label + "masked"))
+						g.VMOVUPS(y, to)
+						g.JMP(LabelRef(label + "next"))
+						g.Label(label + "masked")
+						g.VMASKMOVPS(y, rest, to)
+						g.Label(label + "next")
+					}
+					if i < 2 || tap < 2 {
+						g.ADDQ(ldc, out)
+					}
+				}
+			}
+		}
+		for range 9 {
+			g.ADDQ(ldc, c)
+		}
+		g.ADDQ(U32(uint32(part(1, 0))), p)
+	})
+	g.Label("put")
+	g.end()
+}
+
+// spreadSquares transforms packed gradients at outputs.
+func spreadSquares(g *asm, f form) {
+	name := "spreadSquares" + f.isa()
+	g.function(name, "rows, inner int, d *float32, pitch int, b *float32, stride int",
+		fmt.Sprintf("%s transforms rows times inner squares of the gradients at outputs, of which d has %d for each position, rows of", name, f.n),
+		"positions pitch apart: each square's four to sixteen, in matrices stride floats apart from b on. rows and inner are at least 1.")
+	p := g.parts("stride")
+	d, pitch, rows, inner := g.gp("d"), g.floatStride("pitch"), g.gp("rows"), g.GP64()
+	p.begin(g, g.gp("b"))
+	half := g.registers(f, 1)[0]
+	g.VBROADCASTSS(g.floats("half", 0.5), half)
+	pair := func(x0, x1 vector) [4]vector {
+		r := g.registers(f, 2)
+		g.VADDPS(x1, x0, r[0])
+		g.VSUBPS(x1, x0, r[1])
+		for _, s := range r {
+			g.VMULPS(half, s, s)
+		}
+		return [4]vector{x0, r[0], r[1], x1}
+	}
+	g.repeat("row", rows, func() {
+		g.MOVQ(g.address(g.Param("inner")), inner)
+		g.repeat("square", inner, func() {
+			for j := range 2 {
+				var rows [2][4]vector
+				for i := range rows {
+					x := g.registers(f, 2)
+					for k := range x {
+						at := Mem{Base: d, Disp: 4 * (f.n*k + f.lanes*j)}
+						if i == 1 {
+							at.Index, at.Scale = pitch, 1
+						}
+						g.VMOVUPS(at, x[k])
+					}
+					rows[i] = pair(x[0], x[1])
+				}
+				for col := range 4 {
+					for i, y := range pair(rows[0][col], rows[1][col]) {
+						g.VMOVUPS(y, p.at(i, col).Offset(4*f.lanes*j))
+					}
+				}
+			}
+			p.advance(g, 4*f.n)
+			g.ADDQ(sizeOf(2*f.n), d)
+		})
+		g.ADDQ(pitch, d)
 	})
 	g.end()
 }
