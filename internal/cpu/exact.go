@@ -260,7 +260,7 @@ const (
 func (n *net) combineIntegers(i int) phase {
 	e, l := n.exact, n.exact.of[i]
 	if l.stored {
-		return n.blockwise(i, func(lo, hi int, w *worker) {
+		return n.blockwise(i, exactTile, func(lo, hi int, w *worker) {
 			sum, integers := w.exact.sum, w.exact.integers[:hi-lo]
 			clear(sum)
 			for b := 0; b < n.batch; b += examplesOfTile {

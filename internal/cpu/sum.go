@@ -84,19 +84,22 @@ func (n *net) convGradSum(i int) []phase {
 	}}}, n.sumParts(i)}
 }
 
-// sumBlock is how many of size gradient values a worker sums up at a time: long stretches come faster from memory, and the
-// sums of a small op are shared out.
-func sumBlock(size int) int {
-	if size < 64<<10 {
-		return 512
+// sumBlock is how many of op i's gradient values a worker sums up at a time: long stretches come faster from memory, the
+// sums of a small op are shared out, and whole taps are delivered in long runs.
+func (n *net) sumBlock(i int) int {
+	block, op := 512, &n.program.Ops[i]
+	if n.program.OpParams(i) >= 64<<10 {
+		block = 2048
 	}
-	return 2048
+	if out, _, _ := op.Columns(); op.Kind == ir.Conv {
+		block = max(block/out, 1) * out
+	}
+	return block
 }
 
 // blockwise is a phase over blocks of op i's gradient values.
-func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
+func (n *net) blockwise(i, block int, body func(lo, hi int, w *worker)) phase {
 	size := n.program.OpParams(i)
-	block := sumBlock(size)
 	return phase{
 		tiles: func() int { return (size + block - 1) / block },
 		body:  func(tile int, w *worker) { body(tile*block, min((tile+1)*block, size), w) },
@@ -106,7 +109,7 @@ func (n *net) blockwise(i int, body func(lo, hi int, w *worker)) phase {
 // sumParts adds op i's partial sums pairwise.
 func (n *net) sumParts(i int) phase {
 	at := n.keptAt[i]
-	return n.blockwise(i, func(lo, hi int, w *worker) {
+	return n.blockwise(i, n.sumBlock(i), func(lo, hi int, w *worker) {
 		w.tree.begin(hi - lo)
 		for u := range n.units(n.batch) {
 			copy(w.tree.next(), row(n.parts, u, n.passed)[at+lo:at+hi])
@@ -119,7 +122,7 @@ func (n *net) sumParts(i int) phase {
 // combine adds Σ factor·(stored gradient) of op i.
 func (n *net) combine(i int) phase {
 	at := n.keptAt[i]
-	return n.blockwise(i, func(lo, hi int, w *worker) {
+	return n.blockwise(i, n.sumBlock(i), func(lo, hi int, w *worker) {
 		deliver(n, i, n.dst, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
 			if n.used[b] {
 				vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
@@ -138,11 +141,14 @@ func deliver[T float32 | int64](n *net, i int, dst []T, lo int, g []T) {
 		if op.Kind != ir.Conv {
 			out, k = 1, 1 // lies as it should
 		}
-		tap, o := lo/out, lo%out
-		for _, x := range g[:here] {
-			weights[o*k+tap] += x
-			if o++; o == out {
-				tap, o = tap+1, 0
+		for o := range out {
+			first, tap := o-lo%out, lo/out
+			if first < 0 {
+				first, tap = first+out, tap+1
+			}
+			for j := first; j < here; j += out {
+				weights[o*k+tap] += g[j]
+				tap++
 			}
 		}
 		lo, g = lo+here, g[here:]
