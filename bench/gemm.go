@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/peak"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -17,6 +18,11 @@ const (
 	dense   = "dense"   // one product over the batch; both operands are packed in passing
 	conv    = "conv"    // an example's convolution, read where its image lies: weights packed before
 	weights = "weights" // an example's weight gradient, A·Bᵀ: δ packed each time, the image read where it lies
+
+	// The same by squares of outputs, all transforms but the weights' included. The arithmetic is that of the direct
+	// product, so it may go beyond the peak.
+	squares        = "squares"
+	squaresWeights = "squares-weights"
 )
 
 // A Product is the shape of one matrix product, m×k times k×n.
@@ -48,6 +54,10 @@ var largeProducts = []Product{
 	convProduct(16, 6, 5, 14, 14).gradient(),
 	convProduct(16, 6, 5, 8, 8).gradient(),
 	convProduct(6, 1, 5, 28, 28).gradient(),
+	convProduct(64, 32, 3, 32, 32).bySquares(),
+	convProduct(128, 128, 3, 16, 16).bySquares(),
+	convProduct(64, 32, 3, 32, 32).gradient().bySquares(),
+	convProduct(128, 128, 3, 16, 16).gradient().bySquares(),
 }
 
 func convProduct(out, in, kernel, rows, cols int) Product {
@@ -57,6 +67,12 @@ func convProduct(out, in, kernel, rows, cols int) Product {
 // gradient is the product that gives a convolution's weight gradient.
 func (p Product) gradient() Product {
 	p.K, p.N, p.Kind = p.N, p.K, weights
+	return p
+}
+
+// bySquares is the same product by squares of outputs.
+func (p Product) bySquares() Product {
+	p.Kind = map[string]string{conv: squares, weights: squaresWeights}[p.Kind]
 	return p
 }
 
@@ -142,6 +158,7 @@ func (o *GEMMOptions) layerProducts() (all []Product, err error) {
 	if err != nil {
 		return nil, err
 	}
+	needsGrad := program.NeedsGrad()
 	for i := range program.Ops {
 		op := &program.Ops[i]
 		switch op.Kind {
@@ -152,7 +169,11 @@ func (o *GEMMOptions) layerProducts() (all []Product, err error) {
 			// A stride s turns s·s phases of an image into as many channels.
 			w := op.Window
 			p := convProduct(op.Out[0], op.Shape[0]*w.StrideH*w.StrideW, (w.H+w.StrideH-1)/w.StrideH, op.Out[1], op.Out[2])
-			all = append(all, p, p.gradient())
+			pair := []Product{p, p.gradient()}
+			if needsGrad[op.In[0]] && cpu.BySquares(op) {
+				pair = []Product{p.bySquares(), p.gradient().bySquares()}
+			}
+			all = append(all, pair...)
 		}
 	}
 	return all, nil
@@ -194,40 +215,49 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 		}
 		return parts, p.flops()
 	}
-	taps := p.taps()
 	for range threads {
-		x := values(1, taps.Reach()).Data
-		if p.Kind == conv {
-			var a gemm.PackedA
-			gemm.PackA(&a, values(p.M, p.K))
-			c := make([]float32, p.M*p.N)
-			part(func() { gemm.Correlate(c, p.N, &a, x, taps, false, nil, false) })
-			continue
-		}
-		delta, c := values(p.M, p.K), values(p.N, p.M)
-		var b gemm.PackedB
-		part(func() { gemm.Contract(c, x, taps, delta, false, &b) })
+		part(p.example(values))
 	}
 	return parts, float64(threads) * p.flops()
 }
 
-// taps lays out the convolution's image, padded where it needs to be.
-func (p Product) taps() *gemm.Taps {
-	k, channels := p.kernel, p.K
-	if p.Kind == weights {
+// example gives what computes one example's product.
+func (p Product) example(values func(rows, cols int) gemm.Matrix) func() {
+	channels := p.K
+	if p.Kind == weights || p.Kind == squaresWeights {
 		channels = p.N
 	}
-	channels /= k * k
-	h, w := p.rows+k-1, p.cols+k-1
+	channels /= p.kernel * p.kernel
+	h, w := p.rows+p.kernel-1, p.cols+p.kernel-1 // padded where it needs to be
+	a, c := values(p.M, p.K), values(p.M, p.N)
+	if p.Kind == squares || p.Kind == squaresWeights {
+		plan, work := gemm.NewWinograd(channels, p.M, p.rows, p.cols, w, h*w), new(gemm.WinogradWork)
+		x := values(1, max(plan.Reach(), channels*h*w)).Data
+		if p.Kind == squaresWeights {
+			gradient := gemm.RowMajor(c.Data, p.N, p.M)
+			return func() { plan.Contract(gradient, x, a, false, work) }
+		}
+		packed := new(gemm.WinogradWeights)
+		packed.Pack(a.Data, p.M, channels, make([]float32, gemm.SquareParts*p.M*channels))
+		return func() { plan.Correlate(c.Data, p.N, packed, x, false, nil, false, work) }
+	}
 	var offsets []int
-	for c := range channels {
-		for y := range k {
-			for x := range k {
-				offsets = append(offsets, (c*h+y)*w+x)
+	for channel := range channels {
+		for y := range p.kernel {
+			for x := range p.kernel {
+				offsets = append(offsets, (channel*h+y)*w+x)
 			}
 		}
 	}
-	return gemm.NewTaps(offsets, p.rows, p.cols, w)
+	taps := gemm.NewTaps(offsets, p.rows, p.cols, w)
+	x := values(1, taps.Reach()).Data
+	if p.Kind == weights {
+		gradient, delta := gemm.RowMajor(c.Data, p.N, p.M), new(gemm.PackedB)
+		return func() { gemm.Contract(gradient, x, taps, a, false, delta) }
+	}
+	packed := new(gemm.PackedA)
+	gemm.PackA(packed, a)
+	return func() { gemm.Correlate(c.Data, p.N, packed, x, taps, false, nil, false) }
 }
 
 func (p Product) measure(threads int, seconds float64) ProductResult {

@@ -92,27 +92,31 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 			c.back, c.dy = nil, spread{}
 			c.planColumns()
 		}
-		c.planSquares()
+		if BySquares(op) {
+			c.planSquares()
+		}
 	}
 	return c
 }
 
-// planSquares has the outputs, and the gradient at the input, computed by squares where that takes less time.
+// BySquares says whether an op's outputs, the gradient at its input and those of its weights are computed by squares of
+// outputs. It depends on the op alone, so the bits of a result do not depend on the processor.
+func BySquares(op *ir.Op) bool {
+	win := op.Window
+	h, w := op.Shape[1], op.Shape[2]
+	return win.H == 3 && win.W == 3 && win.StrideH*win.StrideW*win.DilationH*win.DilationW == 1 &&
+		win.PadTop == 1 && win.PadLeft == 1 && op.Out[1] == h && op.Out[2] == w && h%2+w%2 == 0 &&
+		gemm.WorthSquares(op.Shape[0], op.Out[0], w)
+}
+
+// planSquares has it computed so.
 func (c *convolution) planSquares() {
-	op, win := c.op, c.op.Window
-	channels, h, w, out := op.Shape[0], op.Shape[1], op.Shape[2], op.Out[0]
-	same := win.PadTop == 1 && win.PadLeft == 1 && op.Out[1] == h && op.Out[2] == w
-	if win.H != 3 || win.W != 3 || win.StrideH*win.StrideW*win.DilationH*win.DilationW != 1 || !same || h%2+w%2 > 0 {
-		return
-	}
-	pitch := w + 2
+	channels, h, w, out := c.op.Shape[0], c.op.Shape[1], c.op.Shape[2], c.op.Out[0]
+	pitch := w + 2 // of both images, which have a margin of one
 	plane := (h + 2) * pitch
-	forward, back := gemm.NewWinograd(channels, out, h, w, pitch, plane), gemm.NewWinograd(out, channels, h, w, pitch, plane)
-	if !forward.Worthwhile() {
-		return
-	}
-	c.squares, c.back[0].squares = forward, back
-	c.x.reach, c.dy.reach = max(c.x.reach, forward.Reach()), max(c.dy.reach, back.Reach())
+	back := gemm.NewWinograd(out, channels, h, w, pitch, plane)
+	c.squares, c.back[0].squares = gemm.NewWinograd(channels, out, h, w, pitch, plane), back
+	c.x.reach, c.dy.reach = max(c.x.reach, c.squares.Reach()), max(c.dy.reach, back.Reach())
 }
 
 // inflated says whether correlating the gradient back takes far more multiplications than the convolution.
@@ -386,12 +390,8 @@ func (c *convolution) pack(f *filters, weights []float32, w *worker) {
 		gemm.PackA(&f.taps, gemm.RowMajor(weights, len(weights)/k, k))
 		return
 	}
-	kernels := len(weights) / gemm.Kernel
-	transformed := w.scratch(gemm.SquareParts * kernels)
-	gemm.TransformWeights(transformed, weights, 0, kernels)
-	for part := range gemm.SquareParts {
-		f.squares.PackPart(part, transformed, c.op.Out[0], c.op.Shape[0], false)
-	}
+	out, channels := c.op.Out[0], c.op.Shape[0]
+	f.squares.Pack(weights, out, channels, w.scratch(gemm.SquareParts*out*channels))
 }
 
 // packBack prepares what takes gradients back tap by tap.

@@ -1,15 +1,15 @@
 package gemm
 
-// Winograd computes convolutions of 3×3 at stride one with 16 multiplications for a square of 2×2 outputs, where a direct
-// convolution takes 36: F(2×2, 3×3) of A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks"
-// (CVPR 2016), section 4.1. A square is transformed to sixteen values; for each of them outputs are a product of
-// matrices over the channels; and sixteen products are transformed back.
+// Winograd computes convolutions of 3×3 at stride one with 16 multiplications a channel for a square of 2×2 outputs, where
+// a direct convolution takes 36: F(2×2, 3×3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR
+// 2016), section 4.1. What a square reads is transformed to sixteen values. For each of these a matrix product sums over
+// the channels. The sixteen products are transformed back.
 //
-// The transforms are additions in one order on every processor, and the products have Mul's bits, so the bits of an
-// output do not depend on what else is computed. With B the sums of sixteen magnitudes that a transform makes
-// of an image, the error is of the order of a direct convolution's: additions in the transforms come to it.
+// Bits. The transforms are additions and halves in one order, and the products have Mul's bits, so an output follows from
+// its image and the weights alone, with the same bits by AVX2 and AVX-512. Its error is at most some ten roundings of
+// Σ|weights|·(largest magnitude that its square reads), summed over the channels.
 //
-// A NaN or an infinity spoils the squares that read it.
+// A NaN or an infinity spoils the squares that read it, and in a gradient the weights of its channel.
 type Winograd struct {
 	channels, out int
 	rows, cols    int // of squares
@@ -47,9 +47,11 @@ func (t *Winograd) Reach() int {
 	return (t.channels-1)*t.plane + (2*t.rows+1)*t.pitch + 2*t.slots + 2
 }
 
-// Worthwhile says whether the transforms take clearly less time than they save.
-func (t *Winograd) Worthwhile() bool {
-	return t.cols > 2 && t.channels >= 16 && t.out >= 16
+// WorthSquares says whether a convolution of channels to out channels, with rows of cols outputs, takes less time by squares.
+// Transforms cost as much as products of some channels, and narrow rows leave registers empty: measured with both AVX2
+// and AVX-512, the time is that of a direct convolution at about 16 to 16 channels and 14 columns.
+func WorthSquares(channels, out, cols int) bool {
+	return min(channels, out) >= 16 && cols > 4 && channels*out*cols >= 16*16*28
 }
 
 // WinogradWeights are the weights of a convolution, transformed and packed. The zero value is ready to be packed.
@@ -85,6 +87,14 @@ func TransformWeights(u []float32, w []float32, first, end int) {
 func spreadThree(x, y, z float32) (a, b, c, d float32) {
 	ends := x + z
 	return x, float32(0.5 * (ends + y)), float32(0.5 * (ends - y)), z
+}
+
+// Pack transforms and packs weights of out times channels kernels; transformed is memory for sixteen values of each.
+func (w *WinogradWeights) Pack(weights []float32, out, channels int, transformed []float32) {
+	TransformWeights(transformed, weights, 0, out*channels)
+	for part := range w {
+		w.PackPart(part, transformed, out, channels, false)
+	}
 }
 
 // PackPart packs part number part of transformed weights of out times channels kernels, for Correlate; turned, for the
