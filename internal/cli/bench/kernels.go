@@ -21,7 +21,8 @@ func gemm() *cobra.Command {
 measures the processor's peak: multiply-adds in registers alone, by its widest
 instructions. It prints each product as a share of that peak. The threads share one dense
 product; of other products each thread has its own records. Packing of operands counts,
-as in training.
+as in training. Kinds with squares are 3×3 convolutions by fewer multiplications than the
+product has (Winograd). The share counts the product's, so it may be above 100%.
 
 With --device cuda and --model it times the products of the model's dense layers on a GPU:
 forward, gradients at the inputs, and clipped sums for the weights. It times the project's
