@@ -112,11 +112,12 @@ func (n *net) maxPool(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
 	if win := op.Window; twoByTwo(op) && win.StrideW <= 2 {
+		channels, rows := tallest(op)
+		plane, pooled := op.Shape[0]*op.Shape[1]*op.Shape[2]/channels, rows*op.Out[2]
 		return func(b int, _ *worker) {
 			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.width[out])
-			plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
-			for c := range op.Shape[0] {
-				vec.MaxPool2(y[c*pooled:], arg[c*pooled:], x[c*plane:(c+1)*plane], op.Out[1], op.Out[2], op.Shape[2], win.StrideH*op.Shape[2], win.StrideW, c*plane)
+			for c := range channels {
+				vec.MaxPool2(y[c*pooled:], arg[c*pooled:], x[c*plane:(c+1)*plane], rows, op.Out[2], op.Shape[2], win.StrideH*op.Shape[2], win.StrideW, c*plane)
 			}
 		}
 	}
@@ -142,19 +143,28 @@ func twoByTwo(op *ir.Op) bool {
 	return w.H == 2 && w.W == 2 && w.PadTop|w.PadBottom|w.PadLeft|w.PadRight == 0
 }
 
+// tallest puts the channels of a pool one below the other, as one, where no row between their windows is left out.
+func tallest(op *ir.Op) (channels, rows int) {
+	if op.Shape[1] == op.Out[1]*op.Window.StrideH {
+		return 1, op.Shape[0] * op.Out[1]
+	}
+	return op.Shape[0], op.Out[1]
+}
+
 // maxUnpool2 is for windows side by side, which leave out at most a last row and column.
 func (n *net) maxUnpool2(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
 	h, w, oh, ow := op.Shape[1], op.Shape[2], op.Out[1], op.Out[2]
+	channels, rows := tallest(op)
+	plane, pooled := op.Shape[0]*h*w/channels, rows*ow
 	return func(b int, _ *worker) {
 		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
 		if h != 2*oh || w != 2*ow {
 			clear(dx)
 		}
-		for c := range op.Shape[0] {
-			at := c * oh * ow
-			vec.MaxUnpool2(dx[c*h*w:], arg[at:], dy[at:], oh, ow, w, c*h*w)
+		for c := range channels {
+			vec.MaxUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], rows, ow, w, c*plane)
 		}
 	}
 }
