@@ -170,7 +170,7 @@ func (o *GEMMOptions) layerProducts() (all []Product, err error) {
 			w := op.Window
 			p := convProduct(op.Out[0], op.Shape[0]*w.StrideH*w.StrideW, (w.H+w.StrideH-1)/w.StrideH, op.Out[1], op.Out[2])
 			pair := []Product{p, p.gradient()}
-			if needsGrad[op.In[0]] && cpu.BySquares(op) {
+			if cpu.BySquares(op, needsGrad[op.In[0]]) {
 				pair = []Product{p.bySquares(), p.gradient().bySquares()}
 			}
 			all = append(all, pair...)

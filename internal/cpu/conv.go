@@ -92,24 +92,24 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 			c.back, c.dy = nil, spread{}
 			c.planColumns()
 		}
-		if BySquares(op) {
-			c.planSquares()
-		}
+	}
+	if BySquares(op, input) {
+		c.planSquares()
 	}
 	return c
 }
 
-// BySquares says whether an op's outputs, the gradient at its input and those of its weights are computed by squares of
-// outputs. It depends on the op alone, so the bits of a result do not depend on the processor.
-func BySquares(op *ir.Op) bool {
+// BySquares says whether an op's outputs, the gradient at its input and that of its weights are computed by squares of
+// outputs; input, whether its input's gradient is wanted. It does not depend on the processor, so bits do not, either.
+func BySquares(op *ir.Op, input bool) bool {
 	win := op.Window
 	h, w := op.Shape[1], op.Shape[2]
-	return win.H == 3 && win.W == 3 && win.StrideH*win.StrideW*win.DilationH*win.DilationW == 1 &&
+	return input && win.H == 3 && win.W == 3 && win.StrideH*win.StrideW*win.DilationH*win.DilationW == 1 &&
 		win.PadTop == 1 && win.PadLeft == 1 && op.Out[1] == h && op.Out[2] == w && h%2+w%2 == 0 &&
 		gemm.WorthSquares(op.Shape[0], op.Out[0], w)
 }
 
-// planSquares has it computed so.
+// planSquares has it computed so; the weights' gradient only where the schedule wants no bound of its rounding (byTaps).
 func (c *convolution) planSquares() {
 	channels, h, w, out := c.op.Shape[0], c.op.Shape[1], c.op.Shape[2], c.op.Out[0]
 	pitch := w + 2 // of both images, which have a margin of one
@@ -392,6 +392,15 @@ func (c *convolution) pack(f *filters, weights []float32, w *worker) {
 	}
 	out, channels := c.op.Out[0], c.op.Shape[0]
 	f.squares.Pack(weights, out, channels, w.scratch(gemm.SquareParts*out*channels))
+}
+
+// packed is how many floats weights and bias take that are prepared so.
+func (c *convolution) packed() int {
+	out, k, _ := c.op.Columns()
+	if c.squares != nil {
+		k = gemm.SquareParts * c.op.Shape[0]
+	}
+	return out * (k + 1)
 }
 
 // packBack prepares what takes gradients back tap by tap.

@@ -203,7 +203,7 @@ func (e *evaluator) size() {
 		case op.Kind == ir.Dense && e.fixed[op.In[0]]:
 			row += 2 * op.Out[0]
 		case op.Kind == ir.Conv && !e.fixed[op.In[0]]:
-			point += p.OpParams(i)
+			point += e.n.convs[i].packed()
 		}
 	}
 	e.rows = min(max(evalBytes/4/(row+rowPoint+1), 1), evalRows)

@@ -81,7 +81,11 @@ func TestLossMemory(t *testing.T) {
 	x = deep.Act(ir.ReLU, deep.Conv(x, 256, ir.Square(3, 1, 1), true))
 	x = deep.Act(ir.ReLU, deep.Conv(x, 256, ir.Square(3, 1, 1), true))
 	deep.Dense(x, 3, true)
-	for _, p := range []*ir.Program{wide.Program(), deep.Program()} {
+	squares := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 2, 6, 6)
+	x = squares.Act(ir.ReLU, squares.Conv(ir.Input, 224, ir.Square(3, 1, 1), true))
+	x = squares.Act(ir.ReLU, squares.Conv(x, 224, ir.Square(3, 1, 1), true))
+	squares.Dense(x, 3, true)
+	for _, p := range []*ir.Program{wide.Program(), deep.Program(), squares.Program()} {
 		schedule, err := perexample.Plain(p)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +104,7 @@ func TestLossMemory(t *testing.T) {
 		}
 		for i := range p.Ops {
 			if op := &p.Ops[i]; op.Kind == ir.Conv && !e.fixed[op.In[0]] {
-				floats += e.group * p.OpParams(i)
+				floats += e.group * n.convs[i].packed()
 			}
 		}
 		if 4*floats > evalBytes {

@@ -6,8 +6,9 @@ package gemm
 // the channels. The sixteen products are transformed back.
 //
 // Bits. The transforms are additions and halves in one order, and the products have Mul's bits, so an output follows from
-// its image and the weights alone, with the same bits by AVX2 and AVX-512. Its error is at most some ten roundings of
-// Σ|weights|·(largest magnitude that its square reads), summed over the channels.
+// its image and the weights alone, with the same bits by AVX2 and AVX-512. Beside Mul's roundings of sums over the channels,
+// and Contract's of sums over the squares, there are some ten of the transforms. They are of Σ|weights|·(largest magnitude
+// that the square reads).
 //
 // A NaN or an infinity spoils the squares that read it, and in a gradient the weights of its channel.
 type Winograd struct {
@@ -48,8 +49,8 @@ func (t *Winograd) Reach() int {
 }
 
 // WorthSquares says whether a convolution of channels to out channels, with rows of cols outputs, takes less time by squares.
-// Transforms cost as much as products of some channels, and narrow rows leave registers empty: measured with both AVX2
-// and AVX-512, the time is that of a direct convolution at about 16 to 16 channels and 14 columns.
+// Transforms cost as much as products of some channels, and narrow rows leave registers empty. At 16 to 16 channels and 28
+// columns the gain is a twentieth with AVX-512, and more with AVX2; at half as many columns there is none.
 func WorthSquares(channels, out, cols int) bool {
 	return min(channels, out) >= 16 && cols > 4 && channels*out*cols >= 16*16*28
 }
@@ -131,7 +132,7 @@ func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x [
 }
 
 // blocks is in how many the rows of squares are cut.
-func (t *Winograd) blocks() int { return max(t.rows*t.slots/squaresTogether, 1) }
+func (t *Winograd) blocks() int { return min(max(t.rows*t.slots/squaresTogether, 1), t.rows) }
 
 // Contract computes the gradient of the weights, C = X·δᵀ, or C += X·δᵀ when accumulate is set, as the function of that
 // name does: c has a row for each of 9 taps of every channel, delta one for every channel of outputs; both CS = 1.

@@ -234,7 +234,7 @@ func (g *asm) octet(name string, w uint32) operand.Mem {
 	return g.words(name, w, w, w, w, w, w, w, w)
 }
 
-// mask sets the first n of eight lanes, n in 1..8; it overwrites n.
+// mask sets the first n of eight lanes, n in 0..8; it overwrites n.
 func (g *asm) mask(n reg.GPVirtual, v reg.VecVirtual) {
 	table := g.GP64()
 	g.LEAQ(g.lanes(8).Offset(32), table)

@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// After a gram norm the gradient has the bits of the kernel whose rounding that norm includes, also where the convolution
+// itself goes by squares; after other norms it goes by squares.
+func TestGramGradientGoesByTaps(t *testing.T) {
+	b := devicetest.NewBuilder("gram", ir.SoftmaxCrossEntropy, 2, 8, 8)
+	b.Dense(b.Act(ir.ReLU, b.Conv(b.Conv(ir.Input, 32, ir.Square(3, 1, 1), true), 32, ir.Square(3, 1, 1), true)), 3, true)
+	p := b.Program()
+	const op = 1
+	for choice, taps := range map[perexample.Choice]bool{perexample.Gram: true, perexample.Recompute: false} {
+		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv2=" + choice), Clipping: ir.Flat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
+		defer n.Close()
+		c := n.convs[op]
+		if c.squares == nil {
+			t.Fatal("the convolution does not go by squares: the test tries nothing")
+		}
+		r := rand.New(rand.NewPCG(61, 62))
+		for _, x := range [][]float32{n.value(c.op.In[0], 0), n.delta(op+1, 0)} {
+			for i := range x {
+				x[i] = float32(r.NormFloat64())
+			}
+		}
+		w := &n.workers.own
+		got := n.instantiate(op, 0, w)
+		out, k, positions := c.op.Columns()
+		want := make([]float32, k*out)
+		x := c.x.lay(n.from(n.values, c.op.In[0], 0), w.images[op])
+		gemm.Contract(gemm.RowMajor(want, k, out), x, c.taps, gemm.RowMajor(n.delta(op+1, 0), out, positions), false, new(gemm.PackedB))
+		same := true
+		for i := range want {
+			same = same && math.Float32bits(got[i]) == math.Float32bits(want[i])
+		}
+		if same != taps {
+			t.Errorf("after %s the gradient goes by taps: %v, want %v", choice, same, taps)
+		}
+	}
+}
