@@ -3,8 +3,10 @@ package cpu_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -14,20 +16,49 @@ import (
 // A warm training step allocates nothing: not a closure, not a buffer, not a
 // goroutine.
 func TestWarmStepsDoNotAllocate(t *testing.T) {
-	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
-	c := devicetest.NewCase(t, p, 20, 51)
-	for _, strategy := range append(perexample.Strategies(), "") {
-		for _, threads := range []int{1, 3} {
-			for _, rule := range device.Rules() {
-				t.Run(fmt.Sprintf("%q %s on %d threads", strategy, rule, threads), func(t *testing.T) {
-					x := devicetest.Open(t, open(t, threads), schedule(t, p, strategy), c, c.Rows.Count)
-					step := warmStep(t, x, c, rule)
-					steady(t, threads, step)
-				})
+	for _, net := range []struct {
+		p     *ir.Program
+		rows  int
+		rules []device.Rule
+	}{
+		{devicetest.LeNet("lenet", 16, 3, 4, 12, 8), 20, device.Rules()},
+		{squares(t), 5, device.Rules()[:1]},
+	} {
+		c := devicetest.NewCase(t, net.p, net.rows, 51)
+		// Rare noise needs tables, which are made when it is first drawn: here.
+		noise := device.NewNoise(devicetest.Stream(t, open(t, 1)), 7)
+		for draw := range uint64(mostSteps + 10) {
+			devicetest.Drawn(t, noise, draw, 0.5, len(c.Params))
+		}
+		for _, strategy := range append(perexample.Strategies(), "") {
+			for _, threads := range []int{1, 3} {
+				for _, rule := range net.rules {
+					t.Run(fmt.Sprintf("%s %q %s on %d threads", net.p.Name, strategy, rule, threads), func(t *testing.T) {
+						x := devicetest.Open(t, open(t, threads), schedule(t, net.p, strategy), c, c.Rows.Count)
+						step := warmStep(t, x, c, rule)
+						steady(t, threads, step)
+					})
+				}
 			}
 		}
 	}
 }
+
+// squares is a program of the conformance suite with a convolution by squares.
+func squares(t testing.TB) *ir.Program {
+	t.Helper()
+	for _, p := range devicetest.Programs() {
+		need := p.NeedsGrad()
+		if slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv && cpu.BySquares(&op, need[op.In[0]]) }) {
+			return p
+		}
+	}
+	t.Fatal("no program has a convolution by squares")
+	return nil
+}
+
+// mostSteps is how many are counted.
+const mostSteps = 500
 
 // steady fails where a step that has run before allocates.
 func steady(t *testing.T, threads int, step func()) {
@@ -41,29 +72,31 @@ func steady(t *testing.T, threads int, step func()) {
 	// AllocsPerRun would leave one processor to all workers. The
 	// runtime itself allocates now and then, for a blocked goroutine.
 	var before, after runtime.MemStats
-	const steps = 500
 	runtime.ReadMemStats(&before)
-	for range steps {
+	for range mostSteps {
 		step()
 	}
 	runtime.ReadMemStats(&after)
-	if n := after.Mallocs - before.Mallocs; n > steps/10 {
-		t.Errorf("%d steps allocate %d times", steps, n)
+	if n := after.Mallocs - before.Mallocs; n > mostSteps/10 {
+		t.Errorf("%d steps allocate %d times", mostSteps, n)
 	}
 }
 
 // Nor does an exact sum, of whole batches or in chunks.
 func TestWarmExactSumsDoNotAllocate(t *testing.T) {
-	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
-	c := devicetest.NewCase(t, p, 20, 53)
-	for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
-		for _, threads := range []int{1, 3} {
-			sum := batchSum(t, open(t, threads), c, strategy, c.Rows.Count, true)
-			in := &device.Inputs{Rows: c.All()}
-			in.Scalars[device.Clip] = 0.5
-			step := func() { check(t, sum.Run(in)) }
-			step()
-			steady(t, threads, step)
+	for _, p := range []*ir.Program{devicetest.LeNet("lenet", 16, 3, 4, 12, 8), squares(t)} {
+		c := devicetest.NewCase(t, p, 20, 53)
+		for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
+			for _, threads := range []int{1, 3} {
+				t.Run(fmt.Sprintf("%s %s on %d threads", p.Name, strategy, threads), func(t *testing.T) {
+					sum := batchSum(t, open(t, threads), c, strategy, c.Rows.Count, true)
+					in := &device.Inputs{Rows: c.All()}
+					in.Scalars[device.Clip] = 0.5
+					step := func() { check(t, sum.Run(in)) }
+					step()
+					steady(t, threads, step)
+				})
+			}
 		}
 	}
 }

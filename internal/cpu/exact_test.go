@@ -72,7 +72,7 @@ func (n *net) storedGradient(b int) (g []float32) {
 
 // The sum is that of the definition: of each stored gradient, in its order, host.Scale and host.Accumulate.
 func TestExactSumIsItsDefinition(t *testing.T) {
-	for _, p := range devicetest.Programs() {
+	for _, p := range append(devicetest.Programs(), largeConvolution()) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := newExactCase(t, p, perexample.Materialise)
 			_, n := c.sum(t, 1, device.NewGrid(1), c.rows)
@@ -113,6 +113,13 @@ func TestExactSumIsItsDefinition(t *testing.T) {
 			}
 		})
 	}
+}
+
+// largeConvolution has one whose weights other sums take in longer blocks than those of small ones.
+func largeConvolution() *ir.Program {
+	b := devicetest.NewBuilder("large convolution", ir.SoftmaxCrossEntropy, 260, 1, 1)
+	b.Dense(b.Act(ir.Tanh, b.Conv(ir.Input, 256, ir.Square(1, 1, 0), true)), 3, true)
+	return b.Program()
 }
 
 // Threads, chunks and the capacity change nothing.

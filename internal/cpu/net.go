@@ -122,11 +122,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 			n.convs[i].relu = next < ops && p.Ops[next].Kind == ir.ReLU && p.Ops[next].In[0] == ir.Value(next) && readers[next] == 1
 		}
 	}
-	for _, st := range s.Steps {
-		if st.Kind == ir.NormGram {
-			n.convs[st.Op].byTaps = true
-		}
-	}
+	n.boundGrams()
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
 	if n.dense = make([]packedDense, ops); n.byRows {
 		n.packDense()
@@ -144,6 +140,15 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.apply, n.project = n.applyBlock, n.projectBlock
 	n.evaluator = newEvaluator(n)
 	return n
+}
+
+// boundGrams has gradients whose rounding must be known computed by taps.
+func (n *net) boundGrams() {
+	for _, st := range n.schedule.Steps {
+		if st.Kind == ir.NormGram {
+			n.convs[st.Op].byTaps = true
+		}
+	}
 }
 
 // instantiated is the size of the largest gradient that is computed and not kept.

@@ -3,6 +3,7 @@
 package gemm
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -49,6 +50,72 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			MulPacked(c, &pa, &pb, false)
 			if !slices.Equal(c.Data, want.Data) {
 				t.Fatalf("%dx%dx%d: MulPacked gives other bits at other addresses", m, k, n)
+			}
+		}
+	})
+}
+
+// Nor does a convolution by squares touch more than its operands, its results and its buffers, each as long as it must be.
+// What the buffers hold before reaches no result.
+func TestNothingOutsideSquaresIsTouched(t *testing.T) {
+	const most = 1 << 17
+	var regions [8]guard.Region
+	for i := range regions {
+		regions[i] = guard.New(t, 4*most)
+	}
+	r := newRand(34)
+	place := func(region int, x []float32) []float32 {
+		y := regions[region].Floats(len(x), r.IntN(2) == 0)
+		copy(y, x)
+		return y
+	}
+	buffer := func(region int, like []float32) []float32 {
+		return place(region, slices.Repeat([]float32{float32(math.NaN())}, len(like)))
+	}
+	even := func() int { return 2 + 2*r.IntN(1+r.IntN(18)) } // often few
+	eachImplementation(t, func(t *testing.T) {
+		for range 150 {
+			s := square{8 + r.IntN(33), 1 + r.IntN(40), even(), even()}
+			plan, positions := s.plan(), s.rows*s.cols
+			x, weights := s.image(r, plan), packWinograd(values(r, s.out*s.channels*Kernel), s.out, s.channels, false)
+			accumulate, relu := r.IntN(2) == 0, r.IntN(2) == 0
+
+			var free WinogradWork
+			ld, bias := positions+r.IntN(3), []float32(nil)
+			before := values(r, (s.out-1)*ld+positions)
+			want := slices.Clone(before)
+			if r.IntN(2) == 0 {
+				bias = values(r, s.out)
+			}
+			plan.Correlate(want, ld, weights, x, accumulate, bias, relu, &free)
+			x = place(0, x)
+			y, v, m := place(1, before), buffer(3, free.v), buffer(4, free.m)
+			if bias != nil {
+				bias = place(7, bias)
+			}
+			w := &WinogradWork{v: v, m: m}
+			plan.Correlate(y, ld, weights, x, accumulate, bias, relu, w)
+			equalBits(t, y, want)
+			if &w.v[0] != &v[0] || &w.m[0] != &m[0] {
+				t.Fatalf("%v: Correlate uses other buffers", s)
+			}
+
+			free = WinogradWork{}
+			delta, ld := dense(r, s.out, positions), s.out+r.IntN(3)
+			gradient := func(data []float32) Matrix {
+				return Matrix{Data: data, Rows: Kernel * s.channels, Cols: s.out, RS: ld, CS: 1}
+			}
+			before = values(r, (Kernel*s.channels-1)*ld+s.out)
+			want = slices.Clone(before)
+			plan.Contract(gradient(want), x, delta, accumulate, &free)
+			delta.Data = place(2, delta.Data)
+			c, v, m := place(1, before), buffer(3, free.v), buffer(4, free.m)
+			d, packed := buffer(5, free.d), buffer(6, free.delta.data)
+			w = &WinogradWork{v: v, m: m, d: d, delta: PackedB{data: packed}}
+			plan.Contract(gradient(c), x, delta, accumulate, w)
+			equalBits(t, c, want)
+			if &w.v[0] != &v[0] || &w.m[0] != &m[0] || &w.d[0] != &d[0] || &w.delta.data[0] != &packed[0] {
+				t.Fatalf("%v: Contract uses other buffers", s)
 			}
 		}
 	})

@@ -335,6 +335,14 @@ func (m *machine) step(in *ir.Instruction) {
 		arithmetic(func(x, y uint64) uint64 { return x >> y })
 	case "SUBQ":
 		arithmetic(func(x, y uint64) uint64 { return x - y })
+	case "NEGQ":
+		m.set(last, -m.integer(last, 8))
+	case "IMUL3Q":
+		m.general[index(last)] = m.integer(ops[0], 8) * m.integer(ops[1], 8)
+	case "CMOVQGT":
+		if m.left > m.right {
+			m.general[index(last)] = m.integer(ops[0], 8)
+		}
 	case "DECQ":
 		m.set(last, m.integer(last, 8)-1)
 	case "CMPQ":
@@ -349,7 +357,7 @@ func (m *machine) step(in *ir.Instruction) {
 		m.masks[index(last)] = m.integer(ops[0], 4) & 0xffff
 	case "KORTESTB":
 		m.left, m.right = int64((m.masks[index(in.Operands[0])]|m.masks[index(in.Operands[1])])&0xff), 0
-	case "VMOVUPS", "VMOVUPD", "VMOVAPD":
+	case "VMOVUPS", "VMOVUPD", "VMOVAPS", "VMOVAPD":
 		n := 0
 		for _, op := range ops {
 			if _, isMemory := op.(operand.Mem); !isMemory {
@@ -443,6 +451,13 @@ func (m *machine) step(in *ir.Instruction) {
 			v[i] = both[v[i]&15]
 		}
 		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPERMT2PS":
+		first, which, second := m.read(last, 16, mask), m.read(ops[1], 16, mask), m.read(ops[0], 16, mask)
+		both, v := append(first[:], second[:]...), [16]uint32{}
+		for i := range v {
+			v[i] = both[which[i]&31]
+		}
+		m.write(last, v, 16, mask, !zeroing)
 	case "VPTESTNMQ":
 		a, b, k := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask)), uint64(0)
 		for i := range a {
@@ -531,6 +546,8 @@ func (m *machine) step(in *ir.Instruction) {
 		each(func(x [3]float32) float32 { return x[1] * x[0] })
 	case "VADDPS":
 		each(func(x [3]float32) float32 { return x[1] + x[0] })
+	case "VSUBPS":
+		each(func(x [3]float32) float32 { return x[1] - x[0] })
 	case "VMAXPS":
 		each(func(x [3]float32) float32 {
 			if x[1] > x[0] {

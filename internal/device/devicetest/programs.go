@@ -101,6 +101,13 @@ func graphPrograms() []*ir.Program {
 			y := b.Dense(b.Act(ir.Tanh, x), 6, true)
 			b.Dense(b.Act(ir.Tanh, b.Add(x, y)), 3, true)
 		}),
+		// As little as a device may compute by squares of outputs: of what is read again, and with a ReLU.
+		build("squares", ce, []int{1, 2, 26}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 16, ir.Square(1, 1, 0), true))
+			y := b.Act(ir.ReLU, b.Conv(x, 18, ir.Square(3, 1, 1), true))
+			y = b.Add(y, b.Conv(x, 18, ir.Square(1, 1, 0), false))
+			b.Dense(b.Pool(ir.AvgPool, y, pool2(2)), 3, true)
+		}),
 		build("residual-input", ce, []int{1, 4, 4}, func(b *Builder) {
 			x := b.Add(ir.Input, ir.Input)
 			y := b.Add(b.Conv(x, 1, ir.Square(3, 1, 1), true), ir.Input)
