@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/peak"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -170,7 +169,7 @@ func (o *GEMMOptions) layerProducts() (all []Product, err error) {
 			w := op.Window
 			p := convProduct(op.Out[0], op.Shape[0]*w.StrideH*w.StrideW, (w.H+w.StrideH-1)/w.StrideH, op.Out[1], op.Out[2])
 			pair := []Product{p, p.gradient()}
-			if cpu.BySquares(op, needsGrad[op.In[0]]) {
+			if needsGrad[op.In[0]] && op.Same(3) && gemm.WorthSquares(op.Shape[0], op.Out[0], op.Out[1], op.Out[2]) {
 				pair = []Product{p.bySquares(), p.gradient().bySquares()}
 			}
 			all = append(all, pair...)

@@ -102,11 +102,7 @@ func newConvolution(op *ir.Op, input bool) *convolution {
 // BySquares says whether an op's outputs, the gradient at its input and that of its weights are computed by squares of
 // outputs; input, whether its input's gradient is wanted. It does not depend on the processor, so bits do not, either.
 func BySquares(op *ir.Op, input bool) bool {
-	win := op.Window
-	h, w := op.Shape[1], op.Shape[2]
-	return input && win.H == 3 && win.W == 3 && win.StrideH*win.StrideW*win.DilationH*win.DilationW == 1 &&
-		win.PadTop == 1 && win.PadLeft == 1 && op.Out[1] == h && op.Out[2] == w && h%2+w%2 == 0 &&
-		gemm.WorthSquares(op.Shape[0], op.Out[0], w)
+	return input && op.Same(3) && gemm.WorthSquares(op.Shape[0], op.Out[0], op.Out[1], op.Out[2])
 }
 
 // planSquares has it computed so; the weights' gradient only where the schedule wants no bound of its rounding (byTaps).

@@ -124,6 +124,11 @@ type Op struct {
 	Epsilon float64
 }
 
+// Same says that an image op has windows of k×k at stride one, with margins so that outputs lie as inputs do.
+func (o *Op) Same(k int) bool {
+	return o.Window == Square(k, 1, k/2) && o.Out[1] == o.Shape[1] && o.Out[2] == o.Shape[2]
+}
+
 // Param is one row of the parameter table. Parameters of a network form one
 // flat float32 vector, in the order of the table.
 type Param struct {

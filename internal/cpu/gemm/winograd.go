@@ -48,11 +48,11 @@ func (t *Winograd) Reach() int {
 	return (t.channels-1)*t.plane + (2*t.rows+1)*t.pitch + 2*t.slots + 2
 }
 
-// WorthSquares says whether a convolution of channels to out channels, with rows of cols outputs, takes less time by squares.
+// WorthSquares says whether a convolution of channels to out channels, with rows by cols outputs, takes less time by squares.
 // Transforms cost as much as products of some channels, and narrow rows leave registers empty. At 16 to 16 channels and 28
 // columns the gain is a twentieth with AVX-512, and more with AVX2; at half as many columns there is none.
-func WorthSquares(channels, out, cols int) bool {
-	return min(channels, out) >= 16 && cols > 4 && channels*out*cols >= 16*16*28
+func WorthSquares(channels, out, rows, cols int) bool {
+	return rows%2+cols%2 == 0 && min(channels, out) >= 16 && cols > 4 && channels*out*cols >= 16*16*28
 }
 
 // WinogradWeights are the weights of a convolution, transformed and packed. The zero value is ready to be packed.
