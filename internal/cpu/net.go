@@ -128,9 +128,6 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		n.packDense()
 	}
 	n.packConvs()
-	for i := range n.packing {
-		n.packs[i] = func(tile int, _ *worker) { n.packing[i][tile]() }
-	}
 	n.placeGradients()
 	n.workers = startWorkers(threads, n.prepare)
 	if n.chunk < o.Capacity && n.exact == nil {
