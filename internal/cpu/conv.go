@@ -443,7 +443,8 @@ func (n *net) packConvs() {
 			list(second, func() { c.w.squares.PackPart(part, transformed, out, channels, false) })
 			list(second, func() { c.back[0].w.squares.PackPart(part, transformed, out, channels, true) })
 		}
-	}	for i := range n.packing {
+	}
+	for i := range n.packing {
 		n.packs[i] = func(tile int, _ *worker) { n.packing[i][tile]() }
 	}
 }
