@@ -237,7 +237,7 @@ func (p Product) example(values func(rows, cols int) gemm.Matrix) func() {
 			return func() { plan.Contract(gradient, x, a, false, work) }
 		}
 		packed := new(gemm.WinogradWeights)
-		packed.Pack(a.Data, p.M, channels, make([]float32, gemm.SquareParts*p.M*channels))
+		packed.Pack(a.Data, p.M, channels, nil)
 		return func() { plan.Correlate(c.Data, p.N, packed, x, false, nil, false, work) }
 	}
 	var offsets []int

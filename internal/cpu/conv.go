@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/squares"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -387,14 +388,14 @@ func (c *convolution) pack(f *filters, weights []float32, w *worker) {
 		return
 	}
 	out, channels := c.op.Out[0], c.op.Shape[0]
-	f.squares.Pack(weights, out, channels, w.scratch(gemm.SquareParts*out*channels))
+	f.squares.Pack(weights, out, channels, w.scratch(squares.Parts*out*channels))
 }
 
 // packed is how many floats weights and bias take that are prepared so.
 func (c *convolution) packed() int {
 	out, k, _ := c.op.Columns()
 	if c.squares != nil {
-		k = gemm.SquareParts * c.op.Shape[0]
+		k = squares.Parts * c.op.Shape[0]
 	}
 	return out * (k + 1)
 }
@@ -435,11 +436,11 @@ func (n *net) packConvs() {
 		}
 		out, channels := c.op.Out[0], c.op.Shape[0]
 		kernels := out * channels
-		transformed := make([]float32, gemm.SquareParts*kernels)
+		transformed := make([]float32, squares.Parts*kernels)
 		for k := 0; k < kernels; k += kernelTile {
-			list(first, func() { gemm.TransformWeights(transformed, weights(), k, min(k+kernelTile, kernels)) })
+			list(first, func() { squares.TransformWeights(transformed, weights(), k, min(k+kernelTile, kernels)) })
 		}
-		for part := range gemm.SquareParts {
+		for part := range squares.Parts {
 			list(second, func() { c.w.squares.PackPart(part, transformed, out, channels, false) })
 			list(second, func() { c.back[0].w.squares.PackPart(part, transformed, out, channels, true) })
 		}

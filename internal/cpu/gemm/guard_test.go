@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/cpu/squares"
 	"github.com/privgrad/privgrad/internal/cpu/vec/guard"
 )
 
@@ -77,7 +78,7 @@ func TestNothingOutsideSquaresIsTouched(t *testing.T) {
 		for range 150 {
 			s := square{8 + r.IntN(33), 1 + r.IntN(40), even(), even()}
 			plan, positions := s.plan(), s.rows*s.cols
-			x, weights := s.image(r, plan), packWinograd(values(r, s.out*s.channels*Kernel), s.out, s.channels, false)
+			x, weights := s.image(r, plan), packWinograd(values(r, s.out*s.channels*squares.Taps), s.out, s.channels, false)
 			accumulate, relu := r.IntN(2) == 0, r.IntN(2) == 0
 
 			var free WinogradWork
@@ -103,9 +104,9 @@ func TestNothingOutsideSquaresIsTouched(t *testing.T) {
 			free = WinogradWork{}
 			delta, ld := dense(r, s.out, positions), s.out+r.IntN(3)
 			gradient := func(data []float32) Matrix {
-				return Matrix{Data: data, Rows: Kernel * s.channels, Cols: s.out, RS: ld, CS: 1}
+				return Matrix{Data: data, Rows: squares.Taps * s.channels, Cols: s.out, RS: ld, CS: 1}
 			}
-			before = values(r, (Kernel*s.channels-1)*ld+s.out)
+			before = values(r, (squares.Taps*s.channels-1)*ld+s.out)
 			want = slices.Clone(before)
 			plan.Contract(gradient(want), x, delta, accumulate, &free)
 			delta.Data = place(2, delta.Data)

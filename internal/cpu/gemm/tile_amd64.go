@@ -2,7 +2,11 @@
 
 package gemm
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/privgrad/privgrad/internal/cpu/squares"
+)
 
 // assembly is a variable so that tests can run the portable code as well.
 var assembly = hasAVX2
@@ -34,10 +38,7 @@ type kernels struct {
 	tile             tileKernels
 	correlate        correlateKernels
 	contract, narrow contractKernels
-	squares          [2]squareKernel // for half a tile's columns, and for all
 }
-
-type squareKernel func(rows, inner int, v *float32, channel, row, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc, n, skip int, accumulate bool)
 
 var avx2 = kernels{
 	tile:      tileKernels{1: tile1, tile2, tile3, tile4, tile5, tile6},
@@ -47,7 +48,6 @@ var avx2 = kernels{
 		1: contractNarrow1, contractNarrow2, contractNarrow3, contractNarrow4,
 		contractNarrow5, contractNarrow6, contractNarrow7, contractNarrow8,
 	},
-	squares: [2]squareKernel{contractSquares1AVX2, contractSquares2AVX2},
 }
 
 var avx512 = kernels{
@@ -68,7 +68,6 @@ var avx512 = kernels{
 		1: contractNarrow1AVX512, contractNarrow2AVX512, contractNarrow3AVX512, contractNarrow4AVX512,
 		contractNarrow5AVX512, contractNarrow6AVX512, contractNarrow7AVX512, contractNarrow8AVX512,
 	},
-	squares: [2]squareKernel{contractSquares1AVX512, contractSquares2AVX512},
 }
 
 // byRuns are the kernels for runs of taps, by the length of a run.
@@ -243,85 +242,13 @@ func transposeColumnsBWide(dst, src []float32, k, ld, n int) {
 	}
 }
 
-// lanesFor is how many squares a register takes of a row of so many slots.
-func lanesFor(slots int) int {
-	if wide || !assembly {
-		return min(slots, mostLanes)
+// form is that of transforms to and from the products in use.
+func form() squares.Form {
+	switch {
+	case wide:
+		return squares.AVX512
+	case assembly:
+		return squares.AVX2
 	}
-	return min(slots, mostLanes/2)
-}
-
-// readSquares transforms lanes squares of each of rows for all channels. read has proved that it stays within x and v.
-func readSquares(lanes, channels, rows int, x []float32, plane, pitch int, v []float32, step, stride int) {
-	if !assembly {
-		readSquaresPortable(lanes, channels, rows, x, plane, pitch, v, step, stride)
-		return
-	}
-	_ = v[(SquareParts-1)*stride+(channels-1)*step+rows*lanes-1]
-	switch lanes {
-	case 4:
-		readSquares4(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
-	case 8:
-		readSquares8(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
-	default:
-		readSquares16(channels, rows, &x[0], plane, pitch, &v[0], step, stride)
-	}
-}
-
-// writeSquares makes the outputs of up to lanes squares of each of rows for all channels. Correlate has proved that it
-// stays within y.
-func writeSquares(lanes, channels, rows, squares int, m []float32, step, stride int, y []float32, ldy, pitch int, accumulate bool, bias []float32, relu bool) {
-	if !assembly {
-		writeSquaresPortable(lanes, channels, rows, squares, m, step, stride, y, ldy, pitch, accumulate, bias, relu)
-		return
-	}
-	_ = m[(SquareParts-1)*stride+(channels-1)*step+rows*lanes-1]
-	var first *float32
-	if bias != nil {
-		first = &bias[0]
-	}
-	switch lanes {
-	case 4:
-		writeSquares4(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
-	case 8:
-		writeSquares8(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
-	default:
-		writeSquares16(channels, rows, squares, &m[0], step, stride, &y[0], ldy, pitch, accumulate, first, relu)
-	}
-}
-
-// squareRows is how many channels contractSquares takes at a time.
-func squareRows() int { return min(TileM, 8) }
-
-// spreadSquares transforms rows times inner squares of the gradients at outputs. Contract has proved that it stays within
-// d.
-func spreadSquares(rows, inner int, d []float32, pitch int, b []float32, stride int) {
-	if !assembly {
-		spreadSquaresPortable(rows, inner, d, pitch, b, stride)
-		return
-	}
-	_, _ = d[2*rows*pitch-1], b[(SquareParts-1)*stride+rows*inner*TileN-1]
-	if wide {
-		spreadSquaresAVX512(rows, inner, &d[0], pitch, &b[0], stride)
-	} else {
-		spreadSquaresAVX2(rows, inner, &d[0], pitch, &b[0], stride)
-	}
-}
-
-// contractSquares sums up sixteen products of squareRows channels with n columns in p, and makes gradients of them unless c
-// is nil. Contract has proved that it stays within c.
-func contractSquares(rows, inner int, v []float32, channel, row, strideV int, b []float32, strideB int, p []float32, more bool, c []float32, ldc, n, skip int, accumulate bool) {
-	if !assembly {
-		contractSquaresPortable(rows, inner, v, channel, row, strideV, b, strideB, p, more, c, ldc, n, skip, accumulate)
-		return
-	}
-	h := squareRows()
-	_, _, _ = v[(SquareParts-1)*strideV+(h-1)*channel+(rows-1)*row+inner-1], b[(SquareParts-1)*strideB+rows*inner*TileN-1], p[SquareParts*h*TileN-1]
-	kernel := inUse().squares[(n-1)/(TileN/2)]
-	var first *float32
-	if c != nil {
-		_ = c[((h-skip)*Kernel-1)*ldc+n-1]
-		first = &c[0]
-	}
-	kernel(rows, inner, &v[0], channel, row, strideV, &b[0], strideB, &p[0], more, first, ldc, n, skip, accumulate)
+	return squares.Portable
 }

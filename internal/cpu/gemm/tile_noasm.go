@@ -2,6 +2,8 @@
 
 package gemm
 
+import "github.com/privgrad/privgrad/internal/cpu/squares"
+
 const assembly, wide = false, false
 
 func tileShape() (m, n int) { return baseM, baseN }
@@ -33,22 +35,4 @@ func contractRuns(int, *product, []int32, []float32, int) {}
 func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
 }
 
-func lanesFor(slots int) int { return min(slots, mostLanes) }
-
-func readSquares(lanes, channels, rows int, x []float32, plane, pitch int, v []float32, step, stride int) {
-	readSquaresPortable(lanes, channels, rows, x, plane, pitch, v, step, stride)
-}
-
-func writeSquares(lanes, channels, rows, squares int, m []float32, step, stride int, y []float32, ldy, pitch int, accumulate bool, bias []float32, relu bool) {
-	writeSquaresPortable(lanes, channels, rows, squares, m, step, stride, y, ldy, pitch, accumulate, bias, relu)
-}
-
-func squareRows() int { return baseM }
-
-func spreadSquares(rows, inner int, d []float32, pitch int, b []float32, stride int) {
-	spreadSquaresPortable(rows, inner, d, pitch, b, stride)
-}
-
-func contractSquares(rows, inner int, v []float32, channel, row, strideV int, b []float32, strideB int, p []float32, more bool, c []float32, ldc, n, skip int, accumulate bool) {
-	contractSquaresPortable(rows, inner, v, channel, row, strideV, b, strideB, p, more, c, ldc, n, skip, accumulate)
-}
+func form() squares.Form { return squares.Portable }

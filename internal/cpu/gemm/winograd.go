@@ -1,5 +1,7 @@
 package gemm
 
+import "github.com/privgrad/privgrad/internal/cpu/squares"
+
 // Winograd computes convolutions of 3×3 at stride one with 16 multiplications a channel for a square of 2×2 outputs, where
 // a direct convolution takes 36: F(2×2, 3×3) of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR
 // 2016), section 4.1. What a square reads is transformed to sixteen values. For each of these a matrix product sums over
@@ -18,13 +20,8 @@ type Winograd struct {
 	slots         int // columns of a product for a row of squares
 }
 
-const (
-	Kernel      = 9  // weights of a kernel
-	SquareParts = 16 // values of a square
-	// A product of so many squares reads weights seldom, and its operands stay in a second-level cache.
-	squaresTogether = 64
-	mostLanes       = 16
-)
+// A product of so many squares reads weights seldom, and its operands stay in a second-level cache.
+const squaresTogether = 64
 
 // NewWinograd plans convolutions of channels to out channels of rows by cols outputs, both even. Images have rows of
 // pitch floats and channels of plane; output (i, j) reads rows i to i+2 and columns j to j+2.
@@ -36,11 +33,7 @@ func NewWinograd(channels, out, rows, cols, pitch, plane int) *Winograd {
 	within(2, rows, rows)
 	within(2, cols, pitch-2)
 	within((rows+2)*pitch, plane, plane)
-	t := &Winograd{channels: channels, out: out, rows: rows / 2, cols: cols / 2, pitch: pitch, plane: plane, slots: 4}
-	for t.slots < t.cols {
-		t.slots += min(t.slots, mostLanes)
-	}
-	return t
+	return &Winograd{channels: channels, out: out, rows: rows / 2, cols: cols / 2, pitch: pitch, plane: plane, slots: squares.Slots(cols / 2)}
 }
 
 // Reach is how many floats an image needs to have: more than outputs read, as registers are loaded whole.
@@ -56,7 +49,7 @@ func WorthSquares(channels, out, rows, cols int) bool {
 }
 
 // WinogradWeights are the weights of a convolution, transformed and packed. The zero value is ready to be packed.
-type WinogradWeights [SquareParts]PackedA
+type WinogradWeights [squares.Parts]PackedA
 
 // WinogradWork is one goroutine's memory. The zero value is ready.
 type WinogradWork struct {
@@ -65,34 +58,10 @@ type WinogradWork struct {
 	columns  int // of the products, gaps included
 }
 
-// TransformWeights writes the sixteen values of kernels first to end, the end excluded: w has 9 weights of each kernel, one
-// kernel after the other, and u sixteen matrices with a value of each.
-func TransformWeights(u []float32, w []float32, first, end int) {
-	size := len(w) / Kernel
-	within(first, end, size)
-	_ = u[SquareParts*size-1]
-	for k := first; k < end; k++ {
-		g := (*[Kernel]float32)(w[Kernel*k:])
-		var h [3][4]float32
-		for i := range h {
-			h[i][0], h[i][1], h[i][2], h[i][3] = spreadThree(g[3*i], g[3*i+1], g[3*i+2])
-		}
-		for j := range 4 {
-			a, b, c, d := spreadThree(h[0][j], h[1][j], h[2][j])
-			u[j*size+k], u[(4+j)*size+k], u[(8+j)*size+k], u[(12+j)*size+k] = a, b, c, d
-		}
-	}
-}
-
-// spreadThree evaluates a polynomial of three coefficients at 0, 1, −1 and infinity, the middle two halved.
-func spreadThree(x, y, z float32) (a, b, c, d float32) {
-	ends := x + z
-	return x, float32(0.5 * (ends + y)), float32(0.5 * (ends - y)), z
-}
-
-// Pack transforms and packs weights of out times channels kernels; transformed is memory for sixteen values of each.
+// Pack transforms and packs weights of out times channels kernels; transformed is memory, or nil.
 func (w *WinogradWeights) Pack(weights []float32, out, channels int, transformed []float32) {
-	TransformWeights(transformed, weights, 0, out*channels)
+	transformed = grow(transformed, squares.Parts*out*channels)
+	squares.TransformWeights(transformed, weights, 0, out*channels)
 	for part := range w {
 		w.PackPart(part, transformed, out, channels, false)
 	}
@@ -125,7 +94,8 @@ func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x [
 	for i := range blocks {
 		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
 		w.columns = (r1 - r0) * t.slots
-		t.read(w, r0, r1, x)
+		w.v = grow(w.v, squares.Parts*w.stride(t.channels))
+		t.read(w, r0, r1, x, TileN, w.stride(t.channels))
 		t.multiply(w, weights)
 		t.write(c, ldc, w, r0, r1, accumulate, bias, relu)
 	}
@@ -142,12 +112,13 @@ func (t *Winograd) Contract(c Matrix, x []float32, delta Matrix, accumulate bool
 	delta.check()
 	agree(delta.CS, 1)
 	agree(delta.Rows, t.out)
-	c.checkResult(Kernel*t.channels, 4*t.rows*t.cols, delta.Cols, t.out)
+	c.checkResult(squares.Taps*t.channels, 4*t.rows*t.cols, delta.Cols, t.out)
 	within(t.Reach(), len(x), len(x))
-	h, size := squareRows(), SquareParts*squareRows()*TileN
+	f := form()
+	h, size := f.Rows(), squares.Parts*f.Rows()*TileN
 	within(h, t.channels, t.channels)
 	PackB(&w.delta, delta.T())
-	tiles, blocks, panels := (t.channels+h-1)/h, t.blocks(), w.delta.Panels()
+	tiles, blocks, panels, row := (t.channels+h-1)/h, t.blocks(), w.delta.Panels(), 4*t.cols*TileN // row is δ of one of squares
 	if blocks == 1 {
 		w.m = grow(w.m, size)
 	} else {
@@ -155,38 +126,23 @@ func (t *Winograd) Contract(c Matrix, x []float32, delta Matrix, accumulate bool
 	}
 	for i := range blocks {
 		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
-		columns, squares := (r1-r0)*t.slots, (r1-r0)*t.cols
-		strideV, strideD := t.channels*columns+gap, squares*TileN+gap
-		w.v, w.d = grow(w.v, SquareParts*strideV), grow(w.d, SquareParts*strideD)
-		t.readRows(w.v, r0, r1, x, columns, strideV)
+		w.columns = (r1 - r0) * t.slots
+		strideV, strideD := t.channels*w.columns+gap, (r1-r0)*t.cols*TileN+gap
+		w.v, w.d = grow(w.v, squares.Parts*strideV), grow(w.d, squares.Parts*strideD)
+		t.read(w, r0, r1, x, w.columns, strideV)
 		for j := range panels {
-			n, pitch := min(TileN, t.out-j*TileN), 2*t.cols*TileN
-			spreadSquares(r1-r0, t.cols, w.delta.panel(j)[2*r0*pitch:], pitch, w.d, strideD)
+			f.Spread(r1-r0, t.cols, w.delta.panel(j)[r0*row:], w.d, strideD)
 			for tile := range tiles {
-				first, skip := min(tile*h, t.channels-h), 0 // the last tile reaches back to channels that are done
-				skip = tile*h - first
+				first := min(tile*h, t.channels-h) // the last tile reaches back to channels that are done
 				sum, to := w.m[:size], []float32(nil)
 				if blocks > 1 {
 					sum = w.m[(j*tiles+tile)*size:][:size]
 				}
 				if i == blocks-1 {
-					to = c.Data[Kernel*tile*h*c.RS+j*TileN:]
+					to = c.Data[squares.Taps*tile*h*c.RS+j*TileN:]
 				}
-				contractSquares(r1-r0, t.cols, w.v[first*columns:], columns, t.slots, strideV, w.d, strideD, sum, i > 0, to, c.RS, n, skip, accumulate)
+				f.Contract(r1-r0, t.cols, w.v[first*w.columns:], w.columns, t.slots, strideV, w.d, strideD, sum, i > 0, to, c.RS, min(TileN, t.out-j*TileN), tile*h-first, accumulate)
 			}
-		}
-	}
-}
-
-// readRows transforms rows of squares to matrices with a row for each channel.
-func (t *Winograd) readRows(v []float32, r0, r1 int, x []float32, step, stride int) {
-	lanes, rows := lanesFor(t.slots), 1
-	if t.slots == lanes {
-		rows = r1 - r0
-	}
-	for r := r0; r < r1; r += rows {
-		for j := 0; j < t.slots; j += lanes {
-			readSquares(lanes, t.channels, rows, x[2*r*t.pitch+2*j:], t.plane, t.pitch, v[(r-r0)*t.slots+j:], step, stride)
 		}
 	}
 }
@@ -199,17 +155,17 @@ func (w *WinogradWork) stride(channels int) int {
 	return channels*((w.columns+TileN-1)/TileN*TileN) + gap
 }
 
-// read transforms rows of squares to panels of the products' right operands.
-func (t *Winograd) read(w *WinogradWork, r0, r1 int, x []float32) {
-	stride, panel, lanes := w.stride(t.channels), t.channels*TileN, lanesFor(t.slots)
-	w.v = grow(w.v, SquareParts*stride)
+// read transforms rows of squares to matrices with a row for each channel, in panels of so many columns.
+func (t *Winograd) read(w *WinogradWork, r0, r1 int, x []float32, panel, stride int) {
+	f := form()
+	lanes := f.Lanes(t.slots)
 	for r, at := r0, 0; r < r1; {
 		rows := 1
 		if t.slots == lanes {
-			rows = min(TileN/lanes, r1-r) // as many as a panel holds
+			rows = min(panel/lanes, r1-r) // as many as a panel holds
 		}
 		for j := 0; j < t.slots; j += lanes {
-			readSquares(lanes, t.channels, rows, x[2*r*t.pitch+2*j:], t.plane, t.pitch, w.v[(at+j)/TileN*panel+(at+j)%TileN:], TileN, stride)
+			f.Read(lanes, t.channels, rows, x[2*r*t.pitch+2*j:], t.plane, t.pitch, w.v[(at+j)/panel*panel*t.channels+(at+j)%panel:], panel, stride)
 		}
 		r += rows
 		at += rows * t.slots
@@ -219,7 +175,7 @@ func (t *Winograd) read(w *WinogradWork, r0, r1 int, x []float32) {
 // multiply computes the products of what was read.
 func (t *Winograd) multiply(w *WinogradWork, weights *WinogradWeights) {
 	v, m := w.stride(t.channels), w.stride(t.out)
-	w.m = grow(w.m, SquareParts*m)
+	w.m = grow(w.m, squares.Parts*m)
 	w.b.k, w.b.n = t.channels, w.columns
 	for part := range weights {
 		w.b.data = w.v[part*v : (part+1)*v]
@@ -229,13 +185,14 @@ func (t *Winograd) multiply(w *WinogradWork, weights *WinogradWeights) {
 
 // write transforms the products to rows of squares of outputs.
 func (t *Winograd) write(c []float32, ldc int, w *WinogradWork, r0, r1 int, accumulate bool, bias []float32, relu bool) {
-	stride, lanes, rows := w.stride(t.out), lanesFor(t.slots), 1
+	f := form()
+	stride, lanes, rows := w.stride(t.out), f.Lanes(t.slots), 1
 	if t.slots == lanes {
 		rows = r1 - r0
 	}
 	for r := r0; r < r1; r += rows {
 		for j := 0; j < t.cols; j += lanes {
-			writeSquares(lanes, t.out, rows, min(lanes, t.cols-j), w.m[(r-r0)*t.slots+j:], (stride-gap)/t.out, stride, c[4*r*t.cols+2*j:], ldc, 2*t.cols, accumulate, bias, relu)
+			f.Write(lanes, t.out, rows, min(lanes, t.cols-j), w.m[(r-r0)*t.slots+j:], (stride-gap)/t.out, stride, c[4*r*t.cols+2*j:], ldc, 2*t.cols, accumulate, bias, relu)
 		}
 	}
 }

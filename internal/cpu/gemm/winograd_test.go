@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu/squares"
 )
 
 // square is a convolution of 3×3.
 type square struct{ channels, out, rows, cols int }
 
-var squares = []square{
+var convolutions = []square{
 	{3, 5, 2, 2}, {16, 16, 8, 8}, {17, 33, 16, 16}, {32, 64, 32, 32}, {5, 2, 4, 6}, {2, 3, 28, 28},
 	{4, 7, 14, 14}, {40, 8, 10, 10}, {1, 1, 6, 34}, {2, 15, 4, 66}, {330, 4, 4, 4}, {3, 3, 20, 12}, {8, 3, 8, 130}, {9, 2, 4, 300},
 }
@@ -21,12 +23,12 @@ func (s square) plan() *Winograd {
 }
 
 func packWinograd(w []float32, out, channels int, turned bool) *WinogradWeights {
-	u := make([]float32, SquareParts*out*channels)
+	u := make([]float32, squares.Parts*out*channels)
 	half := out * channels / 2
-	TransformWeights(u, w, 0, half)
-	TransformWeights(u, w, half, out*channels)
+	squares.TransformWeights(u, w, 0, half)
+	squares.TransformWeights(u, w, half, out*channels)
 	p := new(WinogradWeights)
-	for part := range SquareParts {
+	for part := range squares.Parts {
 		p.PackPart(part, u, out, channels, turned)
 	}
 	return p
@@ -47,7 +49,7 @@ func (s square) image(r *rand.Rand, t *Winograd) []float32 {
 func TestWinograd(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(31)
-		for _, s := range squares {
+		for _, s := range convolutions {
 			for _, turned := range []bool{false, true} {
 				for _, accumulate := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%v turned %v accumulate %v", s, turned, accumulate), func(t *testing.T) {
@@ -114,21 +116,21 @@ func TestWinograd(t *testing.T) {
 func TestWinogradContract(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(33)
-		for _, s := range squares {
-			if s.channels < squareRows() {
+		for _, s := range convolutions {
+			if s.channels < form().Rows() {
 				continue
 			}
 			for _, accumulate := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v accumulate %v", s, accumulate), func(t *testing.T) {
 					plan, pitch := s.plan(), s.cols+2
 					x, delta := s.image(r, plan), dense(r, s.out, s.rows*s.cols)
-					before := dense(r, s.channels*Kernel, s.out+2)
+					before := dense(r, s.channels*squares.Taps, s.out+2)
 					c := before
 					c.Data = slices.Clone(before.Data)
 					c.Cols = s.out
 					plan.Contract(c, x, delta, accumulate, new(WinogradWork))
 					for k := range c.Rows {
-						channel, tap := k/Kernel, k%Kernel
+						channel, tap := k/squares.Taps, k%squares.Taps
 						equalBits(t, c.Data[k*c.RS+s.out:(k+1)*c.RS], before.Data[k*c.RS+s.out:(k+1)*c.RS])
 						for o := range s.out {
 							want, weight := 0.0, 0.0
@@ -172,15 +174,15 @@ func TestWinogradBits(t *testing.T) {
 		t.Skip("portable code may round products before it adds them")
 	}
 	r := newRand(32)
-	for _, s := range squares {
+	for _, s := range convolutions {
 		plan, positions := s.plan(), s.rows*s.cols
 		w, x := values(r, s.out*s.channels*9), s.image(r, plan)
-		delta, before := dense(r, s.out, positions), values(r, s.channels*Kernel*s.out)
+		delta, before := dense(r, s.out, positions), values(r, s.channels*squares.Taps*s.out)
 		outputs := func() []float32 {
 			y, g := make([]float32, s.out*positions), slices.Clone(before)
 			plan.Correlate(y, positions, packWinograd(w, s.out, s.channels, false), x, false, nil, false, new(WinogradWork))
 			if s.channels >= 8 {
-				plan.Contract(RowMajor(g, s.channels*Kernel, s.out), x, delta, true, new(WinogradWork))
+				plan.Contract(RowMajor(g, s.channels*squares.Taps, s.out), x, delta, true, new(WinogradWork))
 			}
 			return slices.Concat(y, g)
 		}
@@ -205,7 +207,7 @@ func BenchmarkWinograd(b *testing.B) {
 			}
 			perSecond(b, 18*s.channels*s.out*positions)
 		})
-		delta, g := dense(r, s.out, positions), dense(r, s.channels*Kernel, s.out)
+		delta, g := dense(r, s.out, positions), dense(r, s.channels*squares.Taps, s.out)
 		b.Run(fmt.Sprint(s, "weights"), func(b *testing.B) {
 			for b.Loop() {
 				plan.Contract(g, x, delta, false, work)

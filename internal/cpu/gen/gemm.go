@@ -27,9 +27,6 @@ func gemm(g *asm) {
 	copyA(g)
 	copyB(g, avx2)
 	direct(g)
-	winograd(g, 4)
-	winograd(g, 8)
-	gradSquares(g, avx2)
 }
 
 // registers are new ones of the form's width.

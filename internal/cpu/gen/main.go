@@ -32,7 +32,7 @@ type unit struct {
 
 var units = []unit{
 	{"../gemm", "kernels", gemm}, {"../gemm", "kernels512", gemm512},
-	{"../peak", "kernels", peak}, {"../vec", "kernels", vec}, {"../../stream", "kernels", stream}, {"../../exact", "kernels", exactNoise},
+	{"../squares", "kernels", squares}, {"../peak", "kernels", peak}, {"../vec", "kernels", vec}, {"../../stream", "kernels", stream}, {"../../exact", "kernels", exactNoise},
 }
 
 func main() {

@@ -37,8 +37,6 @@ func gemm512(g *asm) {
 	for h := 1; h <= fewM; h++ {
 		contractFew(g, h)
 	}
-	winograd(g, 16)
-	gradSquares(g, avx512)
 }
 
 // tapRuns are the tiles of contractRuns: so many runs of so many neighbouring taps. Up to sixteen chains of multiply-adds

@@ -7,10 +7,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// winograd writes the transforms of 3×3 convolutions by squares of 2×2 outputs, lanes squares at a time.
-func winograd(g *asm, lanes int) {
-	readSquares(g, lanes)
-	writeSquares(g, lanes)
+// squares writes 3×3 convolutions by squares of 2×2 outputs.
+func squares(g *asm) {
+	for _, lanes := range []int{4, 8, 16} {
+		readSquares(g, lanes)
+		writeSquares(g, lanes)
+	}
+	for _, f := range []form{avx2, avx512} {
+		spreadSquares(g, f)
+		contractSquares(g, f, 1)
+		contractSquares(g, f, 2)
+	}
 }
 
 // register is a new one of so many lanes.
@@ -120,7 +127,7 @@ func (s *shuffles) join(even, odd vector) (lower, upper vector) {
 
 // readSquares transforms what the outputs of rows of squares read.
 func readSquares(g *asm, lanes int) {
-	name := fmt.Sprintf("readSquares%d", lanes)
+	name := fmt.Sprintf("read%d%s", lanes, isa(lanes))
 	g.function(name, "channels, rows int, x *float32, plane, pitch int, v *float32, step, stride int",
 		fmt.Sprintf("%s transforms %d squares of each of rows, two rows of the image apart, for all channels: image x has them", name, lanes),
 		"plane floats apart and its rows pitch. Sixteen values of a square go to matrices stride floats apart, from v on: a channel",
@@ -217,7 +224,7 @@ func readSquares(g *asm, lanes int) {
 
 // writeSquares makes outputs of sixteen products.
 func writeSquares(g *asm, lanes int) {
-	name := fmt.Sprintf("writeSquares%d", lanes)
+	name := fmt.Sprintf("write%d%s", lanes, isa(lanes))
 	g.function(name, "channels, rows, squares int, m *float32, step, stride int, y *float32, ldy, pitch int, accumulate bool, bias *float32, relu bool",
 		fmt.Sprintf("%s makes the outputs of 1 to %d squares of each of rows, for all channels, of sixteen matrices stride floats", name, lanes),
 		fmt.Sprintf("apart, from m on, where a row of squares is %d floats and a channel step further. Outputs y of channels lie ldy apart,", lanes),
@@ -330,28 +337,21 @@ func writeSquares(g *asm, lanes int) {
 	g.end()
 }
 
-// gradSquares writes what gives the weights' gradients by squares.
-func gradSquares(g *asm, f form) {
-	spreadSquares(g, f)
-	contractSquares(g, f, 1)
-	contractSquares(g, f, 2)
-}
-
-// isa names a form where the one of AVX2 cannot go without.
-func (f form) isa() string {
-	if f.suffix == "" {
-		return "AVX2"
+// isa is the instruction set of registers of so many lanes.
+func isa(lanes int) string {
+	if lanes == 16 {
+		return "AVX512"
 	}
-	return f.suffix
+	return "AVX2"
 }
 
-// squareRows is how many channels contractSquares takes: eight, or of narrow registers six.
+// squareRows is how many channels contract takes: eight, or of narrow registers six.
 func (f form) squareRows() int { return min(f.m, 8) }
 
 // contractSquares sums over squares, then makes gradients of kernels of sixteen sums.
 func contractSquares(g *asm, f form, width int) {
 	h, lanes := f.squareRows(), f.lanes
-	name := fmt.Sprintf("contractSquares%d%s", width, f.isa())
+	name := fmt.Sprintf("contract%d%s", width, isa(f.lanes))
 	g.function(name, "rows, inner int, v *float32, channel, row, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc, n, skip int, accumulate bool",
 		fmt.Sprintf("%s computes sixteen products of %d channels with n columns of at most %d, over rows times inner squares. v", name, h, lanes*width),
 		"are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares",
@@ -510,12 +510,13 @@ func contractSquares(g *asm, f form, width int) {
 
 // spreadSquares transforms packed gradients at outputs.
 func spreadSquares(g *asm, f form) {
-	name := "spreadSquares" + f.isa()
-	g.function(name, "rows, inner int, d *float32, pitch int, b *float32, stride int",
-		fmt.Sprintf("%s transforms rows times inner squares of the gradients at outputs, of which d has %d for each position, rows of", name, f.n),
-		"positions pitch apart: each square's four to sixteen, in matrices stride floats apart from b on. rows and inner are at least 1.")
+	name := "spread" + isa(f.lanes)
+	g.function(name, "rows, inner int, d, b *float32, stride int",
+		fmt.Sprintf("%s transforms rows times inner squares of the gradients at outputs, of which d has %d for each position: each", name, f.n),
+		"square's four to sixteen, in matrices stride floats apart from b on. rows and inner are at least 1.")
 	p := g.parts("stride")
-	d, pitch, rows, inner := g.gp("d"), g.floatStride("pitch"), g.gp("rows"), g.GP64()
+	d, pitch, rows, inner := g.gp("d"), g.gp("inner"), g.gp("rows"), g.GP64()
+	g.IMUL3Q(U32(uint32(2*4*f.n)), pitch, pitch) // from a row of positions to the next
 	p.begin(g, g.gp("b"))
 	half := g.registers(f, 1)[0]
 	g.VBROADCASTSS(g.floats("half", 0.5), half)

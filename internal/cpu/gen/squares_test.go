@@ -14,7 +14,7 @@ func nans(n int) []float32 { return slices.Repeat([]float32{nan}, n) }
 const squareParts = 16
 
 func TestAVX512ReadSquares(t *testing.T) {
-	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	functions, m := kernelsOf(t, "../squares", "kernels")
 	r := rand.New(rand.NewPCG(21, 22))
 	const lanes, loaded = 16, 34 // floats of a row of the image
 	for channels := 1; channels <= 3; channels++ {
@@ -48,7 +48,7 @@ func TestAVX512ReadSquares(t *testing.T) {
 						}
 					}
 				}
-				m.run(t, functions["readSquares16"], channels, rows, floatBytes(x), plane, pitch, got, step, stride)
+				m.run(t, functions["read16AVX512"], channels, rows, floatBytes(x), plane, pitch, got, step, stride)
 				check(t, got, want)
 			}
 		}
@@ -57,7 +57,7 @@ func TestAVX512ReadSquares(t *testing.T) {
 
 // Some outputs are NaN, which relu keeps.
 func TestAVX512WriteSquares(t *testing.T) {
-	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	functions, m := kernelsOf(t, "../squares", "kernels")
 	r := rand.New(rand.NewPCG(23, 24))
 	const lanes = 16
 	for channels := 1; channels <= 3; channels++ {
@@ -108,7 +108,7 @@ func TestAVX512WriteSquares(t *testing.T) {
 					if biased {
 						pointer = floatBytes(bias)
 					}
-					m.run(t, functions["writeSquares16"], channels, rows, squares, floatBytes(products), step, stride, got, ldy, pitch, accumulate, pointer, relu)
+					m.run(t, functions["write16AVX512"], channels, rows, squares, floatBytes(products), step, stride, got, ldy, pitch, accumulate, pointer, relu)
 					check(t, got, want)
 				}
 			}
@@ -117,7 +117,7 @@ func TestAVX512WriteSquares(t *testing.T) {
 }
 
 func TestAVX512SpreadSquares(t *testing.T) {
-	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	functions, m := kernelsOf(t, "../squares", "kernels")
 	r := rand.New(rand.NewPCG(25, 26))
 	n := avx512.n
 	for rows := 1; rows <= 3; rows++ {
@@ -139,14 +139,14 @@ func TestAVX512SpreadSquares(t *testing.T) {
 					}
 				}
 			}
-			m.run(t, functions["spreadSquaresAVX512"], rows, inner, floatBytes(d), pitch, got, stride)
+			m.run(t, functions["spreadAVX512"], rows, inner, floatBytes(d), got, stride)
 			check(t, got, want)
 		}
 	}
 }
 
 func TestAVX512ContractSquares(t *testing.T) {
-	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	functions, m := kernelsOf(t, "../squares", "kernels")
 	r := rand.New(rand.NewPCG(27, 28))
 	h := avx512.squareRows()
 	for n := 1; n <= avx512.n; n++ {
@@ -209,7 +209,7 @@ func TestAVX512ContractSquares(t *testing.T) {
 			if last {
 				pointer = got
 			}
-			m.run(t, functions[fmt.Sprintf("contractSquares%dAVX512", width)], rows, inner, floatBytes(v), channel, row, strideV,
+			m.run(t, functions[fmt.Sprintf("contract%dAVX512", width)], rows, inner, floatBytes(v), channel, row, strideV,
 				floatBytes(b), strideB, gotSums, more, pointer, ldc, n, skip, accumulate)
 			check(t, got, want)
 			for i := range squareParts * h {
