@@ -215,13 +215,15 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 		return parts, p.flops()
 	}
 	for range threads {
-		part(p.example(values))
+		once, examples := p.examples(values)
+		part(once)
+		flops += float64(examples) * p.flops()
 	}
-	return parts, float64(threads) * p.flops()
+	return parts, flops
 }
 
-// example gives what computes one example's product.
-func (p Product) example(values func(rows, cols int) gemm.Matrix) func() {
+// examples gives what computes the product of as many examples as training does together.
+func (p Product) examples(values func(rows, cols int) gemm.Matrix) (once func(), count int) {
 	channels := p.K
 	if p.Kind == weights || p.Kind == squaresWeights {
 		channels = p.N
@@ -231,14 +233,16 @@ func (p Product) example(values func(rows, cols int) gemm.Matrix) func() {
 	a, c := values(p.M, p.K), values(p.M, p.N)
 	if p.Kind == squares || p.Kind == squaresWeights {
 		plan, work := gemm.NewWinograd(channels, p.M, p.rows, p.cols, w, h*w), new(gemm.WinogradWork)
-		x := values(1, max(plan.Reach(), channels*h*w)).Data
+		image := max(plan.Reach(), channels*h*w)
 		if p.Kind == squaresWeights {
-			gradient := gemm.RowMajor(c.Data, p.N, p.M)
-			return func() { plan.Contract(gradient, x, a, false, work) }
+			gradient, x := gemm.RowMajor(c.Data, p.N, p.M), values(1, image).Data
+			return func() { plan.Contract(gradient, x, a, false, work) }, 1
 		}
 		packed := new(gemm.WinogradWeights)
 		packed.Pack(a.Data, p.M, channels, nil)
-		return func() { plan.Correlate(c.Data, p.N, packed, x, false, nil, false, work) }
+		images := gemm.Images{N: plan.Together(), X: image, C: p.M * p.N}
+		x, y := values(images.N, images.X).Data, values(images.N, images.C).Data
+		return func() { plan.Correlate(y, p.N, packed, x, images, false, nil, false, work) }, images.N
 	}
 	var offsets []int
 	for channel := range channels {
@@ -252,11 +256,11 @@ func (p Product) example(values func(rows, cols int) gemm.Matrix) func() {
 	x := values(1, taps.Reach()).Data
 	if p.Kind == weights {
 		gradient, delta := gemm.RowMajor(c.Data, p.N, p.M), new(gemm.PackedB)
-		return func() { gemm.Contract(gradient, x, taps, a, false, delta) }
+		return func() { gemm.Contract(gradient, x, taps, a, false, delta) }, 1
 	}
 	packed := new(gemm.PackedA)
 	gemm.PackA(packed, a)
-	return func() { gemm.Correlate(c.Data, p.N, packed, x, taps, false, nil, false) }
+	return func() { gemm.Correlate(c.Data, p.N, packed, x, taps, false, nil, false) }, 1
 }
 
 func (p Product) measure(threads int, seconds float64) ProductResult {

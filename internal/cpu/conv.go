@@ -276,11 +276,20 @@ func (a axis) margins() (before, after int) {
 // lay gives the image that the taps read: the example's own values and what follows them, read and never used, or one
 // spread into scratch memory whose gaps are zero.
 func (s *spread) lay(own, scratch []float32) []float32 {
+	laid, _ := s.layAll(1, own, 0, scratch)
+	return laid
+}
+
+// layAll does so for images that lie so far apart, and says how far they do then.
+func (s *spread) layAll(images int, own []float32, apart int, scratch []float32) ([]float32, int) {
 	if s.size == 0 {
-		return own[:s.reach]
+		return own[:(images-1)*apart+s.reach], apart
 	}
-	vec.CopyRuns(scratch, own, &s.runs)
-	return scratch
+	size := s.scratch()
+	for e := range images {
+		vec.CopyRuns(scratch[e*size:], own[e*apart:], &s.runs)
+	}
+	return scratch, size
 }
 
 // slack is how many floats a buffer of values needs beyond its end, so that registers can be loaded whole.
@@ -294,45 +303,68 @@ func (s *spread) scratch() int {
 	return max(s.size, s.reach)
 }
 
-func (n *net) convForward(i int) func(int, *worker) {
+// together is how many examples' outputs, or gradients at the input, are computed together.
+func (c *convolution) together() int {
+	if c.squares == nil {
+		return 1
+	}
+	return max(c.squares.Together(), c.back[0].squares.Together())
+}
+
+// stretch is a phase of an op's convolutions, of several examples together where that is faster.
+func (c *convolution) stretch(f func(r0, r1 int, w *worker)) phase {
+	most := c.together()
+	if most == 1 {
+		return phase{each: []func(int, *worker){func(b int, w *worker) { f(b, b+1, w) }}}
+	}
+	return phase{rows: func(r0, r1 int, w *worker) {
+		for b := r0; b < r1; b += most {
+			f(b, min(b+most, r1), w)
+		}
+	}}
+}
+
+func (n *net) convForward(i int) phase {
 	c := n.convs[i]
 	in, out := c.op.In[0], ir.Value(i+1)
-	return func(b int, w *worker) {
-		n.convolve(i, n.value(out, b), n.from(n.values, in, b), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
-	}
+	return c.stretch(func(r0, r1 int, w *worker) {
+		n.convolve(i, r1-r0, n.from(n.values, out, r0), n.from(n.values, in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
+	})
 }
 
-// convolve writes one example's output y of op i, or several one after the other where the weights are stacked.
-func (n *net) convolve(i int, y, x []float32, weights *filters, bias []float32, relu bool, w *worker) {
+// convolve writes outputs y of op i of so many examples, or several of one, one after the other, where the weights are stacked.
+func (n *net) convolve(i, examples int, y, x []float32, weights *filters, bias []float32, relu bool, w *worker) {
 	c := n.convs[i]
-	image := c.x.lay(x, w.images[i])
-	if c.squares != nil {
-		c.squares.Correlate(y, c.taps.Outputs(), &weights.squares, image, false, bias, relu, &w.squares)
+	if c.squares == nil {
+		gemm.Correlate(y, c.taps.Outputs(), &weights.taps, c.x.lay(x, w.images[i]), c.taps, false, bias, relu)
 		return
 	}
-	gemm.Correlate(y, c.taps.Outputs(), &weights.taps, image, c.taps, false, bias, relu)
+	image, apart := c.x.layAll(examples, x, n.width[c.op.In[0]], w.images[i])
+	c.squares.Correlate(y, c.taps.Outputs(), &weights.squares, image, gemm.Images{N: examples, X: apart, C: n.width[i+1]}, false, bias, relu, &w.squares)
 }
 
-func (n *net) convInputGrad(i int) func(int, *worker) {
+func (n *net) convInputGrad(i int) phase {
 	c := n.convs[i]
 	if len(c.back) == 0 {
-		return n.convColumnsGrad(i)
+		return phase{each: []func(int, *worker){n.convColumnsGrad(i)}}
 	}
 	in, out := c.op.In[0], ir.Value(i+1)
 	plane := c.op.Shape[1] * c.op.Shape[2]
-	return func(b int, w *worker) {
+	if p := &c.back[0]; p.squares != nil {
+		return c.stretch(func(r0, r1 int, w *worker) {
+			dy, apart := c.dy.layAll(r1-r0, n.from(n.deltas, out, r0), n.width[out], w.gradients[i])
+			p.squares.Correlate(n.from(n.deltas, in, r0), plane, &p.w.squares, dy[p.start:], gemm.Images{N: r1 - r0, X: apart, C: n.width[in]}, n.shared[in], nil, false, &w.squares)
+		})
+	}
+	whole := len(c.back) == 1 && c.op.Window.StrideH*c.op.Window.StrideW == 1
+	return phase{each: []func(int, *worker){func(b int, w *worker) {
 		dx := n.delta(in, b)
 		dy := c.dy.lay(n.from(n.deltas, out, b), w.gradients[i])
-		whole := len(c.back) == 1 && c.op.Window.StrideH*c.op.Window.StrideW == 1
 		if !whole && !n.shared[in] {
 			clear(dx)
 		}
 		for j := range c.back {
 			p := &c.back[j]
-			if p.squares != nil {
-				p.squares.Correlate(dx, plane, &p.w.squares, dy[p.start:], n.shared[in], nil, false, &w.squares)
-				continue
-			}
 			if whole {
 				gemm.Correlate(dx, plane, &p.w.taps, dy[p.start:], p.taps, n.shared[in], nil, false)
 				continue
@@ -341,7 +373,7 @@ func (n *net) convInputGrad(i int) func(int, *worker) {
 			gemm.Correlate(phase, p.taps.Outputs(), &p.w.taps, dy[p.start:], p.taps, false, nil, false)
 			vec.AddRuns(dx, phase, &p.runs)
 		}
-	}
+	}}}
 }
 
 func (n *net) convColumnsGrad(i int) func(int, *worker) {

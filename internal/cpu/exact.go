@@ -118,16 +118,11 @@ func (n *net) exactStep(st ir.Step) ([]phase, bool) {
 // exactScales stands in the place of the factors: it works on units of examples, each of them a matrix with a column for
 // every example.
 func (n *net) exactScales() phase {
-	rows := func(r0, r1 int, w *worker) {
+	return phase{rows: func(r0, r1 int, w *worker) {
 		for lo := r0; lo < r1; lo += vec.Columns {
 			n.scaleColumns(lo, min(lo+vec.Columns, r1), w)
 		}
-	}
-	return phase{
-		rows:  rows,
-		tiles: func() int { return n.units(n.batch) },
-		body:  func(tile int, w *worker) { rows(tile*n.unit, min((tile+1)*n.unit, n.batch), w) },
-	}
+	}}
 }
 
 // scaleColumns finds what some examples' gradients are multiplied by.

@@ -220,7 +220,7 @@ func (n *net) prepare(w *worker) {
 	w.images, w.gradients = make([][]float32, len(n.convs)), make([][]float32, len(n.convs))
 	for i, c := range n.convs {
 		if c != nil {
-			w.images[i], w.gradients[i] = make([]float32, c.x.scratch()), make([]float32, c.dy.scratch())
+			w.images[i], w.gradients[i] = make([]float32, c.together()*c.x.scratch()), make([]float32, c.together()*c.dy.scratch())
 		}
 	}
 	w.kept = make([]float32, n.passed)

@@ -5,13 +5,11 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// forwardOp is the forward pass of every op that is not dense.
+// forwardOp is the forward pass of every op without a product.
 func (n *net) forwardOp(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
 	switch op.Kind {
-	case ir.Conv:
-		return n.convForward(i)
 	case ir.ReLU:
 		return func(b int, _ *worker) { vec.ReLU(n.value(out, b), n.value(in, b)) }
 	case ir.Tanh:
@@ -37,13 +35,11 @@ func (n *net) forwardOp(i int) func(int, *worker) {
 	}
 }
 
-// inputGradOp is the backward pass of every op that is not dense.
+// inputGradOp is the backward pass of every op without a product.
 func (n *net) inputGradOp(i int) func(int, *worker) {
 	op := &n.program.Ops[i]
 	in, out := op.In[0], ir.Value(i+1)
 	switch op.Kind {
-	case ir.Conv:
-		return n.convInputGrad(i)
 	case ir.ReLU:
 		return n.activationGrad(i, vec.ReLUGrad)
 	case ir.Tanh:

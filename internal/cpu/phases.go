@@ -1,6 +1,11 @@
 package cpu
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // phase is a part of the schedule that goes example by example (each) or a stretch of
 // them at a time (rows), or one that works on the whole chunk (tiles).
@@ -16,21 +21,47 @@ type phase struct {
 func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
+	add := func(p phase) {
+		if last := &all[len(all)-1]; p.each != nil && last.each != nil {
+			last.each = append(last.each, p.each...)
+		} else {
+			all = append(all, p)
+		}
+	}
+	// An example's gradients of several ops may share a worker's memory up to its factor. So no op that takes several
+	// examples together comes between: gradients wait for the last of those, which leaves them what they are made of.
+	var waiting []phase
+	last := n.lastStretch()
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
-			last := &all[len(all)-1]
 			switch {
 			case p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
 				sums = append(sums, p)
-			case p.each != nil && last.each != nil:
-				last.each = append(last.each, p.each...)
+			case i < last && st.Kind.Measures():
+				waiting = append(waiting, p)
 			default:
-				all = append(all, p)
+				add(p)
+			}
+		}
+		if i == last {
+			for _, p := range waiting {
+				add(p)
 			}
 		}
 	}
 	n.all = n.fuse(append(all, together(sums)))
+}
+
+// lastStretch is the last step whose gradients at the input are computed of several examples together; -1 for none.
+func (n *net) lastStretch() int {
+	last := -1
+	for i, st := range n.schedule.Steps {
+		if st.Kind == ir.InputGrad && n.convs[st.Op] != nil && n.convs[st.Op].together() > 1 {
+			last = i
+		}
+	}
+	return last
 }
 
 // together makes one phase of several that touch nothing in common.
@@ -56,40 +87,60 @@ func together(phases []phase) phase {
 	}
 }
 
-// fuse gives phases their tiles: units of examples, or where a network works by
-// rows one stretch of them for all phases up to the sums.
-func (n *net) fuse(phases []phase) []phase {
-	for i := range phases {
-		p := &phases[i]
-		if p.each == nil {
-			continue
+// fuse makes one phase of neighbours through which a stretch of examples can go without a stop.
+func (n *net) fuse(phases []phase) (all []phase) {
+	for len(phases) > 0 {
+		through := slices.IndexFunc(phases, func(p phase) bool { return p.tiles != nil })
+		if through > 0 {
+			all = append(all, n.through(slices.Clone(phases[:through])))
 		}
-		p.tiles = func() int { return n.units(n.batch) }
-		p.rows = func(r0, r1 int, w *worker) {
-			for b := r0; b < r1; b++ {
-				for _, f := range p.each {
-					f(b, w)
+		all = append(all, phases[through])
+		phases = phases[through+1:]
+	}
+	return all
+}
+
+// through takes examples through phases, a unit of them a tile, or a longer stretch where layers are products of many rows.
+func (n *net) through(phases []phase) phase {
+	for i := range phases {
+		if p := &phases[i]; p.rows == nil {
+			p.rows = func(r0, r1 int, w *worker) {
+				for b := r0; b < r1; b++ {
+					for _, f := range p.each {
+						f(b, w)
+					}
 				}
 			}
 		}
-		p.body = func(tile int, w *worker) { p.rows(tile*n.unit, min((tile+1)*n.unit, n.batch), w) }
 	}
-	if !n.byRows {
-		return phases
+	pass := func(r0, r1 int, w *worker) {
+		for i := range phases {
+			phases[i].rows(r0, r1, w)
+		}
 	}
-	last := len(phases) - 1
-	through := phases[:last]
-	return []phase{{
-		tiles: func() int { return n.stretches() },
-		body: func(tile int, w *worker) {
-			if r0, r1 := cut(n.batch, n.unit, tile, n.stretches()); r0 < r1 {
-				for _, p := range through {
-					p.rows(r0, r1, w)
+	if n.byRows {
+		return phase{
+			tiles: n.stretches,
+			body: func(tile int, w *worker) {
+				if r0, r1 := cut(n.batch, n.unit, tile, n.stretches()); r0 < r1 {
+					pass(r0, r1, w)
 				}
+			},
+		}
+	}
+	return phase{
+		tiles: func() int { return n.units(n.batch) },
+		body: func(tile int, w *worker) {
+			end := min((tile+1)*n.unit, n.batch)
+			for b := tile * n.unit; b < end; b += inCache {
+				pass(b, min(b+inCache, end), w)
 			}
 		},
-	}, phases[last]}
+	}
 }
+
+// inCache is how many examples of a unit go through its phases at a time: in an exact net a matrix with a column for each.
+const inCache = vec.Columns
 
 // mostRows go through the network at a time: what a layer makes of them is still in
 // cache for the next, and a layer's weights are read seldom.
@@ -122,10 +173,16 @@ func (n *net) compileStep(st ir.Step) []phase {
 		if st.Op > 0 && n.convs[st.Op-1] != nil && n.convs[st.Op-1].relu {
 			return nil // done on the way out of the convolution
 		}
+		if n.convs[st.Op] != nil {
+			return []phase{n.convForward(st.Op)}
+		}
 		return each(n.forwardOp(st.Op))
 	case ir.InputGrad:
 		if dense {
 			return []phase{n.denseInputGrad(st.Op)}
+		}
+		if n.convs[st.Op] != nil {
+			return []phase{n.convInputGrad(st.Op)}
 		}
 		return each(n.inputGradOp(st.Op))
 	case ir.NormGhost:

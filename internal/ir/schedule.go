@@ -25,6 +25,9 @@ func (k StepKind) String() string {
 	return [...]string{"forward", "loss", "input-grad", "norm-ghost", "norm-gram", "norm-instantiate", "grad-store", "factor", "grad-sum", "combine"}[k]
 }
 
+// Measures says that a step adds to the examples' squared norms.
+func (k StepKind) Measures() bool { return k >= NormGhost && k <= GradStore }
+
 // NoOp is the Op of a step that belongs to no single op.
 const NoOp = -1
 

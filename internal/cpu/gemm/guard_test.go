@@ -78,30 +78,32 @@ func TestNothingOutsideSquaresIsTouched(t *testing.T) {
 		for range 150 {
 			s := square{8 + r.IntN(33), 1 + r.IntN(40), even(), even()}
 			plan, positions := s.plan(), s.rows*s.cols
-			x, weights := s.image(r, plan), packWinograd(values(r, s.out*s.channels*squares.Taps), s.out, s.channels, false)
+			image, weights := s.image(r, plan), packWinograd(values(r, s.out*s.channels*squares.Taps), s.out, s.channels, false)
 			accumulate, relu := r.IntN(2) == 0, r.IntN(2) == 0
 
 			var free WinogradWork
 			ld, bias := positions+r.IntN(3), []float32(nil)
-			before := values(r, (s.out-1)*ld+positions)
+			images := Images{N: 1 + r.IntN(plan.Together()), X: r.IntN(50), C: (s.out-1)*ld + positions + r.IntN(3)}
+			x := slices.Concat(values(r, (images.N-1)*images.X), image)
+			before := values(r, (images.N-1)*images.C+(s.out-1)*ld+positions)
 			want := slices.Clone(before)
 			if r.IntN(2) == 0 {
 				bias = values(r, s.out)
 			}
-			plan.Correlate(want, ld, weights, x, accumulate, bias, relu, &free)
+			plan.Correlate(want, ld, weights, x, images, accumulate, bias, relu, &free)
 			x = place(0, x)
 			y, v, m := place(1, before), buffer(3, free.v), buffer(4, free.m)
 			if bias != nil {
 				bias = place(7, bias)
 			}
 			w := &WinogradWork{v: v, m: m}
-			plan.Correlate(y, ld, weights, x, accumulate, bias, relu, w)
+			plan.Correlate(y, ld, weights, x, images, accumulate, bias, relu, w)
 			equalBits(t, y, want)
 			if &w.v[0] != &v[0] || &w.m[0] != &m[0] {
 				t.Fatalf("%v: Correlate uses other buffers", s)
 			}
 
-			free = WinogradWork{}
+			x, free = place(0, image), WinogradWork{}
 			delta, ld := dense(r, s.out, positions), s.out+r.IntN(3)
 			gradient := func(data []float32) Matrix {
 				return Matrix{Data: data, Rows: squares.Taps * s.channels, Cols: s.out, RS: ld, CS: 1}

@@ -23,6 +23,9 @@ type Winograd struct {
 // A product of so many squares reads weights seldom, and its operands stay in a second-level cache.
 const squaresTogether = 64
 
+// Images are several that lie one behind the other, X floats apart, and their outputs C floats apart.
+type Images struct{ N, X, C int }
+
 // NewWinograd plans convolutions of channels to out channels of rows by cols outputs, both even. Images have rows of
 // pitch floats and channels of plane; output (i, j) reads rows i to i+2 and columns j to j+2.
 func NewWinograd(channels, out, rows, cols, pitch, plane int) *Winograd {
@@ -79,27 +82,40 @@ func (w *WinogradWeights) PackPart(part int, u []float32, out, channels int, tur
 	PackA(&w[part], matrix(4*swap[part/4]+swap[part%4]).T())
 }
 
-// Correlate computes c = A·X, or c += A·X when accumulate is set, of an image x, as the function of that name does: output o
-// of channel i, at c[i·ldc+o]. Then bias[i] is added, unless bias is nil, and with relu what is below zero becomes zero.
-func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x []float32, accumulate bool, bias []float32, relu bool, w *WinogradWork) {
+// Correlate computes c = A·X, or c += A·X when accumulate is set, of images x, as the function of that name does: output o
+// of channel i, at c[i·ldc+o] of each image's outputs. Then bias[i] is added, unless bias is nil, and with relu what is below
+// zero becomes zero. How many images there are changes no bit.
+func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x []float32, images Images, accumulate bool, bias []float32, relu bool, w *WinogradWork) {
 	agree(weights[0].m, t.out)
 	agree(weights[0].k, t.channels)
-	within(t.Reach(), len(x), len(x))
+	within(1, images.N, images.N)
+	within((images.N-1)*images.X+t.Reach(), len(x), len(x))
 	within(4*t.rows*t.cols, ldc, ldc)
-	_ = c[(t.out-1)*ldc+4*t.rows*t.cols-1]
+	_ = c[(images.N-1)*images.C+(t.out-1)*ldc+4*t.rows*t.cols-1]
 	if bias != nil {
 		_ = bias[t.out-1]
 	}
-	blocks := t.blocks()
-	for i := range blocks {
-		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
-		w.columns = (r1 - r0) * t.slots
-		w.v = grow(w.v, squares.Parts*w.stride(t.channels))
-		t.read(w, r0, r1, x, TileN, w.stride(t.channels))
-		t.multiply(w, weights)
-		t.write(c, ldc, w, r0, r1, accumulate, bias, relu)
+	blocks, together := t.blocks(), t.Together()
+	for first := 0; first < images.N; first += together {
+		n := min(together, images.N-first)
+		for i := range blocks {
+			r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
+			columns := (r1 - r0) * t.slots
+			w.columns = n * columns
+			w.v = grow(w.v, squares.Parts*w.stride(t.channels))
+			for e := range n {
+				t.read(w, r0, r1, x[(first+e)*images.X:], e*columns, TileN, w.stride(t.channels))
+			}
+			t.multiply(w, weights)
+			for e := range n {
+				t.write(c[(first+e)*images.C:], ldc, w, r0, r1, e*columns, accumulate, bias, relu)
+			}
+		}
 	}
 }
+
+// Together is how many images are worth computing together: small ones share the reading of weights.
+func (t *Winograd) Together() int { return max(squaresTogether/(t.rows*t.slots), 1) }
 
 // blocks is in how many the rows of squares are cut.
 func (t *Winograd) blocks() int { return min(max(t.rows*t.slots/squaresTogether, 1), t.rows) }
@@ -129,7 +145,7 @@ func (t *Winograd) Contract(c Matrix, x []float32, delta Matrix, accumulate bool
 		w.columns = (r1 - r0) * t.slots
 		strideV, strideD := t.channels*w.columns+gap, (r1-r0)*t.cols*TileN+gap
 		w.v, w.d = grow(w.v, squares.Parts*strideV), grow(w.d, squares.Parts*strideD)
-		t.read(w, r0, r1, x, w.columns, strideV)
+		t.read(w, r0, r1, x, 0, w.columns, strideV)
 		for j := range panels {
 			f.Spread(r1-r0, t.cols, w.delta.panel(j)[r0*row:], w.d, strideD)
 			for tile := range tiles {
@@ -155,14 +171,14 @@ func (w *WinogradWork) stride(channels int) int {
 	return channels*((w.columns+TileN-1)/TileN*TileN) + gap
 }
 
-// read transforms rows of squares to matrices with a row for each channel, in panels of so many columns.
-func (t *Winograd) read(w *WinogradWork, r0, r1 int, x []float32, panel, stride int) {
+// read transforms rows of squares to matrices with a row for each channel, in panels of so many columns, from column at on.
+func (t *Winograd) read(w *WinogradWork, r0, r1 int, x []float32, at, panel, stride int) {
 	f := form()
 	lanes := f.Lanes(t.slots)
-	for r, at := r0, 0; r < r1; {
+	for r := r0; r < r1; {
 		rows := 1
 		if t.slots == lanes {
-			rows = min(panel/lanes, r1-r) // as many as a panel holds
+			rows = min((panel-at%panel)/lanes, r1-r) // as many as the panel has room for
 		}
 		for j := 0; j < t.slots; j += lanes {
 			f.Read(lanes, t.channels, rows, x[2*r*t.pitch+2*j:], t.plane, t.pitch, w.v[(at+j)/panel*panel*t.channels+(at+j)%panel:], panel, stride)
@@ -183,8 +199,8 @@ func (t *Winograd) multiply(w *WinogradWork, weights *WinogradWeights) {
 	}
 }
 
-// write transforms the products to rows of squares of outputs.
-func (t *Winograd) write(c []float32, ldc int, w *WinogradWork, r0, r1 int, accumulate bool, bias []float32, relu bool) {
+// write transforms the products, from column at on, to rows of squares of outputs.
+func (t *Winograd) write(c []float32, ldc int, w *WinogradWork, r0, r1, at int, accumulate bool, bias []float32, relu bool) {
 	f := form()
 	stride, lanes, rows := w.stride(t.out), f.Lanes(t.slots), 1
 	if t.slots == lanes {
@@ -192,7 +208,7 @@ func (t *Winograd) write(c []float32, ldc int, w *WinogradWork, r0, r1 int, accu
 	}
 	for r := r0; r < r1; r += rows {
 		for j := 0; j < t.cols; j += lanes {
-			f.Write(lanes, t.out, rows, min(lanes, t.cols-j), w.m[(r-r0)*t.slots+j:], (stride-gap)/t.out, stride, c[4*r*t.cols+2*j:], ldc, 2*t.cols, accumulate, bias, relu)
+			f.Write(lanes, t.out, rows, min(lanes, t.cols-j), w.m[at+(r-r0)*t.slots+j:], (stride-gap)/t.out, stride, c[4*r*t.cols+2*j:], ldc, 2*t.cols, accumulate, bias, relu)
 		}
 	}
 }

@@ -22,6 +22,9 @@ func (s square) plan() *Winograd {
 	return NewWinograd(s.channels, s.out, s.rows, s.cols, s.cols+2, (s.rows+2)*(s.cols+2))
 }
 
+// one is an image by itself.
+var one = Images{N: 1}
+
 func packWinograd(w []float32, out, channels int, turned bool) *WinogradWeights {
 	u := make([]float32, squares.Parts*out*channels)
 	half := out * channels / 2
@@ -64,7 +67,7 @@ func TestWinograd(t *testing.T) {
 						bias := values(r, s.out)
 						x, before := s.image(r, plan), values(r, (s.out-1)*ld+positions)
 						y := slices.Clone(before)
-						plan.Correlate(y, ld, weights, x, accumulate, bias, true, new(WinogradWork))
+						plan.Correlate(y, ld, weights, x, one, accumulate, bias, true, new(WinogradWork))
 						pitch := s.cols + 2
 						{
 							for k := range s.out {
@@ -105,6 +108,39 @@ func TestWinograd(t *testing.T) {
 							}
 						}
 					})
+				}
+			}
+		}
+	})
+}
+
+// An image's outputs have the same bits whatever other images are computed with it, a NaN or an infinity in another one
+// included; and nothing between the images' outputs is written.
+func TestWinogradTogether(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(35)
+		for _, s := range convolutions {
+			plan, positions := s.plan(), s.rows*s.cols
+			for _, images := range []int{2, plan.Together(), 2*plan.Together() + 1} {
+				one, size := Images{N: 1}, s.out*positions
+				all := Images{N: images, X: s.channels*(s.rows+2)*(s.cols+2) + r.IntN(3), C: size + r.IntN(3)}
+				weights, bias := packWinograd(values(r, s.out*s.channels*9), s.out, s.channels, false), values(r, s.out)
+				x, y := values(r, (images-1)*all.X+max(plan.Reach(), all.X)), values(r, (images-1)*all.C+size)
+				bad := r.IntN(images)
+				x[bad*all.X+(s.cols+2)+1] = float32(math.NaN())
+				x[bad*all.X+(s.cols+2)+2] = float32(math.Inf(1))
+				want := slices.Clone(y)
+				for e := range images {
+					plan.Correlate(want[e*all.C:], positions, weights, x[e*all.X:], one, true, bias, true, new(WinogradWork))
+				}
+				plan.Correlate(y, positions, weights, x, all, true, bias, true, new(WinogradWork))
+				for e := range images {
+					if e != bad {
+						equalBits(t, y[e*all.C:][:size], want[e*all.C:][:size])
+					}
+					if e < images-1 {
+						equalBits(t, y[e*all.C+size:(e+1)*all.C], want[e*all.C+size:(e+1)*all.C])
+					}
 				}
 			}
 		}
@@ -180,7 +216,7 @@ func TestWinogradBits(t *testing.T) {
 		delta, before := dense(r, s.out, positions), values(r, s.channels*squares.Taps*s.out)
 		outputs := func() []float32 {
 			y, g := make([]float32, s.out*positions), slices.Clone(before)
-			plan.Correlate(y, positions, packWinograd(w, s.out, s.channels, false), x, false, nil, false, new(WinogradWork))
+			plan.Correlate(y, positions, packWinograd(w, s.out, s.channels, false), x, one, false, nil, false, new(WinogradWork))
 			if s.channels >= 8 {
 				plan.Contract(RowMajor(g, s.channels*squares.Taps, s.out), x, delta, true, new(WinogradWork))
 			}
@@ -203,10 +239,20 @@ func BenchmarkWinograd(b *testing.B) {
 		weights, work := packWinograd(w, s.out, s.channels, false), new(WinogradWork)
 		b.Run(fmt.Sprint(s), func(b *testing.B) {
 			for b.Loop() {
-				plan.Correlate(y, positions, weights, x, false, nil, false, work)
+				plan.Correlate(y, positions, weights, x, one, false, nil, false, work)
 			}
 			perSecond(b, 18*s.channels*s.out*positions)
 		})
+		if n := plan.Together(); n > 1 {
+			all := Images{N: n, X: len(x), C: len(y)}
+			x, y := values(r, n*len(x)), make([]float32, n*len(y))
+			b.Run(fmt.Sprint(s, n, "images"), func(b *testing.B) {
+				for b.Loop() {
+					plan.Correlate(y, positions, weights, x, all, false, nil, false, work)
+				}
+				perSecond(b, n*18*s.channels*s.out*positions)
+			})
+		}
 		delta, g := dense(r, s.out, positions), dense(r, s.channels*squares.Taps, s.out)
 		b.Run(fmt.Sprint(s, "weights"), func(b *testing.B) {
 			for b.Loop() {
