@@ -22,3 +22,21 @@ func read(x []float32, t *host.Table, row int32) {
 		vec.Halves(x, f[lo:hi])
 	}
 }
+
+// mostForeseen is how many values of a row are asked for. While these are read, the processor foresees the others.
+const mostForeseen = 4096
+
+// foresee has a table's row brought into the cache. Rows of a batch lie anywhere, and memory is slow to answer.
+func foresee(t *host.Table, row int32) {
+	lo, hi := t.Span(row)
+	hi = min(hi, lo+mostForeseen)
+	vec.Prefetch(t.Targets[row : row+1])
+	switch f := t.Features.(type) {
+	case device.Bytes:
+		vec.Prefetch(f[lo:hi])
+	case device.Floats:
+		vec.Prefetch(f[lo:hi])
+	case device.Halves:
+		vec.Prefetch(f[lo:hi])
+	}
+}

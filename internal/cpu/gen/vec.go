@@ -132,6 +132,7 @@ func vec(g *asm) {
 	lstm(g)
 	grids(g)
 	g.bytes()
+	g.prefetch()
 	g.halves()
 	g.halves512()
 	g.addLines()
@@ -354,6 +355,20 @@ func (g *asm) bytes() {
 		g.ADDQ(Imm(4), p["dst"])
 	})
 	g.Label("done")
+	g.end()
+}
+
+func (g *asm) prefetch() {
+	g.function("prefetch", "x []uint8", "prefetch asks for the lines of the cache that x is on; x has at least one element.")
+	x, n := g.base("x"), g.length("x")
+	end := g.GP64()
+	g.LEAQ(Mem{Base: x, Index: n, Scale: 1, Disp: -1}, end)
+	g.Label("line")
+	g.PREFETCHT0(Mem{Base: x})
+	g.ADDQ(Imm(64), x)
+	g.CMPQ(x, end)
+	g.JLT(LabelRef("line"))
+	g.PREFETCHT0(Mem{Base: end})
 	g.end()
 }
 

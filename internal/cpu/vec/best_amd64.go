@@ -49,6 +49,7 @@ var avx2 = kernels{
 	gated:         gatedAVX2,
 	keep:          keepAVX2,
 	bytes:         bytesAVX2,
+	prefetch:      prefetch,
 	halves:        halvesAVX2,
 	copyRuns:      copyRunsAVX2,
 	addRuns:       addRunsAVX2,

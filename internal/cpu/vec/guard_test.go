@@ -32,6 +32,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 						t.Fatalf("%s of %d elements has other bits at another address", f.name, n)
 					}
 				}
+				Prefetch(x)
 				for step := 1; step <= 2; step++ {
 					if width := n / 2; width >= 2 { // two rows, and as many windows as they hold
 						cols := (width-2)/step + 1

@@ -123,6 +123,11 @@ func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, strid
 //go:noescape
 func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
 
+// prefetch asks for the lines of the cache that x is on; x has at least one element.
+//
+//go:noescape
+func prefetch(x []uint8)
+
 // halvesAVX2 sets dst[i] to the value of the half src[i]; it needs F16C.
 //
 //go:noescape

@@ -2124,6 +2124,22 @@ done:
 	VZEROUPPER
 	RET
 
+// func prefetch(x []uint8)
+// Requires: AVX, MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-24
+	MOVQ x_base+0(FP), AX
+	MOVQ x_len+8(FP), CX
+	LEAQ -1(AX)(CX*1), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	CMPQ       AX, CX
+	JLT        line
+	PREFETCHT0 (CX)
+	VZEROUPPER
+	RET
+
 // func halvesAVX2(dst []float32, src []uint16)
 // Requires: AVX, F16C
 TEXT ·halvesAVX2(SB), NOSPLIT, $0-48

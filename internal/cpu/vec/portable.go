@@ -158,6 +158,7 @@ var portable = kernels{
 			}
 		}
 	},
+	prefetch: func([]uint8) {},
 	bytes: func(dst []float32, src []uint8, scale, offset float32) {
 		for i := range dst {
 			dst[i] = fma(float32(src[i]), scale, offset)

@@ -8,6 +8,8 @@
 // An input that is too short fails as an index out of range does, before anything is written.
 package vec
 
+import "unsafe"
+
 //go:generate go run -C ../gen .
 
 // Tanh sets dst[i] = tanh(x[i]) within 3e-7 of its value; a zero keeps its sign and NaN stays NaN.
@@ -127,6 +129,13 @@ func Bytes(dst []float32, src []uint8, scale, offset float32) {
 	use.bytes(dst, src, scale, offset)
 }
 
+// Prefetch has x brought into the cache, where the processor takes such a hint. It waits for nothing.
+func Prefetch[T uint8 | uint16 | float32](x []T) {
+	if len(x) > 0 {
+		use.prefetch(unsafe.Slice((*uint8)(unsafe.Pointer(&x[0])), len(x)*int(unsafe.Sizeof(x[0]))))
+	}
+}
+
 // Halves sets dst[i] to the value of src[i], a half of IEEE 754; it is exact, and NaN stays NaN.
 func Halves(dst []float32, src []uint16) {
 	fits(len(dst), len(src))
@@ -197,6 +206,7 @@ type kernels struct {
 	gated                           func(dst, g, x []float32, ng, bx float32) // ng and nf are minus the biases
 	keep                            func(dst, f, x []float32, nf float32)
 	bytes                           func(dst []float32, src []uint8, scale, offset float32)
+	prefetch                        func(x []uint8)
 	halves                          func(dst []float32, src []uint16)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
