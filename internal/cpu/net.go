@@ -199,12 +199,12 @@ func (n *net) placeGradients() {
 			n.stored += p.OpParams(st.Op)
 		}
 	}
-	n.kept = make([]float32, n.chunk*n.stored)
+	n.kept = pages.Make[float32](n.chunk*n.stored)
 	n.unit = leastUnit
 	for n.units(n.chunk)*n.passed > mostParts && n.unit < n.chunk {
 		n.unit *= 2
 	}
-	n.parts = make([]float32, n.units(n.chunk)*n.passed)
+	n.parts = pages.Make[float32](n.units(n.chunk)*n.passed)
 }
 
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
@@ -223,8 +223,8 @@ func (n *net) prepare(w *worker) {
 			w.images[i], w.gradients[i] = make([]float32, c.together()*c.x.scratch()), make([]float32, c.together()*c.dy.scratch())
 		}
 	}
-	w.kept = make([]float32, n.passed)
-	w.gradient = make([]float32, n.instantiated())
+	w.kept = pages.Make[float32](n.passed)
+	w.gradient = pages.Make[float32](n.instantiated())
 	if n.exact != nil {
 		n.prepareExact(w)
 	}
