@@ -180,6 +180,22 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
+// TestLongOptimizersOnGPU computes each again on the interpreter, which is slow; make test tries DP-SGD and protectors there.
+func TestLongOptimizersOnGPU(t *testing.T) {
+	devices := map[string]device.Device{"cuda": everyDevice(t)["cuda"]}
+	for _, m := range methods {
+		t.Run(m.name, func(t *testing.T) {
+			c := small()
+			if m.set(&c); m.follow != nil {
+				testRecursion(t, m, c, devices)
+			}
+			if !m.variant && c.Private() {
+				testTranscript(t, c, devices)
+			}
+		})
+	}
+}
+
 // TestLongOptimizersResume stops and resumes each of them; make test resumes other things that have state, and crashes every optimizer.
 func TestLongOptimizersResume(t *testing.T) {
 	for _, m := range methods {
@@ -198,7 +214,7 @@ func conform(t *testing.T, m method) {
 	c := small()
 	m.set(&c)
 	if m.follow != nil {
-		t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c) })
+		t.Run("recursion", func(t *testing.T) { testRecursion(t, m, c, hosts(t)) })
 	}
 	if m.variant {
 		return
@@ -222,28 +238,36 @@ func conform(t *testing.T, m method) {
 	if !m.generous {
 		t.Run("budget", func(t *testing.T) { testBudget(t, c) })
 	}
-	t.Run("transcript", func(t *testing.T) {
-		for name, d := range everyDevice(t) {
-			t.Run(name, func(t *testing.T) {
-				c := c
-				if !fits(c) {
-					c.Steps = ptr(6)
-				}
-				replayed(t, c, d)
-			})
-		}
-	})
+	t.Run("transcript", func(t *testing.T) { testTranscript(t, c, hosts(t)) })
+}
+
+// testTranscript replays the same run on each device.
+func testTranscript(t *testing.T, c Config, devices map[string]device.Device) {
+	if !fits(c) {
+		c.Steps = ptr(6)
+	}
+	for name, d := range devices {
+		t.Run(name, func(t *testing.T) { replayed(t, c, d) })
+	}
+}
+
+// hosts are devices without a GPU.
+func hosts(t *testing.T) map[string]device.Device {
+	t.Helper()
+	host, err := cpu.Open(1)
+	check(t, err)
+	return map[string]device.Device{"reference": reference.Open(), "cpu": host}
 }
 
 // everyDevice is one of each kind; a fake driver stands for a GPU.
 func everyDevice(t *testing.T) map[string]device.Device {
 	t.Helper()
-	host, err := cpu.Open(1)
-	check(t, err)
+	all := hosts(t)
 	gpu, err := cuda.Open(fake.New(fake.Options{}), 0)
 	check(t, err)
 	t.Cleanup(func() { gpu.Close() })
-	return map[string]device.Device{"reference": reference.Open(), "cpu": host, "cuda": gpu}
+	all["cuda"] = gpu
+	return all
 }
 
 func check(t *testing.T, err error) {

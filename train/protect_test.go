@@ -122,7 +122,7 @@ func TestScheduledRecursion(t *testing.T) {
 			c := small()
 			protected(name)(&c)
 			c.Epsilon, c.L2 = ptr(5.0), 1e-3
-			testRecursion(t, method{follow: projected}, c)
+			testRecursion(t, method{follow: projected}, c, everyDevice(t))
 		})
 	}
 }

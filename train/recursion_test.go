@@ -584,7 +584,7 @@ func angleBetween(a, b []float64) float64 {
 // gradient and loss, which is the method's form without privacy, and one with the
 // method's own bounds and budgets. Of that the noise is what was released or, where
 // batches differ so that decisions do, noted and silenced.
-func testRecursion(t *testing.T, m method, c Config) {
+func testRecursion(t *testing.T, m method, c Config, devices map[string]device.Device) {
 	set := made(1, 120)
 	for i := range set.Train.Labels {
 		if i%3 == 0 { // no weights tell these classes apart, so that gradients stay
@@ -613,7 +613,7 @@ func testRecursion(t *testing.T, m method, c Config) {
 	if c.Private() {
 		runs = append(runs, c)
 	}
-	for kind, d := range everyDevice(t) {
+	for kind, d := range devices {
 		for i, c := range runs {
 			noted := &drawn{Device: d, silent: i == 1 && (c.Search != nil) && !takesAll(c.Optimizer)}
 			p, err := resolve(c, Options{Sources: sources(set), Device: d})

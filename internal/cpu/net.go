@@ -199,12 +199,12 @@ func (n *net) placeGradients() {
 			n.stored += p.OpParams(st.Op)
 		}
 	}
-	n.kept = pages.Make[float32](n.chunk*n.stored)
+	n.kept = pages.Make[float32](n.chunk * n.stored)
 	n.unit = leastUnit
 	for n.units(n.chunk)*n.passed > mostParts && n.unit < n.chunk {
 		n.unit *= 2
 	}
-	n.parts = pages.Make[float32](n.units(n.chunk)*n.passed)
+	n.parts = pages.Make[float32](n.units(n.chunk) * n.passed)
 }
 
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.

@@ -32,17 +32,19 @@ func TestOneRankIsADevice(t *testing.T) {
 			return devicetest.Sampled(Wrap(d, alone{}), 4)
 		})
 	})
-	t.Run("cuda", func(t *testing.T) {
-		devicetest.Run(t, func(t *testing.T) device.Device {
-			d, err := gpu()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { d.Close() })
-			return devicetest.Sampled(Wrap(d, alone{}), 97)
-		})
-	})
 	t.Run("reference", func(t *testing.T) {
 		devicetest.Run(t, func(*testing.T) device.Device { return devicetest.Sampled(Wrap(reference.Open(), alone{}), 16) })
+	})
+}
+
+// TestLongOneRankIsAGPU does so on the interpreter, which is slow.
+func TestLongOneRankIsAGPU(t *testing.T) {
+	devicetest.Run(t, func(t *testing.T) device.Device {
+		d, err := gpu()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return devicetest.Sampled(Wrap(d, alone{}), 97)
 	})
 }
