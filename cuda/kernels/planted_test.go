@@ -26,9 +26,9 @@ func holder(text []byte, n int) string {
 	return string(name)
 }
 
-// TestMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
+// TestLongMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
 // found to race, but for the last of blockSum where another follows, or where its first thread alone has the sum.
-func TestMissingBarriers(t *testing.T) {
+func TestLongMissingBarriers(t *testing.T) {
 	if gputest.On() {
 		t.Skip("a GPU finds no races")
 	}
