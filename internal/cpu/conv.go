@@ -308,11 +308,11 @@ func (c *convolution) together() int {
 	if c.squares == nil {
 		return 1
 	}
-	return max(c.squares.Together(), c.back[0].squares.Together())
+	return c.squares.Together() // and c.back[0].squares.Together(), of images of the same size
 }
 
-// stretch is a phase of an op's convolutions, of several examples together where that is faster.
-func (c *convolution) stretch(f func(r0, r1 int, w *worker)) phase {
+// several is a phase of an op's convolutions, of several examples together where that is faster.
+func (c *convolution) several(f func(r0, r1 int, w *worker)) phase {
 	most := c.together()
 	if most == 1 {
 		return phase{each: []func(int, *worker){func(b int, w *worker) { f(b, b+1, w) }}}
@@ -327,7 +327,7 @@ func (c *convolution) stretch(f func(r0, r1 int, w *worker)) phase {
 func (n *net) convForward(i int) phase {
 	c := n.convs[i]
 	in, out := c.op.In[0], ir.Value(i+1)
-	return c.stretch(func(r0, r1 int, w *worker) {
+	return c.several(func(r0, r1 int, w *worker) {
 		n.convolve(i, r1-r0, n.from(n.values, out, r0), n.from(n.values, in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	})
 }
@@ -351,7 +351,7 @@ func (n *net) convInputGrad(i int) phase {
 	in, out := c.op.In[0], ir.Value(i+1)
 	plane := c.op.Shape[1] * c.op.Shape[2]
 	if p := &c.back[0]; p.squares != nil {
-		return c.stretch(func(r0, r1 int, w *worker) {
+		return c.several(func(r0, r1 int, w *worker) {
 			dy, apart := c.dy.layAll(r1-r0, n.from(n.deltas, out, r0), n.width[out], w.gradients[i])
 			p.squares.Correlate(n.from(n.deltas, in, r0), plane, &p.w.squares, dy[p.start:], gemm.Images{N: r1 - r0, X: apart, C: n.width[in]}, n.shared[in], nil, false, &w.squares)
 		})

@@ -238,6 +238,37 @@ func TestProfile(t *testing.T) {
 	}
 }
 
+// Two layers that take several examples together, one behind the other, and nobody else reads what lies between. Two
+// batches, so that nothing of one may be left for the next.
+func TestSmallImagesTogether(t *testing.T) {
+	b := devicetest.NewBuilder("small images", ir.SoftmaxCrossEntropy, 1, 8, 8)
+	x := b.Act(ir.ReLU, b.Conv(ir.Input, 32, ir.Square(1, 1, 0), true))
+	x = b.Act(ir.ReLU, b.Conv(x, 32, ir.Square(3, 1, 1), true))
+	x = b.Act(ir.ReLU, b.Conv(x, 32, ir.Square(3, 1, 1), true))
+	b.Dense(x, 3, true)
+	p := b.Program()
+	for i, need := 1, p.NeedsGrad(); i < len(p.Ops); i++ {
+		if op := &p.Ops[i]; op.Kind == ir.Conv && !cpu.BySquares(op, need[op.In[0]]) {
+			t.Fatal("a convolution does not go by squares: the test tries nothing")
+		}
+	}
+	const rows = 10
+	c := devicetest.NewCase(t, p, rows, 41)
+	for _, strategy := range []perexample.Strategy{"", perexample.Auto, perexample.Materialise, gram, recompute} {
+		s := schedule(t, p, strategy)
+		want := devicetest.Open(t, reference.Open(), s, c, rows)
+		for _, capacity := range []int{5, rows} {
+			got := devicetest.Open(t, open(t, 2), s, c, capacity)
+			for _, clip := range []float64{0.05, 0.5} {
+				devicetest.Near(t, got.Of(t, c.All(), clip), want.Of(t, c.All(), clip), devicetest.Tolerance)
+			}
+			if t.Failed() {
+				t.Fatalf("%q, %d at a time", strategy, capacity)
+			}
+		}
+	}
+}
+
 // FuzzGeometry compares random convolutions and pools with the reference. The
 // corpus below is fixed; go test -fuzz looks further.
 func FuzzGeometry(f *testing.F) {

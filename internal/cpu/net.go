@@ -247,12 +247,12 @@ func (n *net) param(flat []float32, q int) []float32 {
 	return flat[n.program.Params[q].Offset:][:n.program.Params[q].Size()]
 }
 
-// foreseen is how many examples ahead a row is asked for: an MLP reads one in some 50 ns.
-const foreseen = 4
+// prefetched is how many examples ahead a row is asked for: an MLP reads one in some 50 ns.
+const prefetched = 4
 
 func (n *net) gather(b int, _ *worker) {
-	if next := n.first + b + foreseen; next < len(n.rows) {
-		foresee(n.table, n.rows[next])
+	if next := n.first + b + prefetched; next < len(n.rows) {
+		prefetch(n.table, n.rows[next])
 	}
 	read(n.value(ir.Input, b), n.table, n.rows[n.first+b])
 	clear(row(n.norm2, b, n.clipper.Groups))

@@ -28,10 +28,11 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 			all = append(all, p)
 		}
 	}
-	// An example's gradients of several ops may share a worker's memory up to its factor. So no op that takes several
-	// examples together comes between: gradients wait for the last of those, which leaves them what they are made of.
+	// A worker has memory for the gradients of one example, which stay there up to its factor. So they are computed after
+	// the last op that takes several examples together: all of them, so that norms are added up in the schedule's order. Until
+	// then nothing overwrites the values and deltas that they are computed from.
 	var waiting []phase
-	last := n.lastStretch()
+	last := n.lastOfSeveral()
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
@@ -53,8 +54,8 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 	n.all = n.fuse(append(all, together(sums)))
 }
 
-// lastStretch is the last step whose gradients at the input are computed of several examples together; -1 for none.
-func (n *net) lastStretch() int {
+// lastOfSeveral is the last step whose gradients at the input are computed of several examples together; -1 for none.
+func (n *net) lastOfSeveral() int {
 	last := -1
 	for i, st := range n.schedule.Steps {
 		if st.Kind == ir.InputGrad && n.convs[st.Op] != nil && n.convs[st.Op].together() > 1 {
@@ -139,7 +140,8 @@ func (n *net) through(phases []phase) phase {
 	}
 }
 
-// inCache is how many examples of a unit go through its phases at a time: in an exact net a matrix with a column for each.
+// inCache is how many examples of a unit go through its phases at a time: their values stay in cache. Exact nets need a
+// multiple of vec.Columns.
 const inCache = vec.Columns
 
 // mostRows go through the network at a time: what a layer makes of them is still in

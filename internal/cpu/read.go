@@ -23,13 +23,13 @@ func read(x []float32, t *host.Table, row int32) {
 	}
 }
 
-// mostForeseen is how many values of a row are asked for. While these are read, the processor foresees the others.
-const mostForeseen = 4096
+// mostPrefetched is how many values of a row are asked for. While these are read, the processor fetches the others by itself.
+const mostPrefetched = 4096
 
-// foresee has a table's row brought into the cache. Rows of a batch lie anywhere, and memory is slow to answer.
-func foresee(t *host.Table, row int32) {
+// prefetch has a table's row brought into the cache. Rows of a batch lie anywhere, and memory is slow to answer.
+func prefetch(t *host.Table, row int32) {
 	lo, hi := t.Span(row)
-	hi = min(hi, lo+mostForeseen)
+	hi = min(hi, lo+mostPrefetched)
 	vec.Prefetch(t.Targets[row : row+1])
 	switch f := t.Features.(type) {
 	case device.Bytes:

@@ -26,7 +26,13 @@ func (k StepKind) String() string {
 }
 
 // Measures says that a step adds to the examples' squared norms.
-func (k StepKind) Measures() bool { return k >= NormGhost && k <= GradStore }
+func (k StepKind) Measures() bool {
+	switch k {
+	case NormGhost, NormGram, NormInstantiate, GradStore:
+		return true
+	}
+	return false
+}
 
 // NoOp is the Op of a step that belongs to no single op.
 const NoOp = -1

@@ -135,9 +135,18 @@ func TestWinogradTogether(t *testing.T) {
 				}
 				plan.Correlate(y, positions, weights, x, all, true, bias, true, new(WinogradWork))
 				for e := range images {
+					got, want := y[e*all.C:][:size], want[e*all.C:][:size]
 					if e != bad {
-						equalBits(t, y[e*all.C:][:size], want[e*all.C:][:size])
+						equalBits(t, got, want)
+						continue
 					}
+					for i := range got {
+						if (got[i] != got[i]) != (want[i] != want[i]) {
+							t.Fatalf("%v, image %d of %d, output %d: %v, alone %v", s, e, images, i, got[i], want[i])
+						}
+					}
+				}
+				for e := range images {
 					if e < images-1 {
 						equalBits(t, y[e*all.C+size:(e+1)*all.C], want[e*all.C+size:(e+1)*all.C])
 					}
