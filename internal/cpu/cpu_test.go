@@ -236,6 +236,12 @@ func TestProfile(t *testing.T) {
 			}
 		}
 	}
+	// A ReLU on the way out of a convolution takes no time of its own.
+	p = squares(t)
+	x := devicetest.Open(t, open(t, 2), schedule(t, p, perexample.Materialise), devicetest.NewCase(t, p, 9, 34), 9)
+	want := x.Of(t, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 0.5)
+	x.Net.(device.Profiler).Profile()
+	devicetest.Same(t, x.Of(t, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 0.5), want)
 }
 
 // Two layers that take several examples together, one behind the other, and nobody else reads what lies between. Two

@@ -88,33 +88,30 @@ func (w *WinogradWeights) PackPart(part int, u []float32, out, channels int, tur
 func (t *Winograd) Correlate(c []float32, ldc int, weights *WinogradWeights, x []float32, images Images, accumulate bool, bias []float32, relu bool, w *WinogradWork) {
 	agree(weights[0].m, t.out)
 	agree(weights[0].k, t.channels)
-	within(1, images.N, images.N)
+	within(1, images.N, t.Together())
 	within((images.N-1)*images.X+t.Reach(), len(x), len(x))
 	within(4*t.rows*t.cols, ldc, ldc)
 	_ = c[(images.N-1)*images.C+(t.out-1)*ldc+4*t.rows*t.cols-1]
 	if bias != nil {
 		_ = bias[t.out-1]
 	}
-	blocks, together := t.blocks(), t.Together()
-	for first := 0; first < images.N; first += together {
-		n := min(together, images.N-first)
-		for i := range blocks {
-			r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
-			columns := (r1 - r0) * t.slots
-			w.columns = n * columns
-			w.v = grow(w.v, squares.Parts*w.stride(t.channels))
-			for e := range n {
-				t.read(w, r0, r1, x[(first+e)*images.X:], e*columns, TileN, w.stride(t.channels))
-			}
-			t.multiply(w, weights)
-			for e := range n {
-				t.write(c[(first+e)*images.C:], ldc, w, r0, r1, e*columns, accumulate, bias, relu)
-			}
+	blocks := t.blocks()
+	for i := range blocks {
+		r0, r1 := t.rows*i/blocks, t.rows*(i+1)/blocks
+		columns := (r1 - r0) * t.slots
+		w.columns = images.N * columns
+		w.v = grow(w.v, squares.Parts*w.stride(t.channels))
+		for e := range images.N {
+			t.read(w, r0, r1, x[e*images.X:], e*columns, TileN, w.stride(t.channels))
+		}
+		t.multiply(w, weights)
+		for e := range images.N {
+			t.write(c[e*images.C:], ldc, w, r0, r1, e*columns, accumulate, bias, relu)
 		}
 	}
 }
 
-// Together is how many images are worth computing together: small ones share the reading of weights.
+// Together is how many images Correlate takes at most: small ones share the reading of weights.
 func (t *Winograd) Together() int { return max(squaresTogether/(t.rows*t.slots), 1) }
 
 // blocks is in how many the rows of squares are cut.
