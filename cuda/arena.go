@@ -42,6 +42,7 @@ type arena struct {
 	within    kernels.Ptr // int32, [example]
 	scale     kernels.Ptr // float64, [example], of an exact net
 	shifted   kernels.Ptr // the parameters at a candidate
+	weights   kernels.Ptr // of one op, laid out for its kernels
 	losses    kernels.Ptr // float64, [candidate][example]
 	predicted kernels.Ptr // int32, [example]
 	blas      operands
@@ -66,10 +67,9 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	a.math = kernels.Math(o.Precision)
 	a.take(&a.run, Together*runStride(o.Capacity))
 	a.fusion = fuse(p, a.math, !apart)
-	if o.Precision == device.Float32 { // whose products are a trunk's
-		a.layTrunk(s, shared)
-	}
+	a.layTrunk(s, shared)
 	a.layValues(p)
+	a.layWeights(p)
 	a.layKept(s, !o.Exact)
 	a.layNorms(s)
 	a.take(&a.factor, 4*a.chunk*a.groups)
@@ -102,7 +102,7 @@ func countable(p *ir.Program, chunk int) error {
 // layTrunk finds the network's trunk, if it measures all norms of what it computes, or nobody does.
 func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 	p, t := s.Program, kernels.FindTrunk(s.Program, shared)
-	if t == nil || !measures(s, t) {
+	if t == nil || !measures(s, t) || a.math.TensorCores(p.Ops[:t.Ops]) { // whose products are not a trunk's
 		return
 	}
 	a.trunk = t
@@ -136,6 +136,20 @@ func (a *arena) layValues(p *ir.Program) {
 		}
 	}
 	a.take(&a.targets, 4*a.chunk)
+}
+
+// layWeights makes room for one op's weights as its kernels take them.
+func (a *arena) layWeights(p *ir.Program) {
+	most := 0
+	for i := range p.Ops {
+		if op := &p.Ops[i]; op.Kind == ir.Conv && !a.inTrunk(i) {
+			for _, turned := range []bool{false, true} {
+				_, count := a.math.ConvWeights(op, turned, 0, 0)
+				most = max(most, count)
+			}
+		}
+	}
+	a.take(&a.weights, 4*most)
 }
 
 // layKept lays out the gradients that are kept, as the parameters lie or in the order of the steps.

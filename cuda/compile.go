@@ -83,6 +83,17 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	return flat + uint64(bytes*l.net.Schedule.Program.Params[q].Offset)
 }
 
+// convWeights gives a convolution's weights as its kernels take them, laid out anew if need be.
+func (l *list) convWeights(op *ir.Op, turned bool, w kernels.Ptr) kernels.Ptr {
+	laid := l.net.arena.weights
+	k, count := l.net.math().ConvWeights(op, turned, w, laid)
+	if count == 0 {
+		return w
+	}
+	l.launch(k)
+	return laid
+}
+
 // find is the index of a step.
 func (l *list) find(kind ir.StepKind, op int) int {
 	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
@@ -109,7 +120,7 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		case act != none && op.Kind == ir.Dense:
 			l.launch(l.net.math().DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
 		case act != none:
-			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
+			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, l.convWeights(op, false, w), bias, a.values[act+1]))
 		default:
 			l.forwardOp(b, i, w, bias)
 		}
@@ -124,7 +135,7 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 	case ir.Dense:
 		l.denseForward(b, i, x, w, bias, y)
 	case ir.Conv:
-		l.launch(l.net.math().ConvForward(b, op, x, w, bias, y))
+		l.launch(l.net.math().ConvForward(b, op, x, l.convWeights(op, false, w), bias, y))
 	case ir.MaxPool:
 		l.launch(kernels.MaxPool(b, op, x, y))
 	case ir.AvgPool:
@@ -155,7 +166,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		case ir.Dense:
 			l.launch(l.net.math().DenseInputGradThrough(b, op, kind, x, dy, w, dx))
 		case ir.Conv:
-			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, w, dx))
+			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, l.convWeights(op, true, w), dx))
 		default:
 			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
 		}
@@ -171,7 +182,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		case ir.Dense:
 			l.denseInputGrad(b, i, dy, w, dx, add)
 		case ir.Conv:
-			l.launch(l.net.math().ConvInputGrad(b, op, dy, w, dx, add))
+			l.launch(l.net.math().ConvInputGrad(b, op, dy, l.convWeights(op, true, w), dx, add))
 		case ir.MaxPool:
 			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
 		case ir.AvgPool:

@@ -37,6 +37,15 @@ var convCases = []convShape{
 	{size{2, 2}, 1, 3, 9, 2, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
+// windowCases are those of which tf32 has kernels: with each number of lines, tails of them, and examples that share a block.
+var windowCases = []convShape{
+	{size{3, 5}, 26, 8, 8, 66, ir.Square(3, 1, 1), true},
+	{size{2, 2}, 64, 8, 8, 33, ir.Square(3, 1, 1), false},
+	{size{0, 2}, 24, 8, 8, 24, ir.Square(3, 1, 1), true},
+	{size{3, 4}, 25, 12, 16, 40, ir.Square(3, 1, 1), true},
+	{size{2, 2}, 33, 4, 32, 24, ir.Square(3, 1, 1), true},
+}
+
 // convCase is one of them with its numbers.
 type convCase struct {
 	math           Math
@@ -49,8 +58,26 @@ type convCase struct {
 	gradient       [][]truth // by live example: weights, then bias
 }
 
-func (c *convCase) cut(x float32) float64     { return float64(c.math.cut(x)) }
-func (c *convCase) nearest(x float32) float64 { return float64(c.math.nearest(x)) }
+func (c *convCase) cut(x float32) float64     { return float64(c.math.of(c.op).cut(x)) }
+func (c *convCase) nearest(x float32) float64 { return float64(c.math.of(c.op).nearest(x)) }
+
+// chain is of the taps of so many channels, or filters: a fragment of a tap has eight of them in tf32.
+func (c *convCase) chain(planes int) int {
+	return c.math.of(c.op).chain(ceil(planes, 8) * 8 * c.op.Window.H * c.op.Window.W)
+}
+
+// laid lays weights out as the kernels take them.
+func (m *machine) laid(k Math, op *ir.Op, turned bool, w Ptr) Ptr {
+	m.t.Helper()
+	_, count := k.ConvWeights(op, turned, w, 0)
+	if count == 0 {
+		return w
+	}
+	to := m.empty(count)
+	l, _ := k.ConvWeights(op, turned, w, to)
+	m.launch(l)
+	return to
+}
 
 // someConvs are convolutions of random geometry, whose tests show what a table forgets.
 func someConvs(rng *rand.Rand) []convShape {
@@ -75,8 +102,15 @@ func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c 
 }
 
 func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
-	for _, d := range slices.Concat(convCases, someConvs(rng)) {
+	shapes := windowCases
+	if !k.windows() {
+		shapes = slices.Concat(convCases, someConvs(rng))
+	}
+	for _, d := range shapes {
 		op := imageOp(ir.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
+		if k.of(op) != k {
+			t.Fatalf("%v to %v is not multiplied in %s", op.Shape, op.Out, k)
+		}
 		c := &convCase{math: k, s: d.size, op: op, in: ir.Size(op.Shape), out: ir.Size(op.Out)}
 		_, c.k, c.positions = op.Columns()
 		c.params = d.out * c.k
@@ -109,7 +143,8 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 		w, dy := m.floats(c.w), m.floats(c.dy)
 		y := m.floats(fill(c.s.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.s.capacity*c.in, untouched)), m.floats(fill(c.s.capacity*c.in, untouched))
-		m.launch(c.math.ConvForward(b, c.op, m.floats(c.x), w, bias, y))
+		m.launch(c.math.ConvForward(b, c.op, m.floats(c.x), m.laid(c.math, c.op, false, w), bias, y))
+		w = m.laid(c.math, c.op, true, w)
 		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, dx, false))
 		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, sum, true))
 
@@ -127,9 +162,9 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 			wantSum[i] = wantX[i]
 			wantSum[i].add(untouched)
 		}
-		near(t, "y", m.read(y, len(wantY)), wantY, c.math.chain(c.k)+1)
-		near(t, "dx", m.read(dx, len(wantX)), wantX, c.math.chain(c.op.Out[0]*c.op.Window.H*c.op.Window.W))
-		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.math.chain(c.op.Out[0]*c.op.Window.H*c.op.Window.W)+1)
+		near(t, "y", m.read(y, len(wantY)), wantY, c.chain(c.op.Shape[0])+1)
+		near(t, "dx", m.read(dx, len(wantX)), wantX, c.chain(c.op.Out[0]))
+		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.chain(c.op.Out[0])+1)
 		dead := c.s.capacity - c.s.live
 		same(t, "dead y", m.read(y, c.s.capacity*c.out)[c.s.live*c.out:], fill(dead*c.out, untouched))
 		same(t, "dead dx", m.read(dx, c.s.capacity*c.in)[c.s.live*c.in:], fill(dead*c.in, untouched))

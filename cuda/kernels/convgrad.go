@@ -110,7 +110,7 @@ func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launc
 }
 
 func (g gradients) store(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	return g.launch("conv_store", op, [3]int{b.Capacity, min(g.tiles, mostNorms), 1},
+	return g.launch("conv_store", op, [3]int{b.Capacity, g.norms(), 1},
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
 }
 
@@ -119,7 +119,9 @@ const mostNorms = 16
 
 // ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
 // an example's gradient, so that few examples keep a GPU busy.
-func ConvNorms(op *ir.Op) int { return min(gradientsOf(op).tiles, mostNorms) }
+func ConvNorms(op *ir.Op) int { return gradientsOf(op).norms() }
+
+func (g gradients) norms() int { return min(g.tiles, mostNorms) }
 
 // ConvNorm adds the squared norm to norm2 as ConvStore does without keeping the gradient. It is
 // of the very values that ConvStore keeps and that ConvSum computes again.
@@ -133,16 +135,21 @@ func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 // parts[g·stride…], weights then bias, zeros where no example is live, for every part of the capacity. SumParts must follow.
 // stride counts float32 values.
 func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
-	g := gradientsOf(op)
-	l := g.launch("conv_sum", op, [3]int{g.tiles, ConvParts(op, b.Capacity), 1},
+	return gradientsOf(op).sum(b, op, x, dy, factors, parts, stride)
+}
+
+func (g gradients) sum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+	l := g.launch("conv_sum", op, [3]int{g.tiles, g.parts(b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), I(g.examples(b.Capacity)), flag(op.Bias != ir.None)))
 	l.Shared += g.sums
 	return l
 }
 
 // ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone, up to a capacity of 65,535.
-func ConvParts(op *ir.Op, capacity int) int {
-	return ceil(capacity, gradientsOf(op).examples(capacity))
+func ConvParts(op *ir.Op, capacity int) int { return gradientsOf(op).parts(capacity) }
+
+func (g gradients) parts(capacity int) int {
+	return ceil(capacity, g.examples(capacity))
 }
 
 // sumGroups warps of a block of SumParts share the parts of sumLanes values.

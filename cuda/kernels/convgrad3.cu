@@ -1,22 +1,15 @@
 // Gradients of convolutions by 3×3 windows at every position of an image of W columns. A lane has a channel, a warp eight
 // filters: the eight by nine results in a lane's registers read every pixel once for its three taps in a row. No column is
 // ever formed, and no slab holds one.
-#include "geometry.cuh"
-#include "run.cuh"
 #include "tile.cuh"
+#include "windows.cuh"
 
 extern __shared__ __attribute__((aligned(16))) char memory[];
 
 static constexpr int POSITION_BLOCK = 64;
 
-// Part is what a tile's gradient is computed from: 32 filters by 32 channels, or as many as there are.
-struct Part {
-	const float *x, *dy;
-	int channels, filters;
-};
-
 template <int W, int ROWS> struct Windows {
-	static constexpr int CHANNELS = 32, FILTERS = 32, R = 8, TAPS = 9, THREADS = 128;
+	static constexpr int COLS = W, CHANNELS = 32, FILTERS = 32, R = 8, TAPS = 9, THREADS = 128;
 	static constexpr int PIXELS = (ROWS + 2) * W, POSITIONS = ROWS * W;
 	static_assert(POSITION_BLOCK % POSITIONS == 0 && PIXELS <= 96);
 
@@ -41,16 +34,21 @@ template <int W, int ROWS> struct Windows {
 					taps[i][t] = 0;
 			bias = 0;
 		}
+		template <class F> __device__ __forceinline__ void each(F f) const {
+#pragma unroll
+			for (int i = 0; i < R; i++)
+#pragma unroll
+				for (int t = 0; t < TAPS; t++)
+					f(filter() + i, lane(), t, taps[i][t]);
+		}
 	};
 
 	static __device__ __forceinline__ int lane() { return threadX() % 32; }
 	static __device__ __forceinline__ int filter() { return threadX() / 32 * R; }
 
-	// part is tile n of an example.
-	static __device__ __forceinline__ Part part(const Geometry &g, const float *x, const float *dy, int n) {
-		int across = (g.channels + CHANNELS - 1) / CHANNELS, o = n / across * FILTERS, c = n % across * CHANNELS;
-		return {x + c * g.rows * W, dy + o * g.outRows * W, g.channels - c, g.out - o};
-	}
+	static __device__ __forceinline__ int biasFilter() { return lane() < R ? filter() + lane() : FILTERS; }
+
+	static __device__ __forceinline__ void begin(Memory &) {}
 
 	// copy begins to copy what output rows y… read. Eight threads take 32 neighbours. What lies outside is not read.
 	static __device__ __forceinline__ void copy(Slab &slab, const Geometry &g, const Part &part, int y) {
@@ -146,139 +144,12 @@ template <int W, int ROWS> struct Windows {
 			block.clear();
 		}
 	}
-
-	// place is where a thread's result lies in the tile's gradient: no two lanes in a bank.
-	static __device__ __forceinline__ float &place(Memory &m, int i, int t) { return m.gradient[filter() + i][lane() * TAPS + t]; }
-
-	// write writes tile n's gradient as the weights lie, neighbours by neighbouring lanes. A warp has its own filters.
-	static __device__ __forceinline__ void write(Memory &m, const Geometry &g, int n, float *to) {
-		int across = (g.channels + CHANNELS - 1) / CHANNELS, c = n % across * CHANNELS, taps = g.channels * TAPS;
-		int columns = min(CHANNELS, g.channels - c) * TAPS, filters = g.out - n / across * FILTERS - filter();
-		to += (n / across * FILTERS + filter()) * taps + c * TAPS;
-#pragma unroll
-		for (int i = 0; i < R; i++) {
-			if (i >= filters)
-				break;
-#pragma unroll
-			for (int k = 0; k < TAPS; k++)
-				if (k * 32 + lane() < columns)
-					to[i * taps + k * 32 + lane()] = m.gradient[filter() + i][k * 32 + lane()];
-		}
-	}
-
-	// bias says whether the thread has the bias's gradient for a filter of tile n, and where.
-	static __device__ __forceinline__ bool bias(const Geometry &g, int n, int &at) {
-		int across = (g.channels + CHANNELS - 1) / CHANNELS, o = n / across * FILTERS + filter() + lane();
-		at = g.out * g.channels * TAPS + o;
-		return n % across == 0 && lane() < R && o < g.out;
-	}
-
-	static __device__ __forceinline__ int tiles(const Geometry &g) {
-		return (g.channels + CHANNELS - 1) / CHANNELS * ((g.out + FILTERS - 1) / FILTERS);
-	}
 };
 
-template <class Windows>
-static __device__ __forceinline__ void windowStore(const Run *run, int first, int capacity, const float *x, const float *dy, float *kept,
-                                                   int stride, double *norm2, int bias, Geometry g) {
-	auto &m = *(typename Windows::Memory *)memory;
-	int b = blockX();
-	if (b >= liveRows(run, first, capacity))
-		return;
-	x += b * g.image(), dy += b * g.out * g.positions(), kept += kept ? (int64)b * stride : 0;
-	// The blocks of an example take turns with its tiles.
-	int turn = 0, tiles = Windows::tiles(g), step = blocksY();
-	double squares = 0;
-	Part part = Windows::part(g, x, dy, blockY());
-	Windows::copy(m.slabs[0], g, part, 0);
-#pragma unroll 1
-	for (int tile = blockY(); tile < tiles; tile += step) {
-		Part next = Windows::part(g, x, dy, tile + step);
-		typename Windows::Results result;
-		Windows::gradient(m, turn, g, part, next, tile + step < tiles, result);
-		double own = 0;
-#pragma unroll
-		for (int i = 0; i < Windows::R; i++) {
-			if (Windows::filter() + i >= part.filters)
-				break;
-#pragma unroll
-			for (int t = 0; t < Windows::TAPS; t++) {
-				float v = result.taps[i][t];
-				own = fma(v, v, own);
-				Windows::place(m, i, t) = v;
-			}
-		}
-		if (Windows::lane() < part.channels)
-			squares += own;
-		int at;
-		if (Windows::bias(g, tile, at) && bias) {
-			squares = fma(result.bias, result.bias, squares);
-			if (kept)
-				kept[at] = result.bias;
-		}
-		barrier();
-		if (kept)
-			Windows::write(m, g, tile, kept);
-		part = next;
-	}
-	barrier(); // the gradient was written
-	squares = blockSum<Windows::THREADS>(squares, (double *)m.gradient);
-	if (threadX() == 0)
-		norm2[(int64)blockY() * capacity + b] += squares;
-}
-
-template <class Windows>
-static __device__ __forceinline__ void windowSum(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                                 const float *factors, float *parts, int stride, int examples, int bias, Geometry g) {
-	auto &m = *(typename Windows::Memory *)memory;
-	int tile = blockX(), b = blockY() * examples, end = min(b + examples, liveRows(run, first, capacity)), turn = 0;
-	auto part = [&](int b) INLINE { return Windows::part(g, x + b * g.image(), dy + b * g.out * g.positions(), tile); };
-	auto counts = [&](int b) INLINE {
-		while (b < end && !(factors[b] > 0))
-			b++;
-		return b;
-	};
-#pragma unroll
-	for (int i = 0; i < Windows::R; i++)
-#pragma unroll
-		for (int t = 0; t < Windows::TAPS; t++)
-			Windows::place(m, i, t) = 0;
-	float biases = 0;
-	b = counts(b);
-	if (b < end)
-		Windows::copy(m.slabs[0], g, part(b), 0);
-#pragma unroll 1
-	while (b < end) {
-		int next = counts(b + 1);
-		float f = factors[b];
-		typename Windows::Results result;
-		Windows::gradient(m, turn, g, part(b), part(next), next < end, result);
-#pragma unroll
-		for (int i = 0; i < Windows::R; i++)
-#pragma unroll
-			for (int t = 0; t < Windows::TAPS; t++)
-				Windows::place(m, i, t) = fmaf(f, result.taps[i][t], Windows::place(m, i, t));
-		biases = fmaf(f, result.bias, biases);
-		b = next;
-	}
-	barrier();
-	parts += (int64)blockY() * stride;
-	Windows::write(m, g, tile, parts);
-	int at;
-	if (Windows::bias(g, tile, at) && bias)
-		parts[at] = biases;
-}
-
 // Slabs of two rows of 32 would be too much for two blocks on a processor.
-#define WINDOW_KERNELS(W, ROWS)                                                                                                            \
-	KERNEL __launch_bounds__(128, 2) conv_store_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,          \
-	                                                    float *kept, int stride, double *norm2, int bias, GEOMETRY) {                      \
-		windowStore<Windows<W, ROWS>>(run, first, capacity, x, dy, kept, stride, norm2, bias, GEOMETRY_VALUES);                            \
-	}                                                                                                                                      \
-	KERNEL __launch_bounds__(128, 2) conv_sum_3x3_##W(const Run *run, int first, int capacity, const float *x, const float *dy,            \
-	                                                  const float *factors, float *parts, int stride, int examples, int bias, GEOMETRY) {  \
-		windowSum<Windows<W, ROWS>>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, GEOMETRY_VALUES);                 \
-	}
-WINDOW_KERNELS(8, 8)
-WINDOW_KERNELS(16, 4)
-WINDOW_KERNELS(32, 1)
+using Windows8 = Windows<8, 8>;
+using Windows16 = Windows<16, 4>;
+using Windows32 = Windows<32, 1>;
+WINDOW_KERNELS(3x3_8, Windows8)
+WINDOW_KERNELS(3x3_16, Windows16)
+WINDOW_KERNELS(3x3_32, Windows32)

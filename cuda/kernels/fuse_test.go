@@ -58,7 +58,7 @@ var activations = []ir.Kind{ir.ReLU, ir.Tanh, ir.Sigmoid}
 // Fusing changes no bit.
 func TestFusedActivations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
-	eachDense(maths, func(k Math, name string, c denseCase) {
+	eachDense(denseMaths, func(k Math, name string, c denseCase) {
 		if c.live == 0 {
 			return
 		}
@@ -92,10 +92,11 @@ func TestFusedActivations(t *testing.T) {
 		if c.op.Bias != ir.None {
 			bias = m.floats(c.bias)
 		}
+		w, turned := m.laid(c.math, c.op, false, w), m.laid(c.math, c.op, true, w)
 		f.forward(c.op, ir.ReLU, func(y Ptr) Launch { return c.math.ConvForward(f.b, c.op, x, w, bias, y) },
 			func(y Ptr) Launch { return c.math.ConvActivated(f.b, c.op, ir.ReLU, x, w, bias, y) })
-		f.backward(c.op, ir.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, w, dx, false) },
-			func(dx Ptr) Launch { return c.math.ConvInputGradThrough(f.b, c.op, x, dy, w, dx) })
+		f.backward(c.op, ir.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, turned, dx, false) },
+			func(dx Ptr) Launch { return c.math.ConvInputGradThrough(f.b, c.op, x, dy, turned, dx) })
 		if c.math.FusesForward(c.op, ir.Tanh) {
 			t.Error("a convolution is said to fuse tanh")
 		}

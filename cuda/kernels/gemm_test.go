@@ -51,7 +51,7 @@ func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
 }
 
 func TestDenseForwardAndInputGrad(t *testing.T) {
-	testDense(t, "", maths[1:]...)
+	testDense(t, "", denseMaths[1:]...)
 	tilesOf(&productTiles, func(name string) { testDense(t, name+", ", Math(device.Float32)) })
 }
 
@@ -151,7 +151,7 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 }
 
 func TestDenseSum(t *testing.T) {
-	testDenseSum(t, "", maths[1:]...)
+	testDenseSum(t, "", denseMaths[1:]...)
 	tilesOf(&sumTiles, func(name string) { testDenseSum(t, name+", ", Math(device.Float32)) })
 }
 

@@ -20,26 +20,21 @@ func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u
 // launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
 // of a release.
 //
-// On tensor cores a dense layer's share passes a fragment and the additions of its block's. That is more than the 1 to n of a convolution's, and
-// taken for all.
+// On tensor cores, which dense layers have in bf16, a share passes a fragment and the additions of its block's. That is more than the 1 to n of a
+// convolution's, and taken for all.
 func (m Math) SumRoundings(rows, blocks int) float64 {
 	n := min(rows, ExampleBlock)
 	w := math.Sqrt(float64((n+1)*(2*n+1)) / 6)
-	if !m.plain() {
+	if device.Precision(m) == device.BF16 {
 		w = float64(m.fragmentRoundings() + ceil(n, m.fragment()))
 	}
 	return w + float64(blocks+1)*0x1p-29
 }
 
-// fragment is how many terms a tensor core adds in one instruction.
-func (m Math) fragment() int {
-	if device.Precision(m) == device.BF16 {
-		return 16
-	}
-	return 8
-}
+// fragment is how many terms tensor cores add before a float32 register takes the sum: those of one instruction in bf16, of two in tf32.
+func (m Math) fragment() int { return 16 }
 
-// fragmentRoundings bounds, in units of float32's, what one instruction of a tensor core does to each of its terms beginning from zero:
+// fragmentRoundings bounds, in units of float32's, what a tensor core does to each of so many terms beginning from zero:
 // γ(4n) for n terms. Whoever adds m exact products and a sum at a time cuts all but the largest off at 2⁻²³ of it or later, and the
 // result likewise: an error of at most (m+1)·2⁻²³ of the sum of magnitudes. n/m such passes make (1+(m+1)·2⁻²³)^(n/m) − 1 ≤
 // γ(2n+2n/m), at most γ(4n) whatever m is. Known tensor cores have m ≥ 4 and keep more digits: Fasi, Higham, Mikaitis
@@ -55,7 +50,7 @@ const PositionBlock = 64
 // from that of the factors as they were cut off.
 func (m Math) ConvTerms(op *ir.Op) int {
 	_, _, positions := op.Columns()
-	if !m.plain() {
+	if m = m.of(op); !m.plain() {
 		return m.fragmentRoundings() + ceil(positions, m.fragment())
 	}
 	return min(positions, PositionBlock) + ceil(positions, PositionBlock)

@@ -34,8 +34,21 @@ func (o *wideOp) gradient(b, e int) (t total) {
 	return t
 }
 
+// laid is where the weights are as the op's kernels take them.
+func (o *wideOp) laid(turned bool) Ptr {
+	o.t.Helper()
+	_, count := o.math.ConvWeights(o.op, turned, o.w.Ptr, 0)
+	if count == 0 {
+		return o.w.Ptr
+	}
+	to := o.zeros(count)
+	l, _ := o.math.ConvWeights(o.op, turned, o.w.Ptr, to.Ptr)
+	o.run(l, nil)
+	return to.Ptr
+}
+
 func (o *wideOp) convForward() {
-	o.check(o.math.ConvForward(o.b, o.op, o.x.Ptr, o.w.Ptr, o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.values, bound: o.bound(o.k),
+	o.check(o.math.ConvForward(o.b, o.op, o.x.Ptr, o.laid(false), o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.values, bound: o.bound(o.k),
 		want: func(b, e int) (t total) {
 			f, p := e/o.positions, e%o.positions
 			for k := range o.k {
@@ -49,7 +62,7 @@ func (o *wideOp) convForward() {
 func (o *wideOp) convInputGrad() {
 	w, pixels := o.op.Window, o.op.Shape[1]*o.op.Shape[2]
 	taps := w.H * w.W
-	o.check(o.math.ConvInputGrad(o.b, o.op, o.dy.Ptr, o.w.Ptr, o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.in, bound: o.bound(o.out * taps),
+	o.check(o.math.ConvInputGrad(o.b, o.op, o.dy.Ptr, o.laid(true), o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.in, bound: o.bound(o.out * taps),
 		want: func(b, e int) (t total) {
 			for i := range taps * o.positions {
 				if tap(o.op, i/taps, i%taps/w.W, i%w.W) != e%pixels {

@@ -30,7 +30,7 @@ func (m Math) tensor(l Launch, name string, tile int) Launch {
 
 // FusesForward is the function of this name. In tensor kernels every thread has many results.
 func (m Math) FusesForward(op *ir.Op, act ir.Kind) bool {
-	if m.plain() {
+	if m.of(op).plain() {
 		return FusesForward(op, act)
 	}
 	return act == ir.ReLU && (op.Kind == ir.Dense || op.Kind == ir.Conv)
@@ -56,7 +56,7 @@ func (m Math) DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 
 // DenseActivated is the function of this name.
 func (m Math) DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return DenseActivated(b, op, act, x, w, bias, y)
 	}
 	out, in, _ := op.Columns()
@@ -67,7 +67,7 @@ func (m Math) DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr)
 
 // DenseInputGrad is the function of this name, dx[b][i] = Σ_o dy[b][o]·w[o][i].
 func (m Math) DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return DenseInputGrad(b, op, dy, w, dx, add)
 	}
 	return m.denseInputGrad(b, op, dy, w, dx, add, 0)
@@ -75,7 +75,7 @@ func (m Math) DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch
 
 // DenseInputGradThrough is the function of this name.
 func (m Math) DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return DenseInputGradThrough(b, op, act, x, dy, w, dx)
 	}
 	return m.denseInputGrad(b, op, dy, w, dx, false, x)
@@ -90,7 +90,7 @@ func (m Math) denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, x Ptr)
 // DenseSum is the function of this name. f·dy is rounded to float32, then it and x are cut off: an example's share is never longer
 // than in float32, so that NormGhost measures it as it is.
 func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
 	}
 	out, in, cols := productColumns(op)
@@ -100,7 +100,7 @@ func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) L
 }
 
 // SumsTogether is the function of this name: DenseSums is of float32.
-func (m Math) SumsTogether(op *ir.Op) bool { return m.plain() && SumsTogether(op) }
+func (m Math) SumsTogether(op *ir.Op) bool { return m.of(op).plain() && SumsTogether(op) }
 
 // ConvForward is the function of this name.
 func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
@@ -109,8 +109,11 @@ func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 
 // ConvActivated is the function of this name.
 func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return ConvActivated(b, op, act, x, w, bias, y)
+	}
+	if m.windows() {
+		return forward3(b, op, act, x, w, bias, y)
 	}
 	return m.conv(columnsForward(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
@@ -127,25 +130,28 @@ func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) L
 }
 
 func (m Math) convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return convInputGrad(b, op, dy, weights, dx, add, x)
+	}
+	if m.windows() {
+		return inputGrad3(b, op, dy, weights, dx, add, x)
 	}
 	return m.conv(columnsInputGrad(b, op, dy, weights, dx, add, x), "conv_input_grad", op.Shape[0])
 }
 
 // conv turns a launch for float32 into the one on tensor cores, which has the same tiles and arguments.
 func (m Math) conv(l Launch, name string, rows int) Launch {
-	if m.plain() {
-		return l
-	}
 	l.Module = "conv"
 	return m.tensor(l, name, tileRows(rows))
 }
 
 // ConvStore is the function of this name, but for the sums over positions: fragments, added in order. The norm is of what is kept.
 func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return ConvStore(b, op, x, dy, kept, stride, norm2)
+	}
+	if m.windows() {
+		return gradients3(op).store(b, op, x, dy, kept, stride, norm2)
 	}
 	return m.convGradient("conv_store", op, [3]int{b.Capacity, m.ConvNorms(op), 1},
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
@@ -153,8 +159,11 @@ func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 P
 
 // ConvNorms is the function of this name.
 func (m Math) ConvNorms(op *ir.Op) int {
-	if m.plain() {
+	if m.of(op).plain() {
 		return ConvNorms(op)
+	}
+	if m.windows() {
+		return gradients3(op).norms()
 	}
 	return min(gradientTiles(op, tileRows(op.Out[0])), mostNorms)
 }
@@ -167,8 +176,11 @@ func (m Math) ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 
 // ConvSum is the function of this name, of the gradients that ConvStore keeps.
 func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
-	if m.plain() {
+	if m.of(op).plain() {
 		return ConvSum(b, op, x, dy, factors, parts, stride)
+	}
+	if m.windows() {
+		return gradients3(op).sum(b, op, x, dy, factors, parts, stride)
 	}
 	return m.convGradient("conv_sum", op, [3]int{gradientTiles(op, tileRows(op.Out[0])), m.ConvParts(op, b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)))
@@ -176,8 +188,11 @@ func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride 
 
 // ConvParts is the function of this name.
 func (m Math) ConvParts(op *ir.Op, capacity int) int {
-	if m.plain() {
+	if m.of(op).plain() {
 		return ConvParts(op, capacity)
+	}
+	if m.windows() {
+		return gradients3(op).parts(capacity)
 	}
 	return ceil(capacity, ExampleBlock)
 }
@@ -202,7 +217,7 @@ func gradientTiles(op *ir.Op, rows int) int {
 func (m Math) NormGram(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	sum, gradient := m.GramRounding(op)
 	return conv("gram", "norm_gram", [3]int{b.Capacity, 1, 1}, 256,
-		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.kept()), flag(op.Bias != ir.None)), geometry(op))
+		b.args(x, dy, norm2, D(sum), D(gradient), uint64(m.of(op).kept()), flag(op.Bias != ir.None)), geometry(op))
 }
 
 // kept has the bits of a float32 number that gradients of weights are computed from.

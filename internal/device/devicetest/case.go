@@ -272,18 +272,29 @@ func Near(t testing.TB, got, want []float32, tolerance float64) {
 	if len(got) != len(want) {
 		t.Fatalf("has %d values, want %d", len(got), len(want))
 	}
-	diff := make([]float32, len(got))
 	worst := 0
 	for i := range got {
-		diff[i] = got[i] - want[i]
-		if math.Abs(float64(diff[i])) > math.Abs(float64(diff[worst])) {
+		if math.Abs(float64(got[i]-want[i])) > math.Abs(float64(got[worst]-want[worst])) {
 			worst = i
 		}
 	}
 	// Written so that NaN fails.
-	if d, n := Norm(diff), Norm(want); !(d <= tolerance*n) {
-		t.Errorf("is off by %.3g of its norm %.6g; worst value %d: %v, want %v", d/n, n, worst, got[worst], want[worst])
+	if d := off(got, want); !(d <= tolerance) {
+		t.Errorf("is off by %.3g of its norm %.6g; worst value %d: %v, want %v", d, Norm(want), worst, got[worst], want[worst])
 	}
+}
+
+// off is ‖got − want‖/‖want‖.
+func off(got, want []float32) float64 {
+	diff := make([]float32, len(got))
+	for i := range got {
+		diff[i] = got[i] - want[i]
+	}
+	d := Norm(diff)
+	if d == 0 {
+		return 0
+	}
+	return d / Norm(want)
 }
 
 // Same fails unless got and want have the same bits.

@@ -1,5 +1,0 @@
-#include "mma.cuh"
-
-using Precision = TF32;
-
-#include "gemm_mma.cuh"
