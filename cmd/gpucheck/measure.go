@@ -159,6 +159,7 @@ func (c *check) peers(ctx context.Context) {
 		c.skip("peers", err.Error())
 		return
 	}
+	c.interpreter = python
 	out, err := c.ask(ctx, python, "-c", hasPeers)
 	if found := strings.TrimSpace(string(out)); err != nil || found == "" {
 		c.skip("peers", fmt.Sprintf("%s has neither PyTorch nor JAX that sees a GPU (%v)", filepath.Base(python), err))

@@ -58,7 +58,11 @@ func (c *check) failures() (n int) {
 func (c *check) write() error {
 	c.report.Passed, c.report.Seconds = c.failures() == 0, c.system.Now().Sub(c.report.began).Seconds()
 	// Where programs lay on this machine tells readers nothing.
-	paths := strings.NewReplacer(c.bundle+string(filepath.Separator), "", c.scratch, "SCRATCH")
+	dirs := []string{c.bundle + string(filepath.Separator), "", c.scratch, "SCRATCH"}
+	if dir := filepath.Dir(c.interpreter); dir != "." {
+		dirs = append(dirs, dir+string(filepath.Separator), "")
+	}
+	paths := strings.NewReplacer(dirs...)
 	file := func(name string, text []byte) error {
 		return durable.WriteFile(filepath.Join(c.out, name), func(w io.Writer) error {
 			_, err := paths.WriteString(w, string(text))

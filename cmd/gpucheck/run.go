@@ -35,6 +35,7 @@ type check struct {
 	seconds     float64
 	rounds      int
 	python      string
+	interpreter string // what it names, once it was found
 	limit       time.Duration
 
 	report  report

@@ -271,8 +271,18 @@ template <int W, int ROWS> struct Gradients3 {
 		}
 	};
 
-	// The first warp adds the biases' up. A lane has that of one filter.
-	static __device__ __forceinline__ int biasFilter() { return warp() == 0 ? quarter() * EIGHT + eighth() : FILTERS; }
+	// Four lanes add the gradient of a filter's bias up, and one of them has it.
+	static __device__ __forceinline__ int biasFilter() { return quarter() == 0 ? ownBias() : FILTERS; }
+	static __device__ __forceinline__ int ownBias() { return warp() * EIGHT + eighth(); }
+
+	// biases is a lane's quarter of a filter's dy in a slab.
+	static __device__ __forceinline__ float biases(const Slab &slab) {
+		float4 sum = 0;
+#pragma unroll
+		for (int p = 0; p < POSITIONS; p += 16)
+			sum += four(slab.dy[ownBias()] + p + quarter() * 4);
+		return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+	}
 
 	// begin clears what no copy reaches: the zeros around images.
 	static __device__ __forceinline__ void begin(Memory &m) {
@@ -284,9 +294,10 @@ template <int W, int ROWS> struct Gradients3 {
 
 	// eachX and eachDy call f(line, four, row, at) for the fours of neighbours that the thread brings to a slab.
 	template <class F> static __device__ __forceinline__ void eachX(F f) {
+		int t = hidden(threadX());
 #pragma unroll
 		for (int i = 0; i < CHANNELS * FOURS; i += THREADS) {
-			int n = i + threadX(), at = n % FOURS * 4;
+			int n = i + t, at = n % FOURS * 4;
 			f(n / FOURS, at / W, at % W);
 		}
 	}
@@ -322,7 +333,7 @@ template <int W, int ROWS> struct Gradients3 {
 
 	// multiply adds the products at all positions of a slab. Every PAIR of fragments begins from zero: half the additions in float32.
 	static constexpr int PAIR = 2 * EIGHT;
-	static __device__ __forceinline__ void multiply(const Slab &slab, Results &sum, float (&bias)[R][2], bool biased) {
+	static __device__ __forceinline__ void multiply(const Slab &slab, Results &sum) {
 		const float *x = slab.x[warp() * EIGHT + eighth()] + quarter() + MARGIN - 1, *dy = slab.dy[eighth()] + quarter();
 #pragma unroll 1
 		for (int first = 0; first < POSITIONS; first += PAIR) {
@@ -337,12 +348,6 @@ template <int W, int ROWS> struct Gradients3 {
 #pragma unroll
 					for (int i = 0; i < 4; i++)
 						a[n][r][i] = bits(dy[(r * 16 + i % 2 * 8) * (POSITIONS + 4) + at + i / 2 * 4]);
-				if (biased)
-#pragma unroll
-					for (int r = 0; r < R; r++)
-#pragma unroll
-						for (int i = 0; i < 2; i++)
-							bias[r][i] += fromBits(a[n][r][i]) + fromBits(a[n][r][i + 2]);
 			}
 #pragma unroll
 			for (int t = 0; t < TAPS; t++) {
@@ -368,7 +373,7 @@ template <int W, int ROWS> struct Gradients3 {
 	// gradient computes that of a part, whose first copies have begun in slab turn; they begin for the next one, if there is one.
 	static __device__ __forceinline__ void gradient(Memory &m, int &turn, const Geometry &g, const Part &part, const Part &next, bool more,
 	                                                Results &result) {
-		float bias[R][2] = {};
+		result.bias = 0;
 #pragma unroll
 		for (int t = 0; t < TAPS; t++)
 #pragma unroll
@@ -385,18 +390,11 @@ template <int W, int ROWS> struct Gradients3 {
 				copy(m.slabs[turn ^ 1], g, part, y + ROWS);
 			else if (more)
 				copy(m.slabs[turn ^ 1], g, next, 0);
-			multiply(m.slabs[turn], result, bias, warp() == 0);
+			result.bias += biases(m.slabs[turn]);
+			multiply(m.slabs[turn], result);
 		}
-		// The four lanes of a filter have the sums of every fourth position.
-		result.bias = 0;
-#pragma unroll
-		for (int i = 0; i < 2 * R; i++) {
-			float sum = bias[i / 2][i % 2];
-			sum += from(1, sum);
-			sum += from(2, sum);
-			if (i == quarter())
-				result.bias = sum;
-		}
+		result.bias += from(1, result.bias);
+		result.bias += from(2, result.bias);
 	}
 };
 
