@@ -261,7 +261,7 @@ func TestSumRoundings(t *testing.T) {
 		{0, 32, 1, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 16, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32
-		{1, 3, 1, math.Sqrt(14. / 3)}, // sums are in float32
+		{1, 3, 1, math.Sqrt(14. / 3)},              // sums are in float32
 		{1, 500, 1, math.Sqrt(33 * 65 / 6.)},
 		{2, 1, 1, 64 + 1},
 		{2, 17, 1, 64 + 2},
