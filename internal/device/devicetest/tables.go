@@ -155,7 +155,7 @@ func testAnyValues(t *testing.T, d device.Device) {
 			clip := clipNorms(t, f.Case)[1].norm
 			t.Run(p.Name+" "+f.name, func(t *testing.T) {
 				each(t, d, all(t, p), func(t *testing.T, s named) {
-					Near(t, Open(t, d, s.Schedule, f.Case, 4).Of(t, f.All()[:4], clip), oracleOf(t, f.Case, s, f.All()[:4], clip), tolerance(d))
+					nearOne(t, Open(t, d, s.Schedule, f.Case, 4).Of(t, f.All()[:4], clip), oraclesOf(t, f.Case, s, f.All()[:4], clip), tolerance(d))
 				})
 				s := plain(t, p).Schedule
 				sameScore(t, d, score(t, Open(t, d, s, f.Case, 4), c.Params), score(t, Open(t, reference.Open(), s, f.Case, 1), c.Params))
