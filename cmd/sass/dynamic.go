@@ -10,9 +10,12 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
+// kernel names one: modules may have kernels of the same name.
+type kernel struct{ module, name string }
+
 // dynamicShared gives, by architecture and kernel, the most shared memory that a launch asks for beside the kernel's own: for a
 // named model, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
-func dynamicShared() (map[string]map[string]int, error) {
+func dynamicShared() (map[string]map[kernel]int, error) {
 	var programs []*ir.Program
 	for _, info := range nn.Names() {
 		if info.Input == [3]int{} { // a linear model
@@ -28,15 +31,23 @@ func dynamicShared() (map[string]map[string]int, error) {
 		}
 		programs = append(programs, network.Program)
 	}
-	all := map[string]map[string]int{}
+	all := map[string]map[kernel]int{}
 	for _, a := range sass.Architectures {
-		most := map[string]int{}
-		add := func(l kernels.Launch) { most[l.Name] = max(most[l.Name], l.Shared) }
+		most := map[kernel]int{}
+		add := func(l kernels.Launch) {
+			k := kernel{l.Module, l.Name}
+			most[k] = max(most[k], l.Shared)
+		}
 		for _, p := range programs {
 			for i := range p.Ops {
 				if op := &p.Ops[i]; op.Kind == ir.Conv {
-					add(kernels.ConvForward(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0))
-					add(kernels.ConvInputGrad(kernels.Batch{Capacity: 1}, op, 0, 0, 0, false))
+					for _, p := range []device.Precision{device.Float32, device.TF32} {
+						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
+						add(m.ConvForward(b, op, 0, 0, 0, 0))
+						add(m.ConvInputGrad(b, op, 0, 0, 0, false))
+						add(m.ConvStore(b, op, 0, 0, 0, 0, 0))
+						add(m.ConvSum(b, op, 0, 0, 0, 0, 0))
+					}
 				}
 			}
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
@@ -44,12 +55,6 @@ func dynamicShared() (map[string]map[string]int, error) {
 				for _, t := range []*kernels.Trunk{t, t.General()} {
 					add(kernels.TrunkForward(b, t, &kernels.Table{}, 0, 0, 0, 0))
 					add(kernels.TrunkBackward(b, t, 0, 0, false, 0, 0, 0, 0))
-				}
-			}
-			for i := range p.Ops {
-				if op := &p.Ops[i]; op.Kind == ir.Conv {
-					add(kernels.ConvStore(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0, 0))
-					add(kernels.ConvSum(kernels.Batch{Capacity: 1}, op, 0, 0, 0, 0, 0))
 				}
 			}
 		}
@@ -63,9 +68,9 @@ func dynamicShared() (map[string]map[string]int, error) {
 			}
 			add(l)
 		}
-		for name, shared := range most {
+		for k, shared := range most {
 			if shared > a.SharedOptIn {
-				return nil, fmt.Errorf("kernel %s asks for %d bytes of shared memory, %s has %d", name, shared, a.Name, a.SharedOptIn)
+				return nil, fmt.Errorf("kernel %s of module %s asks for %d bytes of shared memory, %s has %d", k.name, k.module, shared, a.Name, a.SharedOptIn)
 			}
 		}
 		all[a.Name] = most

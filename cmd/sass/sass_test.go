@@ -48,7 +48,7 @@ func TestTablesAreComplete(t *testing.T) {
 				t.Error(err)
 			}
 			for _, a := range sass.Architectures {
-				if a.Name == k.Architecture && (k.Blocks != a.Fit(k.Needs) || k.Blocks == 0 || k.Threads != n || k.Dynamic != dynamic[a.Name][k.Name]) {
+				if a.Name == k.Architecture && (k.Blocks != a.Fit(k.Needs) || k.Blocks == 0 || k.Threads != n || k.Dynamic != dynamic[a.Name][kernel{name, k.Name}]) {
 					t.Errorf("%s: %s for %s: %+v and %d blocks do not go together", name, k.Name, a.Name, k.Needs, k.Blocks)
 				}
 			}

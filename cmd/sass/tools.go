@@ -254,7 +254,7 @@ func threads(text, kernel string) (int, error) {
 
 // count counts the kernels of a module that was assembled for one architecture. dynamic is what blocks get of shared memory
 // beside their own, by architecture and kernel.
-func (made assembled) count(module string, text []byte, a *sass.Architecture, dynamic map[string]map[string]int) ([]sass.Kernel, error) {
+func (made assembled) count(module string, text []byte, a *sass.Architecture, dynamic map[string]map[kernel]int) ([]sass.Kernel, error) {
 	log := made.log
 	functions, err := sass.Parse(made.listing)
 	if err != nil {
@@ -280,7 +280,7 @@ func (made assembled) count(module string, text []byte, a *sass.Architecture, dy
 			return nil, fmt.Errorf("%s: kernel %s of module %s spills %d bytes: it needs fewer registers, or a smaller block", a.Name, f.Name, module, n)
 		}
 		k := sass.Kernel{Architecture: a.Name, Name: f.Name, All: f.Count()}
-		k.Registers, k.Static, k.Dynamic = sum(registers, about), sum(static, about), dynamic[a.Name][f.Name]
+		k.Registers, k.Static, k.Dynamic = sum(registers, about), sum(static, about), dynamic[a.Name][kernel{module, f.Name}]
 		if k.Threads, err = threads(string(text), f.Name); err != nil {
 			return nil, err
 		}

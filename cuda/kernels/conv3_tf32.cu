@@ -89,13 +89,7 @@ template <int LINES> struct Sums3 {
 		for (int s = 0; s < 2 * STAGE; s += STAGE)
 			for (int i = WEIGHTS + 4 * threadX(); i < STAGE; i += 4 * THREADS)
 				*(float4 *)(shared() + s + i) = 0;
-#pragma unroll
-		for (int r = 0; r < R; r++)
-#pragma unroll
-			for (int c = 0; c < C; c++)
-#pragma unroll
-				for (int e = 0; e < 4; e++)
-					acc[r][c][e] = 0;
+		clear(acc);
 	}
 
 	// mine calls f(copy, plane) for the fours of pixels that the thread brings to a stage: a half of the block has four planes.
@@ -227,12 +221,12 @@ static __device__ __forceinline__ void inputGrad3(const Run *run, int first, int
 	});
 }
 
-#define SUMS3(LINES, BLOCKS)                                                                                                                       \
-	KERNEL __launch_bounds__(THREADS, BLOCKS) conv3_forward_##LINES(const Run *run, int first, int capacity, const float *x, const float *w,    \
+#define SUMS3(LINES, BLOCKS)                                                                                                               \
+	KERNEL __launch_bounds__(THREADS, BLOCKS) conv3_forward_##LINES(const Run *run, int first, int capacity, const float *x, const float *w, \
 	                                                           const float *bias, float *y, int act, int slots, GEOMETRY) {                \
 		forward3<LINES>(run, first, capacity, x, w, bias, y, act, slots, GEOMETRY_VALUES);                                                 \
 	}                                                                                                                                      \
-	KERNEL __launch_bounds__(THREADS, BLOCKS) conv3_input_grad_##LINES(const Run *run, int first, int capacity, const float *dy,                \
+	KERNEL __launch_bounds__(THREADS, BLOCKS) conv3_input_grad_##LINES(const Run *run, int first, int capacity, const float *dy,           \
 	                                                              const float *w, float *dx, int add, const float *activated, int slots,   \
 	                                                              GEOMETRY) {                                                              \
 		inputGrad3<LINES>(run, first, capacity, dy, w, dx, add, activated, slots, GEOMETRY_VALUES);                                        \
@@ -374,13 +368,7 @@ template <int W, int ROWS> struct Gradients3 {
 	static __device__ __forceinline__ void gradient(Memory &m, int &turn, const Geometry &g, const Part &part, const Part &next, bool more,
 	                                                Results &result) {
 		result.bias = 0;
-#pragma unroll
-		for (int t = 0; t < TAPS; t++)
-#pragma unroll
-			for (int r = 0; r < R; r++)
-#pragma unroll
-				for (int e = 0; e < 4; e++)
-					result.taps[t][r][e] = 0;
+		clear(result.taps);
 #pragma unroll 1
 		for (int y = 0; y < g.outRows; y += ROWS, turn ^= 1) {
 			arrived();

@@ -22,7 +22,7 @@ static __device__ __forceinline__ void convForward(const Run *run, int first, in
 	const float *image = x + n / positions * g.image();
 	Tap tap;
 	typename P::Results acc;
-	P::clear(acc);
+	clear(acc);
 	P::template add<Chain>(
 	    slabs, acc, 0, taps, [&](int k, int r, bool) { return o0 + r < g.out && k < taps ? w[(o0 + r) * taps + k] : 0; },
 	    [&](int k, int, bool begins) {
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void convInputGrad(const Run *run, int first, 
 	int oyFirst = y.start(n % pixels / x.pixels), oxFirst = x.start(n % x.pixels), oy = 0, ox = 0;
 	int oyLast = oyFirst - y.taps * y.back, oxLast = oxFirst - x.taps * x.back;
 	typename P::Results acc;
-	P::clear(acc);
+	clear(acc);
 	P::template add<Chain>(
 	    slabs, acc, 0, terms,
 	    [&](int k, int r, bool) {
@@ -149,7 +149,7 @@ static __device__ __forceinline__ void gradientTile(const Geometry &g, const flo
 	if (threadX() < P::COLS)
 		shared.taps[threadX()] = Tap(g, k0 + threadX());
 	barrier();
-	P::clear(result);
+	clear(result);
 	P::template add<Parts>(
 	    shared.slabs, result, 0, positions,
 	    [&](int p, int r, bool) { return o0 + r < g.out && p < positions ? dy[(o0 + r) * positions + p] : 0; },
@@ -214,7 +214,7 @@ static __device__ __forceinline__ void convSum(const Run *run, int first, int ca
 	int width = bias ? g.taps() + 1 : g.taps(), across = (width + P::COLS - 1) / P::COLS;
 	int o0 = blockX() / across * P::ROWS, k0 = blockX() % across * P::COLS, b0 = blockY() * EXAMPLE_BLOCK;
 	typename P::Results sum;
-	P::clear(sum);
+	clear(sum);
 	for (int b = b0; b < min(b0 + EXAMPLE_BLOCK, liveRows(run, first, capacity)); b++) {
 		float f = factors[b];
 		if (!(f > 0))

@@ -100,15 +100,11 @@ func (g gradients) launch(name string, op *ir.Op, grid [3]int, args []uint64) La
 	return l
 }
 
-// ConvStore keeps each example's gradient at kept[b·stride…]: out×k values in the order of
+// store is ConvStore, which keeps each example's gradient at kept[b·stride…]: out×k values in the order of
 // the weights, Σ_p dy[b][o][p]·column[b][k][p], then, where the op has a bias, Σ_p dy[b][o][p] for each filter.
 // Sums over positions go in blocks of PositionBlock, fused in order from zero, and the blocks are added in order, all in
 // float32. The squared norm of what is kept is added, in float64, to ConvNorms parts of it, norm2[part·capacity + b]: each
 // belongs to a block of threads. stride counts float32 values.
-func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	return gradientsOf(op).store(b, op, x, dy, kept, stride, norm2)
-}
-
 func (g gradients) store(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	return g.launch("conv_store", op, [3]int{b.Capacity, g.norms(), 1},
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
@@ -117,27 +113,15 @@ func (g gradients) store(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 
 // mostNorms bounds the blocks that share one example's gradient, and with them the parts of its squared norm.
 const mostNorms = 16
 
-// ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm: the blocks that share the tiles of
-// an example's gradient, so that few examples keep a GPU busy.
-func ConvNorms(op *ir.Op) int { return gradientsOf(op).norms() }
-
+// norms is the number of parts of a squared norm: the blocks that share the tiles of an example's gradient, so that few
+// examples keep a GPU busy.
 func (g gradients) norms() int { return min(g.tiles, mostNorms) }
 
-// ConvNorm adds the squared norm to norm2 as ConvStore does without keeping the gradient. It is
-// of the very values that ConvStore keeps and that ConvSum computes again.
-func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
-	return ConvStore(b, op, x, dy, 0, 0, norm2)
-}
-
-// ConvSum computes each example's gradient as ConvStore does, completes it, and adds
+// sum is ConvSum, which computes each example's gradient as ConvStore does, completes it, and adds
 // it times its factor to a partial sum: fused float32 operations from zero over the examples of
 // a part, at most ExampleBlock of them, in order. A factor that is not above zero leaves the example out. Part g's sums are written to
 // parts[g·stride…], weights then bias, zeros where no example is live, for every part of the capacity. SumParts must follow.
 // stride counts float32 values.
-func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
-	return gradientsOf(op).sum(b, op, x, dy, factors, parts, stride)
-}
-
 func (g gradients) sum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
 	l := g.launch("conv_sum", op, [3]int{g.tiles, g.parts(b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), I(g.examples(b.Capacity)), flag(op.Bias != ir.None)))
@@ -145,9 +129,7 @@ func (g gradients) sum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride
 	return l
 }
 
-// ConvParts is the number of partial sums that ConvSum writes. How many examples are in one depends on the op alone, up to a capacity of 65,535.
-func ConvParts(op *ir.Op, capacity int) int { return gradientsOf(op).parts(capacity) }
-
+// parts is the number of partial sums. How many examples are in one depends on the op alone, up to a capacity of 65,535.
 func (g gradients) parts(capacity int) int {
 	return ceil(capacity, g.examples(capacity))
 }

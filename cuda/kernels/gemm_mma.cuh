@@ -14,7 +14,7 @@ static __device__ __forceinline__ void denseForward(const Run *run, int first, i
 	if (b0 >= live)
 		return;
 	typename P::Results acc;
-	P::clear(acc);
+	clear(acc);
 	P::template add<Chain>(
 	    slabs, acc, 0, in, [&](int i, int r, bool) { return b0 + r < live && i < in ? x[(b0 + r) * in + i] : 0; },
 	    [&](int i, int c, bool) { return o0 + c < out && i < in ? w[(o0 + c) * in + i] : 0; });
@@ -45,7 +45,7 @@ KERNEL __launch_bounds__(THREADS) dense_input_grad_64(const Run *run, int first,
 	if (b0 >= live)
 		return;
 	P::Results acc;
-	P::clear(acc);
+	clear(acc);
 	P::add<Chain>(
 	    slabs, acc, 0, out, [&](int o, int r, bool) { return b0 + r < live && o < out ? dy[(b0 + r) * out + o] : 0; },
 	    [&](int o, int c, bool) { return i0 + c < in && o < out ? w[o * in + i0 + c] : 0; });
@@ -77,7 +77,7 @@ static __device__ __forceinline__ void denseSum(const Run *run, int first, int c
 		}
 		barrier();
 		typename P::Results acc;
-		P::clear(acc);
+		clear(acc);
 		P::template add<Parts>(
 		    slabs, acc, 0, BLOCK,
 		    [&](int b, int r, bool) {

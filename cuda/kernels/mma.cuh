@@ -72,6 +72,17 @@ template <class Precision, int LINES_, Along ALONG> struct Operand {
 	}
 };
 
+// clear makes fragments of results zero.
+template <int A, int B> static __device__ __forceinline__ void clear(float (&x)[A][B][4]) {
+#pragma unroll
+	for (int a = 0; a < A; a++)
+#pragma unroll
+		for (int b = 0; b < B; b++)
+#pragma unroll
+			for (int e = 0; e < 4; e++)
+				x[a][b][e] = 0;
+}
+
 // What becomes of a product. A Chain of fragments adds in the tensor core, which cuts bits off every time. Parts begins each
 // fragment from zero and adds it in float32, so that a term is cut off once whatever the number of terms.
 enum Sums { Chain, Parts };
@@ -107,10 +118,6 @@ template <class Precision_, int ROWS_, int COLS_, Along A, Along B> struct Produ
 #pragma unroll
 				for (int e = 0; e < 4; e++)
 					f(r, c, e, row(r, e), col(c, e));
-	}
-
-	static __device__ __forceinline__ void clear(Results &acc) {
-		each([&](int r, int c, int e, int, int) { acc[r][c][e] = 0; });
 	}
 
 	template <Sums SUMS> static __device__ __forceinline__ void multiply(const Slab &s, Results &acc) {

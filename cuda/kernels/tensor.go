@@ -145,54 +145,53 @@ func (m Math) conv(l Launch, name string, rows int) Launch {
 	return m.tensor(l, name, tileRows(rows))
 }
 
-// ConvStore is the function of this name, but for the sums over positions: fragments, added in order. The norm is of what is kept.
-func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
-	if m.of(op).plain() {
-		return ConvStore(b, op, x, dy, kept, stride, norm2)
+// gradients is how kernels with the arguments of float32's cut an op's gradient up. Those in bf16 have their own.
+func (m Math) gradients(op *ir.Op) (gradients, bool) {
+	switch {
+	case m.of(op).plain():
+		return gradientsOf(op), true
+	case m.windows():
+		return gradients3(op), true
 	}
-	if m.windows() {
-		return gradients3(op).store(b, op, x, dy, kept, stride, norm2)
+	return gradients{}, false
+}
+
+// ConvStore is gradients.store. On tensor cores sums over positions are fragments, added in order. The norm is of what is kept.
+func (m Math) ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	if g, ok := m.gradients(op); ok {
+		return g.store(b, op, x, dy, kept, stride, norm2)
 	}
 	return m.convGradient("conv_store", op, [3]int{b.Capacity, m.ConvNorms(op), 1},
 		b.args(x, dy, kept, I(stride), norm2, flag(op.Bias != ir.None)))
 }
 
-// ConvNorms is the function of this name.
+// ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm.
 func (m Math) ConvNorms(op *ir.Op) int {
-	if m.of(op).plain() {
-		return ConvNorms(op)
-	}
-	if m.windows() {
-		return gradients3(op).norms()
+	if g, ok := m.gradients(op); ok {
+		return g.norms()
 	}
 	return min(gradientTiles(op, tileRows(op.Out[0])), mostNorms)
 }
 
-// ConvNorm is the function of this name: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
+// ConvNorm adds the squared norm as ConvStore does without keeping the gradient: the norm of what ConvStore keeps and ConvSum computes again, fragment by fragment in
 // the same lanes.
 func (m Math) ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return m.ConvStore(b, op, x, dy, 0, 0, norm2)
 }
 
-// ConvSum is the function of this name, of the gradients that ConvStore keeps.
+// ConvSum is gradients.sum, of the gradients that ConvStore keeps.
 func (m Math) ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
-	if m.of(op).plain() {
-		return ConvSum(b, op, x, dy, factors, parts, stride)
-	}
-	if m.windows() {
-		return gradients3(op).sum(b, op, x, dy, factors, parts, stride)
+	if g, ok := m.gradients(op); ok {
+		return g.sum(b, op, x, dy, factors, parts, stride)
 	}
 	return m.convGradient("conv_sum", op, [3]int{gradientTiles(op, tileRows(op.Out[0])), m.ConvParts(op, b.Capacity), 1},
 		b.args(x, dy, factors, parts, I(stride), flag(op.Bias != ir.None)))
 }
 
-// ConvParts is the function of this name.
+// ConvParts is the number of partial sums that ConvSum writes.
 func (m Math) ConvParts(op *ir.Op, capacity int) int {
-	if m.of(op).plain() {
-		return ConvParts(op, capacity)
-	}
-	if m.windows() {
-		return gradients3(op).parts(capacity)
+	if g, ok := m.gradients(op); ok {
+		return g.parts(capacity)
 	}
 	return ceil(capacity, ExampleBlock)
 }
