@@ -254,9 +254,6 @@ func (t *tiles) mul(c Matrix, j0, j1 int, b []float32, ldb, strideB int) {
 func (t *tiles) level(c Matrix, first, end, j, n int, b []float32, ldb int) {
 	for i := first; i < end; {
 		count := end - i
-		if t.step < t.kc {
-			count = 1 // all blocks of a tile, then those of the next
-		}
 		ahead, apart, ldahead := b, 0, 0 // in cache already
 		if q := i - t.first; t.ahead.CS == 1 && q < t.ahead.Rows {
 			count = min(count, t.ahead.Rows-q)
@@ -266,10 +263,7 @@ func (t *tiles) level(c Matrix, first, end, j, n int, b []float32, ldb int) {
 			}
 		}
 		row, h := t.height.panel(i)
-		for p := 0; p < t.kc; p += t.step {
-			tile(count, h, min(t.step, t.kc-p), t.a[(i-t.first)*t.strideA+p*TileM:], t.strideA, b[p*ldb:], ldb,
-				c.Data[row*c.RS+j:], c.RS, n, t.accumulate || p > 0, ahead[p:], apart, ldahead)
-		}
+		tile(count, h, t.kc, t.step, t.a[(i-t.first)*t.strideA:], t.strideA, b, ldb, c.Data[row*c.RS+j:], c.RS, n, t.accumulate, ahead, apart, ldahead)
 		i += count
 	}
 }

@@ -5,116 +5,116 @@
 package gemm
 
 // tile1AVX512 computes tiles times 1 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile1AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile2AVX512 computes tiles times 2 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile2AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile3AVX512 computes tiles times 3 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile3AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile4AVX512 computes tiles times 4 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile4AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile5AVX512 computes tiles times 5 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile5AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile6AVX512 computes tiles times 6 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile6AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile7AVX512 computes tiles times 7 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile7AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile8AVX512 computes tiles times 8 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile8AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile9AVX512 computes tiles times 9 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile9AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile10AVX512 computes tiles times 10 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile10AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile11AVX512 computes tiles times 11 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile11AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile12AVX512 computes tiles times 12 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile12AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile13AVX512 computes tiles times 13 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile13AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile14AVX512 computes tiles times 14 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
-// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile14AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // transposeLowAAVX512 turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][14]; the columns of missing rows
 // are zero.

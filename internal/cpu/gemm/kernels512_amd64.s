@@ -4,56 +4,63 @@
 
 #include "textflag.h"
 
-// func tile1AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile1AVX512(SB), NOSPLIT, $0-104
+// func tile1AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile1AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z2
-	VMOVUPS      64(R11), Z3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z4
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	VMOVUPS      (R11), Z2
-	VMOVUPS      64(R11), Z3
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z4
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -62,69 +69,83 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z2
-	VMOVUPS      64(R11), Z3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z4
+	VMOVUPS      (R10), Z2
+	VMOVUPS      64(R10), Z3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z2
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z4
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z2
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	VMOVUPS      (R11), Z2
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z4
+	VMOVUPS      (R10), Z2
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -133,99 +154,111 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z2
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z4
+	VMOVUPS      (R10), Z2
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile2AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile2AVX512(SB), NOSPLIT, $0-104
+// func tile2AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile2AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z4
-	VMOVUPS      64(R11), Z5
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z6
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 4(R10), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	VMOVUPS      (R11), Z4
-	VMOVUPS      64(R11), Z5
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z6
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 60(R10), Z6
+	VBROADCASTSS 60(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -234,86 +267,100 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z4
-	VMOVUPS      64(R11), Z5
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z6
+	VMOVUPS      (R10), Z4
+	VMOVUPS      64(R10), Z5
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS 4(R10), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z4
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z6
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z4
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 4(R10), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	VMOVUPS      (R11), Z4
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z6
+	VMOVUPS      (R10), Z4
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 60(R10), Z6
+	VBROADCASTSS 60(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -322,117 +369,129 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z4
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z6
+	VMOVUPS      (R10), Z4
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z6
 	VFMADD231PS  Z4, Z6, Z0
-	VBROADCASTSS 4(R10), Z6
+	VBROADCASTSS 4(R9), Z6
 	VFMADD231PS  Z4, Z6, Z2
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile3AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile3AVX512(SB), NOSPLIT, $0-104
+// func tile3AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile3AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z6
-	VMOVUPS      64(R11), Z7
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z8
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	VMOVUPS      (R11), Z6
-	VMOVUPS      64(R11), Z7
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z8
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 60(R10), Z8
+	VBROADCASTSS 60(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 64(R10), Z8
+	VBROADCASTSS 64(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -441,103 +500,117 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z6
-	VMOVUPS      64(R11), Z7
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z8
+	VMOVUPS      (R10), Z6
+	VMOVUPS      64(R10), Z7
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z6
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z8
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z6
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	VMOVUPS      (R11), Z6
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z8
+	VMOVUPS      (R10), Z6
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 60(R10), Z8
+	VBROADCASTSS 60(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 64(R10), Z8
+	VBROADCASTSS 64(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -546,135 +619,147 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z6
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z8
+	VMOVUPS      (R10), Z6
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z8
 	VFMADD231PS  Z6, Z8, Z0
-	VBROADCASTSS 4(R10), Z8
+	VBROADCASTSS 4(R9), Z8
 	VFMADD231PS  Z6, Z8, Z2
-	VBROADCASTSS 8(R10), Z8
+	VBROADCASTSS 8(R9), Z8
 	VFMADD231PS  Z6, Z8, Z4
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile4AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile4AVX512(SB), NOSPLIT, $0-104
+// func tile4AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile4AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z8
-	VMOVUPS      64(R11), Z9
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z10
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 4(R10), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 8(R10), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 12(R10), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	VMOVUPS      (R11), Z8
-	VMOVUPS      64(R11), Z9
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z10
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 60(R10), Z10
+	VBROADCASTSS 60(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 64(R10), Z10
+	VBROADCASTSS 64(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 68(R10), Z10
+	VBROADCASTSS 68(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -683,120 +768,134 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z8
-	VMOVUPS      64(R11), Z9
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z10
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS 4(R10), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS 8(R10), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS 12(R10), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z8
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z10
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z8
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 4(R10), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 8(R10), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 12(R10), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	VMOVUPS      (R11), Z8
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z10
+	VMOVUPS      (R10), Z8
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 60(R10), Z10
+	VBROADCASTSS 60(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 64(R10), Z10
+	VBROADCASTSS 64(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 68(R10), Z10
+	VBROADCASTSS 68(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -805,153 +904,165 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z8
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z10
+	VMOVUPS      (R10), Z8
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
-	VBROADCASTSS 4(R10), Z10
+	VBROADCASTSS 4(R9), Z10
 	VFMADD231PS  Z8, Z10, Z2
-	VBROADCASTSS 8(R10), Z10
+	VBROADCASTSS 8(R9), Z10
 	VFMADD231PS  Z8, Z10, Z4
-	VBROADCASTSS 12(R10), Z10
+	VBROADCASTSS 12(R9), Z10
 	VFMADD231PS  Z8, Z10, Z6
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile5AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile5AVX512(SB), NOSPLIT, $0-104
+// func tile5AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile5AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z10
-	VMOVUPS      64(R11), Z11
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z12
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 4(R10), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(R10), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 12(R10), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 16(R10), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	VMOVUPS      (R11), Z10
-	VMOVUPS      64(R11), Z11
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z12
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 60(R10), Z12
+	VBROADCASTSS 60(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 64(R10), Z12
+	VBROADCASTSS 64(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 68(R10), Z12
+	VBROADCASTSS 68(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 72(R10), Z12
+	VBROADCASTSS 72(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -960,137 +1071,151 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z10
-	VMOVUPS      64(R11), Z11
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z12
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS 4(R10), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS 8(R10), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS 12(R10), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS 16(R10), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z10
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z12
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z10
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 4(R10), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 8(R10), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 12(R10), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 16(R10), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	VMOVUPS      (R11), Z10
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z12
+	VMOVUPS      (R10), Z10
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 60(R10), Z12
+	VBROADCASTSS 60(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 64(R10), Z12
+	VBROADCASTSS 64(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 68(R10), Z12
+	VBROADCASTSS 68(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 72(R10), Z12
+	VBROADCASTSS 72(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -1099,171 +1224,183 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z10
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z12
+	VMOVUPS      (R10), Z10
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z12
 	VFMADD231PS  Z10, Z12, Z0
-	VBROADCASTSS 4(R10), Z12
+	VBROADCASTSS 4(R9), Z12
 	VFMADD231PS  Z10, Z12, Z2
-	VBROADCASTSS 8(R10), Z12
+	VBROADCASTSS 8(R9), Z12
 	VFMADD231PS  Z10, Z12, Z4
-	VBROADCASTSS 12(R10), Z12
+	VBROADCASTSS 12(R9), Z12
 	VFMADD231PS  Z10, Z12, Z6
-	VBROADCASTSS 16(R10), Z12
+	VBROADCASTSS 16(R9), Z12
 	VFMADD231PS  Z10, Z12, Z8
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile6AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile6AVX512(SB), NOSPLIT, $0-104
+// func tile6AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile6AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z12
-	VMOVUPS      64(R11), Z13
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z14
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 4(R10), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 8(R10), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 12(R10), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 16(R10), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 20(R10), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	VMOVUPS      (R11), Z12
-	VMOVUPS      64(R11), Z13
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z14
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 60(R10), Z14
+	VBROADCASTSS 60(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 64(R10), Z14
+	VBROADCASTSS 64(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 68(R10), Z14
+	VBROADCASTSS 68(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 72(R10), Z14
+	VBROADCASTSS 72(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 76(R10), Z14
+	VBROADCASTSS 76(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -1272,154 +1409,168 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z12
-	VMOVUPS      64(R11), Z13
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z14
+	VMOVUPS      (R10), Z12
+	VMOVUPS      64(R10), Z13
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS 4(R10), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS 8(R10), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS 12(R10), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS 16(R10), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS 20(R10), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z12
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z14
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z12
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 4(R10), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 8(R10), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 12(R10), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 16(R10), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 20(R10), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	VMOVUPS      (R11), Z12
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z14
+	VMOVUPS      (R10), Z12
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 60(R10), Z14
+	VBROADCASTSS 60(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 64(R10), Z14
+	VBROADCASTSS 64(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 68(R10), Z14
+	VBROADCASTSS 68(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 72(R10), Z14
+	VBROADCASTSS 72(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 76(R10), Z14
+	VBROADCASTSS 76(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -1428,189 +1579,201 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z12
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z14
+	VMOVUPS      (R10), Z12
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z14
 	VFMADD231PS  Z12, Z14, Z0
-	VBROADCASTSS 4(R10), Z14
+	VBROADCASTSS 4(R9), Z14
 	VFMADD231PS  Z12, Z14, Z2
-	VBROADCASTSS 8(R10), Z14
+	VBROADCASTSS 8(R9), Z14
 	VFMADD231PS  Z12, Z14, Z4
-	VBROADCASTSS 12(R10), Z14
+	VBROADCASTSS 12(R9), Z14
 	VFMADD231PS  Z12, Z14, Z6
-	VBROADCASTSS 16(R10), Z14
+	VBROADCASTSS 16(R9), Z14
 	VFMADD231PS  Z12, Z14, Z8
-	VBROADCASTSS 20(R10), Z14
+	VBROADCASTSS 20(R9), Z14
 	VFMADD231PS  Z12, Z14, Z10
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile7AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile7AVX512(SB), NOSPLIT, $0-104
+// func tile7AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile7AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z14
-	VMOVUPS      64(R11), Z15
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z16
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 4(R10), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 8(R10), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 12(R10), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 16(R10), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 20(R10), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 24(R10), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	VMOVUPS      (R11), Z14
-	VMOVUPS      64(R11), Z15
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z16
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 60(R10), Z16
+	VBROADCASTSS 60(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 64(R10), Z16
+	VBROADCASTSS 64(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 68(R10), Z16
+	VBROADCASTSS 68(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 72(R10), Z16
+	VBROADCASTSS 72(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 76(R10), Z16
+	VBROADCASTSS 76(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 80(R10), Z16
+	VBROADCASTSS 80(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -1619,171 +1782,185 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z14
-	VMOVUPS      64(R11), Z15
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z16
+	VMOVUPS      (R10), Z14
+	VMOVUPS      64(R10), Z15
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS 4(R10), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS 8(R10), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS 12(R10), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS 16(R10), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS 20(R10), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS 24(R10), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z14
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z16
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z14
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 4(R10), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 8(R10), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 12(R10), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 16(R10), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 20(R10), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 24(R10), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	VMOVUPS      (R11), Z14
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z16
+	VMOVUPS      (R10), Z14
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 60(R10), Z16
+	VBROADCASTSS 60(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 64(R10), Z16
+	VBROADCASTSS 64(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 68(R10), Z16
+	VBROADCASTSS 68(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 72(R10), Z16
+	VBROADCASTSS 72(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 76(R10), Z16
+	VBROADCASTSS 76(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 80(R10), Z16
+	VBROADCASTSS 80(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -1792,207 +1969,219 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z14
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z16
+	VMOVUPS      (R10), Z14
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z16
 	VFMADD231PS  Z14, Z16, Z0
-	VBROADCASTSS 4(R10), Z16
+	VBROADCASTSS 4(R9), Z16
 	VFMADD231PS  Z14, Z16, Z2
-	VBROADCASTSS 8(R10), Z16
+	VBROADCASTSS 8(R9), Z16
 	VFMADD231PS  Z14, Z16, Z4
-	VBROADCASTSS 12(R10), Z16
+	VBROADCASTSS 12(R9), Z16
 	VFMADD231PS  Z14, Z16, Z6
-	VBROADCASTSS 16(R10), Z16
+	VBROADCASTSS 16(R9), Z16
 	VFMADD231PS  Z14, Z16, Z8
-	VBROADCASTSS 20(R10), Z16
+	VBROADCASTSS 20(R9), Z16
 	VFMADD231PS  Z14, Z16, Z10
-	VBROADCASTSS 24(R10), Z16
+	VBROADCASTSS 24(R9), Z16
 	VFMADD231PS  Z14, Z16, Z12
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile8AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile8AVX512(SB), NOSPLIT, $0-104
+// func tile8AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile8AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z16
-	VMOVUPS      64(R11), Z17
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z18
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(R10), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 12(R10), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 16(R10), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 20(R10), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 24(R10), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 28(R10), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	VMOVUPS      (R11), Z16
-	VMOVUPS      64(R11), Z17
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z18
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 60(R10), Z18
+	VBROADCASTSS 60(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 64(R10), Z18
+	VBROADCASTSS 64(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 68(R10), Z18
+	VBROADCASTSS 68(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 72(R10), Z18
+	VBROADCASTSS 72(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 76(R10), Z18
+	VBROADCASTSS 76(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 80(R10), Z18
+	VBROADCASTSS 80(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 84(R10), Z18
+	VBROADCASTSS 84(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -2001,188 +2190,202 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z16
-	VMOVUPS      64(R11), Z17
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z18
+	VMOVUPS      (R10), Z16
+	VMOVUPS      64(R10), Z17
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS 4(R10), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS 12(R10), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS 16(R10), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS 20(R10), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS 24(R10), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS 28(R10), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z16
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z18
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z16
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 4(R10), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 12(R10), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 16(R10), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 20(R10), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 24(R10), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 28(R10), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	VMOVUPS      (R11), Z16
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z18
+	VMOVUPS      (R10), Z16
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 60(R10), Z18
+	VBROADCASTSS 60(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 64(R10), Z18
+	VBROADCASTSS 64(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 68(R10), Z18
+	VBROADCASTSS 68(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 72(R10), Z18
+	VBROADCASTSS 72(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 76(R10), Z18
+	VBROADCASTSS 76(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 80(R10), Z18
+	VBROADCASTSS 80(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 84(R10), Z18
+	VBROADCASTSS 84(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -2191,225 +2394,237 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z16
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z18
+	VMOVUPS      (R10), Z16
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
-	VBROADCASTSS 4(R10), Z18
+	VBROADCASTSS 4(R9), Z18
 	VFMADD231PS  Z16, Z18, Z2
-	VBROADCASTSS 8(R10), Z18
+	VBROADCASTSS 8(R9), Z18
 	VFMADD231PS  Z16, Z18, Z4
-	VBROADCASTSS 12(R10), Z18
+	VBROADCASTSS 12(R9), Z18
 	VFMADD231PS  Z16, Z18, Z6
-	VBROADCASTSS 16(R10), Z18
+	VBROADCASTSS 16(R9), Z18
 	VFMADD231PS  Z16, Z18, Z8
-	VBROADCASTSS 20(R10), Z18
+	VBROADCASTSS 20(R9), Z18
 	VFMADD231PS  Z16, Z18, Z10
-	VBROADCASTSS 24(R10), Z18
+	VBROADCASTSS 24(R9), Z18
 	VFMADD231PS  Z16, Z18, Z12
-	VBROADCASTSS 28(R10), Z18
+	VBROADCASTSS 28(R9), Z18
 	VFMADD231PS  Z16, Z18, Z14
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile9AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile9AVX512(SB), NOSPLIT, $0-104
+// func tile9AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile9AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z18
-	VMOVUPS      64(R11), Z19
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z20
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 4(R10), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 8(R10), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 12(R10), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 16(R10), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 20(R10), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 24(R10), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 28(R10), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 32(R10), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	VMOVUPS      (R11), Z18
-	VMOVUPS      64(R11), Z19
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z20
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 60(R10), Z20
+	VBROADCASTSS 60(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 64(R10), Z20
+	VBROADCASTSS 64(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 68(R10), Z20
+	VBROADCASTSS 68(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 72(R10), Z20
+	VBROADCASTSS 72(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 76(R10), Z20
+	VBROADCASTSS 76(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 80(R10), Z20
+	VBROADCASTSS 80(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 84(R10), Z20
+	VBROADCASTSS 84(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 88(R10), Z20
+	VBROADCASTSS 88(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -2418,205 +2633,219 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z18
-	VMOVUPS      64(R11), Z19
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z20
+	VMOVUPS      (R10), Z18
+	VMOVUPS      64(R10), Z19
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS 4(R10), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS 8(R10), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS 12(R10), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS 16(R10), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS 20(R10), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS 24(R10), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS 28(R10), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS 32(R10), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z18
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z20
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z18
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 4(R10), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 8(R10), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 12(R10), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 16(R10), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 20(R10), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 24(R10), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 28(R10), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 32(R10), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	VMOVUPS      (R11), Z18
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z20
+	VMOVUPS      (R10), Z18
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 60(R10), Z20
+	VBROADCASTSS 60(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 64(R10), Z20
+	VBROADCASTSS 64(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 68(R10), Z20
+	VBROADCASTSS 68(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 72(R10), Z20
+	VBROADCASTSS 72(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 76(R10), Z20
+	VBROADCASTSS 76(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 80(R10), Z20
+	VBROADCASTSS 80(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 84(R10), Z20
+	VBROADCASTSS 84(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 88(R10), Z20
+	VBROADCASTSS 88(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -2625,243 +2854,255 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z18
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z20
+	VMOVUPS      (R10), Z18
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z20
 	VFMADD231PS  Z18, Z20, Z0
-	VBROADCASTSS 4(R10), Z20
+	VBROADCASTSS 4(R9), Z20
 	VFMADD231PS  Z18, Z20, Z2
-	VBROADCASTSS 8(R10), Z20
+	VBROADCASTSS 8(R9), Z20
 	VFMADD231PS  Z18, Z20, Z4
-	VBROADCASTSS 12(R10), Z20
+	VBROADCASTSS 12(R9), Z20
 	VFMADD231PS  Z18, Z20, Z6
-	VBROADCASTSS 16(R10), Z20
+	VBROADCASTSS 16(R9), Z20
 	VFMADD231PS  Z18, Z20, Z8
-	VBROADCASTSS 20(R10), Z20
+	VBROADCASTSS 20(R9), Z20
 	VFMADD231PS  Z18, Z20, Z10
-	VBROADCASTSS 24(R10), Z20
+	VBROADCASTSS 24(R9), Z20
 	VFMADD231PS  Z18, Z20, Z12
-	VBROADCASTSS 28(R10), Z20
+	VBROADCASTSS 28(R9), Z20
 	VFMADD231PS  Z18, Z20, Z14
-	VBROADCASTSS 32(R10), Z20
+	VBROADCASTSS 32(R9), Z20
 	VFMADD231PS  Z18, Z20, Z16
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile10AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile10AVX512(SB), NOSPLIT, $0-104
+// func tile10AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile10AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	VXORPS     Z19, Z19, Z19
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z19, Z19, Z19
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z20
-	VMOVUPS      64(R11), Z21
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z22
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 4(R10), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 8(R10), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 12(R10), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 16(R10), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 20(R10), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 24(R10), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 28(R10), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 32(R10), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 36(R10), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	VMOVUPS      (R11), Z20
-	VMOVUPS      64(R11), Z21
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z22
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 60(R10), Z22
+	VBROADCASTSS 60(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 64(R10), Z22
+	VBROADCASTSS 64(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 68(R10), Z22
+	VBROADCASTSS 68(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 72(R10), Z22
+	VBROADCASTSS 72(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 76(R10), Z22
+	VBROADCASTSS 76(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 80(R10), Z22
+	VBROADCASTSS 80(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 84(R10), Z22
+	VBROADCASTSS 84(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 88(R10), Z22
+	VBROADCASTSS 88(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 92(R10), Z22
+	VBROADCASTSS 92(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -2870,222 +3111,236 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z20
-	VMOVUPS      64(R11), Z21
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z22
+	VMOVUPS      (R10), Z20
+	VMOVUPS      64(R10), Z21
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS 4(R10), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS 8(R10), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS 12(R10), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS 16(R10), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS 20(R10), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS 24(R10), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS 28(R10), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS 32(R10), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS 36(R10), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	VADDPS 64(R10), Z19, K2, Z19
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	VADDPS 64(R12), Z19, K2, Z19
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	VMOVUPS Z19, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	VMOVUPS Z19, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z18, Z18, Z18
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z20
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z22
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z20
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 4(R10), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 8(R10), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 12(R10), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 16(R10), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 20(R10), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 24(R10), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 28(R10), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 32(R10), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 36(R10), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	VMOVUPS      (R11), Z20
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z22
+	VMOVUPS      (R10), Z20
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 60(R10), Z22
+	VBROADCASTSS 60(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 64(R10), Z22
+	VBROADCASTSS 64(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 68(R10), Z22
+	VBROADCASTSS 68(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 72(R10), Z22
+	VBROADCASTSS 72(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 76(R10), Z22
+	VBROADCASTSS 76(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 80(R10), Z22
+	VBROADCASTSS 80(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 84(R10), Z22
+	VBROADCASTSS 84(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 88(R10), Z22
+	VBROADCASTSS 88(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 92(R10), Z22
+	VBROADCASTSS 92(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -3094,261 +3349,273 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z20
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z22
+	VMOVUPS      (R10), Z20
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z22
 	VFMADD231PS  Z20, Z22, Z0
-	VBROADCASTSS 4(R10), Z22
+	VBROADCASTSS 4(R9), Z22
 	VFMADD231PS  Z20, Z22, Z2
-	VBROADCASTSS 8(R10), Z22
+	VBROADCASTSS 8(R9), Z22
 	VFMADD231PS  Z20, Z22, Z4
-	VBROADCASTSS 12(R10), Z22
+	VBROADCASTSS 12(R9), Z22
 	VFMADD231PS  Z20, Z22, Z6
-	VBROADCASTSS 16(R10), Z22
+	VBROADCASTSS 16(R9), Z22
 	VFMADD231PS  Z20, Z22, Z8
-	VBROADCASTSS 20(R10), Z22
+	VBROADCASTSS 20(R9), Z22
 	VFMADD231PS  Z20, Z22, Z10
-	VBROADCASTSS 24(R10), Z22
+	VBROADCASTSS 24(R9), Z22
 	VFMADD231PS  Z20, Z22, Z12
-	VBROADCASTSS 28(R10), Z22
+	VBROADCASTSS 28(R9), Z22
 	VFMADD231PS  Z20, Z22, Z14
-	VBROADCASTSS 32(R10), Z22
+	VBROADCASTSS 32(R9), Z22
 	VFMADD231PS  Z20, Z22, Z16
-	VBROADCASTSS 36(R10), Z22
+	VBROADCASTSS 36(R9), Z22
 	VFMADD231PS  Z20, Z22, Z18
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile11AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile11AVX512(SB), NOSPLIT, $0-104
+// func tile11AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile11AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	VXORPS     Z19, Z19, Z19
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	VXORPS     Z21, Z21, Z21
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z19, Z19, Z19
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z21, Z21, Z21
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z22
-	VMOVUPS      64(R11), Z23
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z24
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 4(R10), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 8(R10), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 12(R10), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 16(R10), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 20(R10), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 24(R10), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 28(R10), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 32(R10), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 36(R10), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 40(R10), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	VMOVUPS      (R11), Z22
-	VMOVUPS      64(R11), Z23
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z24
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 60(R10), Z24
+	VBROADCASTSS 60(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 64(R10), Z24
+	VBROADCASTSS 64(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 68(R10), Z24
+	VBROADCASTSS 68(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 72(R10), Z24
+	VBROADCASTSS 72(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 76(R10), Z24
+	VBROADCASTSS 76(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 80(R10), Z24
+	VBROADCASTSS 80(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 84(R10), Z24
+	VBROADCASTSS 84(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 88(R10), Z24
+	VBROADCASTSS 88(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 92(R10), Z24
+	VBROADCASTSS 92(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 96(R10), Z24
+	VBROADCASTSS 96(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -3357,239 +3624,253 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z22
-	VMOVUPS      64(R11), Z23
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z24
+	VMOVUPS      (R10), Z22
+	VMOVUPS      64(R10), Z23
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS 4(R10), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS 8(R10), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS 12(R10), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS 16(R10), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS 20(R10), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS 24(R10), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS 28(R10), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS 32(R10), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS 36(R10), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS 40(R10), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	VADDPS 64(R10), Z19, K2, Z19
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	VADDPS 64(R10), Z21, K2, Z21
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	VADDPS 64(R12), Z19, K2, Z19
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	VADDPS 64(R12), Z21, K2, Z21
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	VMOVUPS Z19, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	VMOVUPS Z21, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	VMOVUPS Z19, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	VMOVUPS Z21, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z20, Z20, Z20
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z22
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z24
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z22
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 4(R10), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 8(R10), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 12(R10), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 16(R10), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 20(R10), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 24(R10), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 28(R10), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 32(R10), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 36(R10), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 40(R10), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	VMOVUPS      (R11), Z22
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z24
+	VMOVUPS      (R10), Z22
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 60(R10), Z24
+	VBROADCASTSS 60(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 64(R10), Z24
+	VBROADCASTSS 64(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 68(R10), Z24
+	VBROADCASTSS 68(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 72(R10), Z24
+	VBROADCASTSS 72(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 76(R10), Z24
+	VBROADCASTSS 76(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 80(R10), Z24
+	VBROADCASTSS 80(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 84(R10), Z24
+	VBROADCASTSS 84(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 88(R10), Z24
+	VBROADCASTSS 88(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 92(R10), Z24
+	VBROADCASTSS 92(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 96(R10), Z24
+	VBROADCASTSS 96(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -3598,279 +3879,291 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z22
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z24
+	VMOVUPS      (R10), Z22
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z24
 	VFMADD231PS  Z22, Z24, Z0
-	VBROADCASTSS 4(R10), Z24
+	VBROADCASTSS 4(R9), Z24
 	VFMADD231PS  Z22, Z24, Z2
-	VBROADCASTSS 8(R10), Z24
+	VBROADCASTSS 8(R9), Z24
 	VFMADD231PS  Z22, Z24, Z4
-	VBROADCASTSS 12(R10), Z24
+	VBROADCASTSS 12(R9), Z24
 	VFMADD231PS  Z22, Z24, Z6
-	VBROADCASTSS 16(R10), Z24
+	VBROADCASTSS 16(R9), Z24
 	VFMADD231PS  Z22, Z24, Z8
-	VBROADCASTSS 20(R10), Z24
+	VBROADCASTSS 20(R9), Z24
 	VFMADD231PS  Z22, Z24, Z10
-	VBROADCASTSS 24(R10), Z24
+	VBROADCASTSS 24(R9), Z24
 	VFMADD231PS  Z22, Z24, Z12
-	VBROADCASTSS 28(R10), Z24
+	VBROADCASTSS 28(R9), Z24
 	VFMADD231PS  Z22, Z24, Z14
-	VBROADCASTSS 32(R10), Z24
+	VBROADCASTSS 32(R9), Z24
 	VFMADD231PS  Z22, Z24, Z16
-	VBROADCASTSS 36(R10), Z24
+	VBROADCASTSS 36(R9), Z24
 	VFMADD231PS  Z22, Z24, Z18
-	VBROADCASTSS 40(R10), Z24
+	VBROADCASTSS 40(R9), Z24
 	VFMADD231PS  Z22, Z24, Z20
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile12AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile12AVX512(SB), NOSPLIT, $0-104
+// func tile12AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile12AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	VXORPS     Z19, Z19, Z19
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	VXORPS     Z21, Z21, Z21
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	VXORPS     Z23, Z23, Z23
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z19, Z19, Z19
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z21, Z21, Z21
+	VXORPS  Z22, Z22, Z22
+	VXORPS  Z23, Z23, Z23
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z24
-	VMOVUPS      64(R11), Z25
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z26
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 4(R10), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 8(R10), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 12(R10), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 16(R10), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 20(R10), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 24(R10), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 28(R10), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 32(R10), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 36(R10), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 40(R10), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 44(R10), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	VMOVUPS      (R11), Z24
-	VMOVUPS      64(R11), Z25
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z26
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 60(R10), Z26
+	VBROADCASTSS 60(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 64(R10), Z26
+	VBROADCASTSS 64(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 68(R10), Z26
+	VBROADCASTSS 68(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 72(R10), Z26
+	VBROADCASTSS 72(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 76(R10), Z26
+	VBROADCASTSS 76(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 80(R10), Z26
+	VBROADCASTSS 80(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 84(R10), Z26
+	VBROADCASTSS 84(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 88(R10), Z26
+	VBROADCASTSS 88(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 92(R10), Z26
+	VBROADCASTSS 92(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 96(R10), Z26
+	VBROADCASTSS 96(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 100(R10), Z26
+	VBROADCASTSS 100(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -3879,256 +4172,270 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z24
-	VMOVUPS      64(R11), Z25
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z26
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS 4(R10), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS 8(R10), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS 12(R10), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS 16(R10), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS 20(R10), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS 24(R10), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS 28(R10), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS 32(R10), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS 36(R10), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS 40(R10), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS 44(R10), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	VADDPS 64(R10), Z19, K2, Z19
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	VADDPS 64(R10), Z21, K2, Z21
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
-	VADDPS 64(R10), Z23, K2, Z23
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	VADDPS 64(R12), Z19, K2, Z19
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	VADDPS 64(R12), Z21, K2, Z21
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
+	VADDPS 64(R12), Z23, K2, Z23
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	VMOVUPS Z19, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	VMOVUPS Z21, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	VMOVUPS Z23, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	VMOVUPS Z19, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	VMOVUPS Z21, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	VMOVUPS Z23, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z22, Z22, Z22
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z24
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z26
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z24
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 4(R10), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 8(R10), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 12(R10), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 16(R10), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 20(R10), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 24(R10), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 28(R10), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 32(R10), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 36(R10), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 40(R10), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 44(R10), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	VMOVUPS      (R11), Z24
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z26
+	VMOVUPS      (R10), Z24
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 60(R10), Z26
+	VBROADCASTSS 60(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 64(R10), Z26
+	VBROADCASTSS 64(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 68(R10), Z26
+	VBROADCASTSS 68(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 72(R10), Z26
+	VBROADCASTSS 72(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 76(R10), Z26
+	VBROADCASTSS 76(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 80(R10), Z26
+	VBROADCASTSS 80(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 84(R10), Z26
+	VBROADCASTSS 84(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 88(R10), Z26
+	VBROADCASTSS 88(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 92(R10), Z26
+	VBROADCASTSS 92(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 96(R10), Z26
+	VBROADCASTSS 96(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 100(R10), Z26
+	VBROADCASTSS 100(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -4137,297 +4444,309 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z24
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z26
+	VMOVUPS      (R10), Z24
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z26
 	VFMADD231PS  Z24, Z26, Z0
-	VBROADCASTSS 4(R10), Z26
+	VBROADCASTSS 4(R9), Z26
 	VFMADD231PS  Z24, Z26, Z2
-	VBROADCASTSS 8(R10), Z26
+	VBROADCASTSS 8(R9), Z26
 	VFMADD231PS  Z24, Z26, Z4
-	VBROADCASTSS 12(R10), Z26
+	VBROADCASTSS 12(R9), Z26
 	VFMADD231PS  Z24, Z26, Z6
-	VBROADCASTSS 16(R10), Z26
+	VBROADCASTSS 16(R9), Z26
 	VFMADD231PS  Z24, Z26, Z8
-	VBROADCASTSS 20(R10), Z26
+	VBROADCASTSS 20(R9), Z26
 	VFMADD231PS  Z24, Z26, Z10
-	VBROADCASTSS 24(R10), Z26
+	VBROADCASTSS 24(R9), Z26
 	VFMADD231PS  Z24, Z26, Z12
-	VBROADCASTSS 28(R10), Z26
+	VBROADCASTSS 28(R9), Z26
 	VFMADD231PS  Z24, Z26, Z14
-	VBROADCASTSS 32(R10), Z26
+	VBROADCASTSS 32(R9), Z26
 	VFMADD231PS  Z24, Z26, Z16
-	VBROADCASTSS 36(R10), Z26
+	VBROADCASTSS 36(R9), Z26
 	VFMADD231PS  Z24, Z26, Z18
-	VBROADCASTSS 40(R10), Z26
+	VBROADCASTSS 40(R9), Z26
 	VFMADD231PS  Z24, Z26, Z20
-	VBROADCASTSS 44(R10), Z26
+	VBROADCASTSS 44(R9), Z26
 	VFMADD231PS  Z24, Z26, Z22
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile13AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile13AVX512(SB), NOSPLIT, $0-104
+// func tile13AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile13AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	VXORPS     Z19, Z19, Z19
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	VXORPS     Z21, Z21, Z21
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	VXORPS     Z23, Z23, Z23
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z24, Z24, Z24
-	VXORPS     Z25, Z25, Z25
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z19, Z19, Z19
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z21, Z21, Z21
+	VXORPS  Z22, Z22, Z22
+	VXORPS  Z23, Z23, Z23
+	VXORPS  Z24, Z24, Z24
+	VXORPS  Z25, Z25, Z25
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z26
-	VMOVUPS      64(R11), Z27
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z28
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 4(R10), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 8(R10), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 12(R10), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 16(R10), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 20(R10), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 24(R10), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 28(R10), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 32(R10), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 36(R10), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 40(R10), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 44(R10), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 48(R10), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	VMOVUPS      (R11), Z26
-	VMOVUPS      64(R11), Z27
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z28
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 60(R10), Z28
+	VBROADCASTSS 60(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 64(R10), Z28
+	VBROADCASTSS 64(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 68(R10), Z28
+	VBROADCASTSS 68(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 72(R10), Z28
+	VBROADCASTSS 72(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 76(R10), Z28
+	VBROADCASTSS 76(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 80(R10), Z28
+	VBROADCASTSS 80(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 84(R10), Z28
+	VBROADCASTSS 84(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 88(R10), Z28
+	VBROADCASTSS 88(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 92(R10), Z28
+	VBROADCASTSS 92(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 96(R10), Z28
+	VBROADCASTSS 96(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 100(R10), Z28
+	VBROADCASTSS 100(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 104(R10), Z28
+	VBROADCASTSS 104(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -4436,273 +4755,287 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z26
-	VMOVUPS      64(R11), Z27
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z28
+	VMOVUPS      (R10), Z26
+	VMOVUPS      64(R10), Z27
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS 4(R10), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS 8(R10), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS 12(R10), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS 16(R10), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS 20(R10), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS 24(R10), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS 28(R10), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS 32(R10), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS 36(R10), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS 40(R10), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS 44(R10), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS 48(R10), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	VADDPS 64(R10), Z19, K2, Z19
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	VADDPS 64(R10), Z21, K2, Z21
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
-	VADDPS 64(R10), Z23, K2, Z23
-	ADDQ   DI, R10
-	VADDPS (R10), Z24, K1, Z24
-	VADDPS 64(R10), Z25, K2, Z25
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	VADDPS 64(R12), Z19, K2, Z19
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	VADDPS 64(R12), Z21, K2, Z21
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
+	VADDPS 64(R12), Z23, K2, Z23
+	ADDQ   SI, R12
+	VADDPS (R12), Z24, K1, Z24
+	VADDPS 64(R12), Z25, K2, Z25
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	VMOVUPS Z19, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	VMOVUPS Z21, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	VMOVUPS Z23, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z24, K1, (R10)
-	VMOVUPS Z25, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	VMOVUPS Z19, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	VMOVUPS Z21, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	VMOVUPS Z23, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z24, K1, (R12)
+	VMOVUPS Z25, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z24, Z24, Z24
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z22, Z22, Z22
+	VXORPS  Z24, Z24, Z24
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z26
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z28
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z26
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 4(R10), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 8(R10), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 12(R10), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 16(R10), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 20(R10), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 24(R10), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 28(R10), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 32(R10), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 36(R10), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 40(R10), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 44(R10), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 48(R10), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	VMOVUPS      (R11), Z26
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z28
+	VMOVUPS      (R10), Z26
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 60(R10), Z28
+	VBROADCASTSS 60(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 64(R10), Z28
+	VBROADCASTSS 64(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 68(R10), Z28
+	VBROADCASTSS 68(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 72(R10), Z28
+	VBROADCASTSS 72(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 76(R10), Z28
+	VBROADCASTSS 76(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 80(R10), Z28
+	VBROADCASTSS 80(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 84(R10), Z28
+	VBROADCASTSS 84(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 88(R10), Z28
+	VBROADCASTSS 88(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 92(R10), Z28
+	VBROADCASTSS 92(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 96(R10), Z28
+	VBROADCASTSS 96(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 100(R10), Z28
+	VBROADCASTSS 100(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 104(R10), Z28
+	VBROADCASTSS 104(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -4711,315 +5044,327 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z26
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z28
+	VMOVUPS      (R10), Z26
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z28
 	VFMADD231PS  Z26, Z28, Z0
-	VBROADCASTSS 4(R10), Z28
+	VBROADCASTSS 4(R9), Z28
 	VFMADD231PS  Z26, Z28, Z2
-	VBROADCASTSS 8(R10), Z28
+	VBROADCASTSS 8(R9), Z28
 	VFMADD231PS  Z26, Z28, Z4
-	VBROADCASTSS 12(R10), Z28
+	VBROADCASTSS 12(R9), Z28
 	VFMADD231PS  Z26, Z28, Z6
-	VBROADCASTSS 16(R10), Z28
+	VBROADCASTSS 16(R9), Z28
 	VFMADD231PS  Z26, Z28, Z8
-	VBROADCASTSS 20(R10), Z28
+	VBROADCASTSS 20(R9), Z28
 	VFMADD231PS  Z26, Z28, Z10
-	VBROADCASTSS 24(R10), Z28
+	VBROADCASTSS 24(R9), Z28
 	VFMADD231PS  Z26, Z28, Z12
-	VBROADCASTSS 28(R10), Z28
+	VBROADCASTSS 28(R9), Z28
 	VFMADD231PS  Z26, Z28, Z14
-	VBROADCASTSS 32(R10), Z28
+	VBROADCASTSS 32(R9), Z28
 	VFMADD231PS  Z26, Z28, Z16
-	VBROADCASTSS 36(R10), Z28
+	VBROADCASTSS 36(R9), Z28
 	VFMADD231PS  Z26, Z28, Z18
-	VBROADCASTSS 40(R10), Z28
+	VBROADCASTSS 40(R9), Z28
 	VFMADD231PS  Z26, Z28, Z20
-	VBROADCASTSS 44(R10), Z28
+	VBROADCASTSS 44(R9), Z28
 	VFMADD231PS  Z26, Z28, Z22
-	VBROADCASTSS 48(R10), Z28
+	VBROADCASTSS 48(R9), Z28
 	VFMADD231PS  Z26, Z28, Z24
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
-	ADDQ   DI, R10
-	VADDPS (R10), Z24, K1, Z24
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
+	ADDQ   SI, R12
+	VADDPS (R12), Z24, K1, Z24
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z24, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z24, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
-// func tile14AVX512(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·tile14AVX512(SB), NOSPLIT, $0-104
+// func tile14AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
+TEXT ·tile14AVX512(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x10
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x10
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	VXORPS     Z1, Z1, Z1
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	VXORPS     Z3, Z3, Z3
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	VXORPS     Z5, Z5, Z5
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	VXORPS     Z7, Z7, Z7
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	VXORPS     Z9, Z9, Z9
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	VXORPS     Z11, Z11, Z11
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	VXORPS     Z13, Z13, Z13
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	VXORPS     Z15, Z15, Z15
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	VXORPS     Z17, Z17, Z17
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	VXORPS     Z19, Z19, Z19
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	VXORPS     Z21, Z21, Z21
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	VXORPS     Z23, Z23, Z23
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z24, Z24, Z24
-	VXORPS     Z25, Z25, Z25
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	ADDQ       DI, R10
-	VXORPS     Z26, Z26, Z26
-	VXORPS     Z27, Z27, Z27
-	PREFETCHT0 (R10)
-	PREFETCHT0 124(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 124(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z1, Z1, Z1
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z3, Z3, Z3
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z5, Z5, Z5
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z7, Z7, Z7
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z9, Z9, Z9
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z11, Z11, Z11
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z13, Z13, Z13
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z15, Z15, Z15
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z17, Z17, Z17
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z19, Z19, Z19
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z21, Z21, Z21
+	VXORPS  Z22, Z22, Z22
+	VXORPS  Z23, Z23, Z23
+	VXORPS  Z24, Z24, Z24
+	VXORPS  Z25, Z25, Z25
+	VXORPS  Z26, Z26, Z26
+	VXORPS  Z27, Z27, Z27
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z28
-	VMOVUPS      64(R11), Z29
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z30
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 4(R10), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 8(R10), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 12(R10), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 16(R10), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 20(R10), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 24(R10), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 28(R10), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 32(R10), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 36(R10), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 40(R10), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 44(R10), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 48(R10), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 52(R10), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	VMOVUPS      (R11), Z28
-	VMOVUPS      64(R11), Z29
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z30
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 60(R10), Z30
+	VBROADCASTSS 60(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 64(R10), Z30
+	VBROADCASTSS 64(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 68(R10), Z30
+	VBROADCASTSS 68(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 72(R10), Z30
+	VBROADCASTSS 72(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 76(R10), Z30
+	VBROADCASTSS 76(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 80(R10), Z30
+	VBROADCASTSS 80(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 84(R10), Z30
+	VBROADCASTSS 84(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 88(R10), Z30
+	VBROADCASTSS 88(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 92(R10), Z30
+	VBROADCASTSS 92(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 96(R10), Z30
+	VBROADCASTSS 96(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 100(R10), Z30
+	VBROADCASTSS 100(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 104(R10), Z30
+	VBROADCASTSS 104(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 108(R10), Z30
+	VBROADCASTSS 108(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -5028,290 +5373,304 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Z28
-	VMOVUPS      64(R11), Z29
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z30
+	VMOVUPS      (R10), Z28
+	VMOVUPS      64(R10), Z29
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS 4(R10), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS 8(R10), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS 12(R10), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS 16(R10), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS 20(R10), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS 24(R10), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS 28(R10), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS 32(R10), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS 36(R10), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS 40(R10), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS 44(R10), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS 48(R10), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS 52(R10), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	SHRQ   $0x10, R12
-	KMOVW  R12, K2
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	SHRQ   $0x10, R14
+	KMOVW  R14, K2
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	VADDPS 64(R10), Z1, K2, Z1
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	VADDPS 64(R10), Z3, K2, Z3
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	VADDPS 64(R10), Z5, K2, Z5
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	VADDPS 64(R10), Z7, K2, Z7
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	VADDPS 64(R10), Z9, K2, Z9
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	VADDPS 64(R10), Z11, K2, Z11
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	VADDPS 64(R10), Z13, K2, Z13
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	VADDPS 64(R10), Z15, K2, Z15
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	VADDPS 64(R10), Z17, K2, Z17
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	VADDPS 64(R10), Z19, K2, Z19
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	VADDPS 64(R10), Z21, K2, Z21
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
-	VADDPS 64(R10), Z23, K2, Z23
-	ADDQ   DI, R10
-	VADDPS (R10), Z24, K1, Z24
-	VADDPS 64(R10), Z25, K2, Z25
-	ADDQ   DI, R10
-	VADDPS (R10), Z26, K1, Z26
-	VADDPS 64(R10), Z27, K2, Z27
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	VADDPS 64(R12), Z1, K2, Z1
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	VADDPS 64(R12), Z3, K2, Z3
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	VADDPS 64(R12), Z5, K2, Z5
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	VADDPS 64(R12), Z7, K2, Z7
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	VADDPS 64(R12), Z9, K2, Z9
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	VADDPS 64(R12), Z11, K2, Z11
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	VADDPS 64(R12), Z13, K2, Z13
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	VADDPS 64(R12), Z15, K2, Z15
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	VADDPS 64(R12), Z17, K2, Z17
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	VADDPS 64(R12), Z19, K2, Z19
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	VADDPS 64(R12), Z21, K2, Z21
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
+	VADDPS 64(R12), Z23, K2, Z23
+	ADDQ   SI, R12
+	VADDPS (R12), Z24, K1, Z24
+	VADDPS 64(R12), Z25, K2, Z25
+	ADDQ   SI, R12
+	VADDPS (R12), Z26, K1, Z26
+	VADDPS 64(R12), Z27, K2, Z27
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	VMOVUPS Z1, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	VMOVUPS Z3, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	VMOVUPS Z5, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	VMOVUPS Z7, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	VMOVUPS Z9, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	VMOVUPS Z11, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	VMOVUPS Z13, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	VMOVUPS Z15, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	VMOVUPS Z17, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	VMOVUPS Z19, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	VMOVUPS Z21, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	VMOVUPS Z23, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z24, K1, (R10)
-	VMOVUPS Z25, K2, 64(R10)
-	ADDQ    DI, R10
-	VMOVUPS Z26, K1, (R10)
-	VMOVUPS Z27, K2, 64(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	VMOVUPS Z1, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	VMOVUPS Z3, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	VMOVUPS Z5, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	VMOVUPS Z7, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	VMOVUPS Z9, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	VMOVUPS Z11, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	VMOVUPS Z13, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	VMOVUPS Z15, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	VMOVUPS Z17, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	VMOVUPS Z19, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	VMOVUPS Z21, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	VMOVUPS Z23, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z24, K1, (R12)
+	VMOVUPS Z25, K2, 64(R12)
+	ADDQ    SI, R12
+	VMOVUPS Z26, K1, (R12)
+	VMOVUPS Z27, K2, 64(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Z0, Z0, Z0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z2, Z2, Z2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z4, Z4, Z4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z6, Z6, Z6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z8, Z8, Z8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z10, Z10, Z10
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z12, Z12, Z12
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z14, Z14, Z14
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z16, Z16, Z16
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z18, Z18, Z18
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z20, Z20, Z20
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z22, Z22, Z22
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z24, Z24, Z24
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Z26, Z26, Z26
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x01, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Z0, Z0, Z0
+	VXORPS  Z2, Z2, Z2
+	VXORPS  Z4, Z4, Z4
+	VXORPS  Z6, Z6, Z6
+	VXORPS  Z8, Z8, Z8
+	VXORPS  Z10, Z10, Z10
+	VXORPS  Z12, Z12, Z12
+	VXORPS  Z14, Z14, Z14
+	VXORPS  Z16, Z16, Z16
+	VXORPS  Z18, Z18, Z18
+	VXORPS  Z20, Z20, Z20
+	VXORPS  Z22, Z22, Z22
+	VXORPS  Z24, Z24, Z24
+	VXORPS  Z26, Z26, Z26
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x01, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x08, R14
-	VMOVUPS      (R11), Z28
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z30
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x08, R11
+	VMOVUPS      (R10), Z28
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 4(R10), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 8(R10), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 12(R10), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 16(R10), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 20(R10), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 24(R10), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 28(R10), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 32(R10), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 36(R10), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 40(R10), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 44(R10), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 48(R10), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 52(R10), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	VMOVUPS      (R11), Z28
-	ADDQ         BX, R11
-	VBROADCASTSS 56(R10), Z30
+	VMOVUPS      (R10), Z28
+	ADDQ         DX, R10
+	VBROADCASTSS 56(R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 60(R10), Z30
+	VBROADCASTSS 60(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 64(R10), Z30
+	VBROADCASTSS 64(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 68(R10), Z30
+	VBROADCASTSS 68(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 72(R10), Z30
+	VBROADCASTSS 72(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 76(R10), Z30
+	VBROADCASTSS 76(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 80(R10), Z30
+	VBROADCASTSS 80(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 84(R10), Z30
+	VBROADCASTSS 84(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 88(R10), Z30
+	VBROADCASTSS 88(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 92(R10), Z30
+	VBROADCASTSS 92(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 96(R10), Z30
+	VBROADCASTSS 96(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 100(R10), Z30
+	VBROADCASTSS 100(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 104(R10), Z30
+	VBROADCASTSS 104(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 108(R10), Z30
+	VBROADCASTSS 108(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	ADDQ         $0x70, R10
+	ADDQ         $0x70, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -5320,124 +5679,129 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Z28
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z30
+	VMOVUPS      (R10), Z28
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
-	VBROADCASTSS 4(R10), Z30
+	VBROADCASTSS 4(R9), Z30
 	VFMADD231PS  Z28, Z30, Z2
-	VBROADCASTSS 8(R10), Z30
+	VBROADCASTSS 8(R9), Z30
 	VFMADD231PS  Z28, Z30, Z4
-	VBROADCASTSS 12(R10), Z30
+	VBROADCASTSS 12(R9), Z30
 	VFMADD231PS  Z28, Z30, Z6
-	VBROADCASTSS 16(R10), Z30
+	VBROADCASTSS 16(R9), Z30
 	VFMADD231PS  Z28, Z30, Z8
-	VBROADCASTSS 20(R10), Z30
+	VBROADCASTSS 20(R9), Z30
 	VFMADD231PS  Z28, Z30, Z10
-	VBROADCASTSS 24(R10), Z30
+	VBROADCASTSS 24(R9), Z30
 	VFMADD231PS  Z28, Z30, Z12
-	VBROADCASTSS 28(R10), Z30
+	VBROADCASTSS 28(R9), Z30
 	VFMADD231PS  Z28, Z30, Z14
-	VBROADCASTSS 32(R10), Z30
+	VBROADCASTSS 32(R9), Z30
 	VFMADD231PS  Z28, Z30, Z16
-	VBROADCASTSS 36(R10), Z30
+	VBROADCASTSS 36(R9), Z30
 	VFMADD231PS  Z28, Z30, Z18
-	VBROADCASTSS 40(R10), Z30
+	VBROADCASTSS 40(R9), Z30
 	VFMADD231PS  Z28, Z30, Z20
-	VBROADCASTSS 44(R10), Z30
+	VBROADCASTSS 44(R9), Z30
 	VFMADD231PS  Z28, Z30, Z22
-	VBROADCASTSS 48(R10), Z30
+	VBROADCASTSS 48(R9), Z30
 	VFMADD231PS  Z28, Z30, Z24
-	VBROADCASTSS 52(R10), Z30
+	VBROADCASTSS 52(R9), Z30
 	VFMADD231PS  Z28, Z30, Z26
-	ADDQ         $0x38, R10
+	ADDQ         $0x38, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	MOVQ   $-1, R12
-	BZHIQ  R11, R12, R12
-	KMOVW  R12, K1
-	TESTB  R10, R10
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	MOVQ   $-1, R14
+	BZHIQ  R13, R14, R14
+	KMOVW  R14, K1
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Z0, K1, Z0
-	ADDQ   DI, R10
-	VADDPS (R10), Z2, K1, Z2
-	ADDQ   DI, R10
-	VADDPS (R10), Z4, K1, Z4
-	ADDQ   DI, R10
-	VADDPS (R10), Z6, K1, Z6
-	ADDQ   DI, R10
-	VADDPS (R10), Z8, K1, Z8
-	ADDQ   DI, R10
-	VADDPS (R10), Z10, K1, Z10
-	ADDQ   DI, R10
-	VADDPS (R10), Z12, K1, Z12
-	ADDQ   DI, R10
-	VADDPS (R10), Z14, K1, Z14
-	ADDQ   DI, R10
-	VADDPS (R10), Z16, K1, Z16
-	ADDQ   DI, R10
-	VADDPS (R10), Z18, K1, Z18
-	ADDQ   DI, R10
-	VADDPS (R10), Z20, K1, Z20
-	ADDQ   DI, R10
-	VADDPS (R10), Z22, K1, Z22
-	ADDQ   DI, R10
-	VADDPS (R10), Z24, K1, Z24
-	ADDQ   DI, R10
-	VADDPS (R10), Z26, K1, Z26
+	MOVQ   BX, R12
+	VADDPS (R12), Z0, K1, Z0
+	ADDQ   SI, R12
+	VADDPS (R12), Z2, K1, Z2
+	ADDQ   SI, R12
+	VADDPS (R12), Z4, K1, Z4
+	ADDQ   SI, R12
+	VADDPS (R12), Z6, K1, Z6
+	ADDQ   SI, R12
+	VADDPS (R12), Z8, K1, Z8
+	ADDQ   SI, R12
+	VADDPS (R12), Z10, K1, Z10
+	ADDQ   SI, R12
+	VADDPS (R12), Z12, K1, Z12
+	ADDQ   SI, R12
+	VADDPS (R12), Z14, K1, Z14
+	ADDQ   SI, R12
+	VADDPS (R12), Z16, K1, Z16
+	ADDQ   SI, R12
+	VADDPS (R12), Z18, K1, Z18
+	ADDQ   SI, R12
+	VADDPS (R12), Z20, K1, Z20
+	ADDQ   SI, R12
+	VADDPS (R12), Z22, K1, Z22
+	ADDQ   SI, R12
+	VADDPS (R12), Z24, K1, Z24
+	ADDQ   SI, R12
+	VADDPS (R12), Z26, K1, Z26
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Z0, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z2, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z4, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z6, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z8, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z10, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z12, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z14, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z16, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z18, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z20, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z22, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z24, K1, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Z26, K1, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Z0, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z2, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z4, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z6, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z8, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z10, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z12, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z14, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z16, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z18, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z20, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z22, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z24, K1, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Z26, K1, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER

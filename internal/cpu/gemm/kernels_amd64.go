@@ -5,52 +5,52 @@
 package gemm
 
 // tile1 computes tiles times 1 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile1(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile1(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile2 computes tiles times 2 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile2(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile2(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile3 computes tiles times 3 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile3(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile3(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile4 computes tiles times 4 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile4(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile4(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile5 computes tiles times 5 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile5(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile5(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // tile6 computes tiles times 6 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
-// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. With every tile it
-// prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.
-// tiles and kc are at least 1.
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
 //
 //go:noescape
-func tile6(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+func tile6(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
 // transposeA turns 1 to 6 rows of n floats, ld apart, into dst[n][6]; the columns of missing rows hold
 // copies of the last one.

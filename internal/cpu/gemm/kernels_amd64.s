@@ -4,68 +4,75 @@
 
 #include "textflag.h"
 
-// func tile1(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile1(SB), NOSPLIT, $0-104
+// func tile1(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile1(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y4
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -74,100 +81,119 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y2
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y2
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y2, Y4
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y2, Y4
 	VADDPS     Y4, Y1, Y1
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y2, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y2, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y2
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y4
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y2
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (R11), Y2
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (R11), Y2
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	VMOVUPS      (R11), Y2
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -176,56 +202,66 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y2
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y4
+	VMOVUPS      (R10), Y2
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y2
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y2
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y2, Y4
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y2, Y4
 	VADDPS     Y4, Y0, Y0
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y2, (R10)
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y2, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER
@@ -249,85 +285,92 @@ DATA lanes8<>+56(SB)/4, $0x00000000
 DATA lanes8<>+60(SB)/4, $0x00000000
 GLOBL lanes8<>(SB), RODATA|NOPTR, $64
 
-// func tile2(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile2(SB), NOSPLIT, $0-104
+// func tile2(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile2(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y4
-	VMOVUPS      32(R11), Y5
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y6
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 4(R10), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R11), Y4
-	VMOVUPS      32(R11), Y5
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 28(R10), Y6
+	VBROADCASTSS 28(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R11), Y4
-	VMOVUPS      32(R11), Y5
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 52(R10), Y6
+	VBROADCASTSS 52(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	VMOVUPS      (R11), Y4
-	VMOVUPS      32(R11), Y5
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 76(R10), Y6
+	VBROADCASTSS 76(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -336,129 +379,148 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y4
-	VMOVUPS      32(R11), Y5
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y6
+	VMOVUPS      (R10), Y4
+	VMOVUPS      32(R10), Y5
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS 4(R10), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	VADDPS 32(R10), Y3, Y3
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	VADDPS 32(R12), Y3, Y3
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	VMOVUPS Y3, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	VMOVUPS Y3, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y4
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y4
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y4, Y6
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y4, Y6
 	VADDPS     Y6, Y1, Y1
-	ADDQ       DI, R10
-	VADDPS     (R10), Y2, Y2
-	VMASKMOVPS 32(R10), Y4, Y6
+	ADDQ       SI, R12
+	VADDPS     (R12), Y2, Y2
+	VMASKMOVPS 32(R12), Y4, Y6
 	VADDPS     Y6, Y3, Y3
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y4, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y2, (R10)
-	VMASKMOVPS Y3, Y4, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y4, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y2, (R12)
+	VMASKMOVPS Y3, Y4, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y4
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y6
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y4
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 4(R10), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (R11), Y4
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 28(R10), Y6
+	VBROADCASTSS 28(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (R11), Y4
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 52(R10), Y6
+	VBROADCASTSS 52(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	VMOVUPS      (R11), Y4
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 76(R10), Y6
+	VBROADCASTSS 76(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -467,170 +529,187 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y4
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y6
+	VMOVUPS      (R10), Y4
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y6
 	VFMADD231PS  Y4, Y6, Y0
-	VBROADCASTSS 4(R10), Y6
+	VBROADCASTSS 4(R9), Y6
 	VFMADD231PS  Y4, Y6, Y2
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y4
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y4
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y4, Y6
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y4, Y6
 	VADDPS     Y6, Y0, Y0
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y4, Y6
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y4, Y6
 	VADDPS     Y6, Y2, Y2
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y4, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y2, Y4, (R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y4, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y2, Y4, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile3(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile3(SB), NOSPLIT, $0-104
+// func tile3(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile3(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y6
-	VMOVUPS      32(R11), Y7
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y8
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 4(R10), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 8(R10), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (R11), Y6
-	VMOVUPS      32(R11), Y7
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 28(R10), Y8
+	VBROADCASTSS 28(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 32(R10), Y8
+	VBROADCASTSS 32(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (R11), Y6
-	VMOVUPS      32(R11), Y7
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 52(R10), Y8
+	VBROADCASTSS 52(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 56(R10), Y8
+	VBROADCASTSS 56(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	VMOVUPS      (R11), Y6
-	VMOVUPS      32(R11), Y7
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 76(R10), Y8
+	VBROADCASTSS 76(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 80(R10), Y8
+	VBROADCASTSS 80(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -639,158 +718,177 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y6
-	VMOVUPS      32(R11), Y7
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y8
+	VMOVUPS      (R10), Y6
+	VMOVUPS      32(R10), Y7
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS 4(R10), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS 8(R10), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	VADDPS 32(R10), Y3, Y3
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	VADDPS 32(R10), Y5, Y5
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	VADDPS 32(R12), Y3, Y3
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	VADDPS 32(R12), Y5, Y5
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	VMOVUPS Y3, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	VMOVUPS Y5, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	VMOVUPS Y3, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	VMOVUPS Y5, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y6
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y6
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y6, Y8
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y6, Y8
 	VADDPS     Y8, Y1, Y1
-	ADDQ       DI, R10
-	VADDPS     (R10), Y2, Y2
-	VMASKMOVPS 32(R10), Y6, Y8
+	ADDQ       SI, R12
+	VADDPS     (R12), Y2, Y2
+	VMASKMOVPS 32(R12), Y6, Y8
 	VADDPS     Y8, Y3, Y3
-	ADDQ       DI, R10
-	VADDPS     (R10), Y4, Y4
-	VMASKMOVPS 32(R10), Y6, Y8
+	ADDQ       SI, R12
+	VADDPS     (R12), Y4, Y4
+	VMASKMOVPS 32(R12), Y6, Y8
 	VADDPS     Y8, Y5, Y5
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y6, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y2, (R10)
-	VMASKMOVPS Y3, Y6, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y4, (R10)
-	VMASKMOVPS Y5, Y6, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y6, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y2, (R12)
+	VMASKMOVPS Y3, Y6, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y4, (R12)
+	VMASKMOVPS Y5, Y6, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y4, Y4, Y4
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y6
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y8
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y6
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 4(R10), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 8(R10), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (R11), Y6
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 28(R10), Y8
+	VBROADCASTSS 28(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 32(R10), Y8
+	VBROADCASTSS 32(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (R11), Y6
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 52(R10), Y8
+	VBROADCASTSS 52(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 56(R10), Y8
+	VBROADCASTSS 56(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	VMOVUPS      (R11), Y6
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 76(R10), Y8
+	VBROADCASTSS 76(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 80(R10), Y8
+	VBROADCASTSS 80(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -799,200 +897,217 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y6
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y8
+	VMOVUPS      (R10), Y6
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y8
 	VFMADD231PS  Y6, Y8, Y0
-	VBROADCASTSS 4(R10), Y8
+	VBROADCASTSS 4(R9), Y8
 	VFMADD231PS  Y6, Y8, Y2
-	VBROADCASTSS 8(R10), Y8
+	VBROADCASTSS 8(R9), Y8
 	VFMADD231PS  Y6, Y8, Y4
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y6
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y6
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y6, Y8
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y6, Y8
 	VADDPS     Y8, Y0, Y0
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y6, Y8
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y6, Y8
 	VADDPS     Y8, Y2, Y2
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y6, Y8
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y6, Y8
 	VADDPS     Y8, Y4, Y4
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y6, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y2, Y6, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y4, Y6, (R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y6, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y2, Y6, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y4, Y6, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile4(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile4(SB), NOSPLIT, $0-104
+// func tile4(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile4(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y10
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(R10), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(R10), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 28(R10), Y10
+	VBROADCASTSS 28(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 32(R10), Y10
+	VBROADCASTSS 32(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 36(R10), Y10
+	VBROADCASTSS 36(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 52(R10), Y10
+	VBROADCASTSS 52(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 56(R10), Y10
+	VBROADCASTSS 56(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 60(R10), Y10
+	VBROADCASTSS 60(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 76(R10), Y10
+	VBROADCASTSS 76(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 80(R10), Y10
+	VBROADCASTSS 80(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 84(R10), Y10
+	VBROADCASTSS 84(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -1001,187 +1116,206 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y10
+	VMOVUPS      (R10), Y8
+	VMOVUPS      32(R10), Y9
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS 4(R10), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS 12(R10), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	VADDPS 32(R10), Y3, Y3
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	VADDPS 32(R10), Y5, Y5
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
-	VADDPS 32(R10), Y7, Y7
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	VADDPS 32(R12), Y3, Y3
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	VADDPS 32(R12), Y5, Y5
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
+	VADDPS 32(R12), Y7, Y7
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	VMOVUPS Y3, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	VMOVUPS Y5, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	VMOVUPS Y7, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	VMOVUPS Y3, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	VMOVUPS Y5, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	VMOVUPS Y7, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y8
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y8
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y8, Y10
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y8, Y10
 	VADDPS     Y10, Y1, Y1
-	ADDQ       DI, R10
-	VADDPS     (R10), Y2, Y2
-	VMASKMOVPS 32(R10), Y8, Y10
+	ADDQ       SI, R12
+	VADDPS     (R12), Y2, Y2
+	VMASKMOVPS 32(R12), Y8, Y10
 	VADDPS     Y10, Y3, Y3
-	ADDQ       DI, R10
-	VADDPS     (R10), Y4, Y4
-	VMASKMOVPS 32(R10), Y8, Y10
+	ADDQ       SI, R12
+	VADDPS     (R12), Y4, Y4
+	VMASKMOVPS 32(R12), Y8, Y10
 	VADDPS     Y10, Y5, Y5
-	ADDQ       DI, R10
-	VADDPS     (R10), Y6, Y6
-	VMASKMOVPS 32(R10), Y8, Y10
+	ADDQ       SI, R12
+	VADDPS     (R12), Y6, Y6
+	VMASKMOVPS 32(R12), Y8, Y10
 	VADDPS     Y10, Y7, Y7
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y8, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y2, (R10)
-	VMASKMOVPS Y3, Y8, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y4, (R10)
-	VMASKMOVPS Y5, Y8, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y6, (R10)
-	VMASKMOVPS Y7, Y8, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y8, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y2, (R12)
+	VMASKMOVPS Y3, Y8, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y4, (R12)
+	VMASKMOVPS Y5, Y8, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y6, (R12)
+	VMASKMOVPS Y7, Y8, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y6, Y6, Y6
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y8
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y10
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y8
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 4(R10), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 12(R10), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (R11), Y8
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 28(R10), Y10
+	VBROADCASTSS 28(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 32(R10), Y10
+	VBROADCASTSS 32(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 36(R10), Y10
+	VBROADCASTSS 36(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (R11), Y8
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 52(R10), Y10
+	VBROADCASTSS 52(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 56(R10), Y10
+	VBROADCASTSS 56(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 60(R10), Y10
+	VBROADCASTSS 60(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	VMOVUPS      (R11), Y8
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 76(R10), Y10
+	VBROADCASTSS 76(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 80(R10), Y10
+	VBROADCASTSS 80(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 84(R10), Y10
+	VBROADCASTSS 84(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -1190,230 +1324,247 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y8
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y10
+	VMOVUPS      (R10), Y8
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
-	VBROADCASTSS 4(R10), Y10
+	VBROADCASTSS 4(R9), Y10
 	VFMADD231PS  Y8, Y10, Y2
-	VBROADCASTSS 8(R10), Y10
+	VBROADCASTSS 8(R9), Y10
 	VFMADD231PS  Y8, Y10, Y4
-	VBROADCASTSS 12(R10), Y10
+	VBROADCASTSS 12(R9), Y10
 	VFMADD231PS  Y8, Y10, Y6
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y8
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y8
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y8, Y10
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y8, Y10
 	VADDPS     Y10, Y0, Y0
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y8, Y10
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y8, Y10
 	VADDPS     Y10, Y2, Y2
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y8, Y10
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y8, Y10
 	VADDPS     Y10, Y4, Y4
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y8, Y10
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y8, Y10
 	VADDPS     Y10, Y6, Y6
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y8, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y2, Y8, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y4, Y8, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y6, Y8, (R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y8, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y2, Y8, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y4, Y8, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y6, Y8, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile5(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile5(SB), NOSPLIT, $0-104
+// func tile5(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile5(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y12
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(R10), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(R10), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 12(R10), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 16(R10), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 28(R10), Y12
+	VBROADCASTSS 28(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 32(R10), Y12
+	VBROADCASTSS 32(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 36(R10), Y12
+	VBROADCASTSS 36(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 40(R10), Y12
+	VBROADCASTSS 40(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 52(R10), Y12
+	VBROADCASTSS 52(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 56(R10), Y12
+	VBROADCASTSS 56(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 60(R10), Y12
+	VBROADCASTSS 60(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 64(R10), Y12
+	VBROADCASTSS 64(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 76(R10), Y12
+	VBROADCASTSS 76(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 80(R10), Y12
+	VBROADCASTSS 80(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 84(R10), Y12
+	VBROADCASTSS 84(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 88(R10), Y12
+	VBROADCASTSS 88(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -1422,216 +1573,235 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y12
+	VMOVUPS      (R10), Y10
+	VMOVUPS      32(R10), Y11
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS 4(R10), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS 8(R10), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS 12(R10), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS 16(R10), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	VADDPS 32(R10), Y3, Y3
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	VADDPS 32(R10), Y5, Y5
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
-	VADDPS 32(R10), Y7, Y7
-	ADDQ   DI, R10
-	VADDPS (R10), Y8, Y8
-	VADDPS 32(R10), Y9, Y9
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	VADDPS 32(R12), Y3, Y3
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	VADDPS 32(R12), Y5, Y5
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
+	VADDPS 32(R12), Y7, Y7
+	ADDQ   SI, R12
+	VADDPS (R12), Y8, Y8
+	VADDPS 32(R12), Y9, Y9
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	VMOVUPS Y3, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	VMOVUPS Y5, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	VMOVUPS Y7, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y8, (R10)
-	VMOVUPS Y9, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	VMOVUPS Y3, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	VMOVUPS Y5, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	VMOVUPS Y7, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y8, (R12)
+	VMOVUPS Y9, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y10
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y10
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y10, Y12
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y10, Y12
 	VADDPS     Y12, Y1, Y1
-	ADDQ       DI, R10
-	VADDPS     (R10), Y2, Y2
-	VMASKMOVPS 32(R10), Y10, Y12
+	ADDQ       SI, R12
+	VADDPS     (R12), Y2, Y2
+	VMASKMOVPS 32(R12), Y10, Y12
 	VADDPS     Y12, Y3, Y3
-	ADDQ       DI, R10
-	VADDPS     (R10), Y4, Y4
-	VMASKMOVPS 32(R10), Y10, Y12
+	ADDQ       SI, R12
+	VADDPS     (R12), Y4, Y4
+	VMASKMOVPS 32(R12), Y10, Y12
 	VADDPS     Y12, Y5, Y5
-	ADDQ       DI, R10
-	VADDPS     (R10), Y6, Y6
-	VMASKMOVPS 32(R10), Y10, Y12
+	ADDQ       SI, R12
+	VADDPS     (R12), Y6, Y6
+	VMASKMOVPS 32(R12), Y10, Y12
 	VADDPS     Y12, Y7, Y7
-	ADDQ       DI, R10
-	VADDPS     (R10), Y8, Y8
-	VMASKMOVPS 32(R10), Y10, Y12
+	ADDQ       SI, R12
+	VADDPS     (R12), Y8, Y8
+	VMASKMOVPS 32(R12), Y10, Y12
 	VADDPS     Y12, Y9, Y9
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y10, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y2, (R10)
-	VMASKMOVPS Y3, Y10, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y4, (R10)
-	VMASKMOVPS Y5, Y10, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y6, (R10)
-	VMASKMOVPS Y7, Y10, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y8, (R10)
-	VMASKMOVPS Y9, Y10, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y10, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y2, (R12)
+	VMASKMOVPS Y3, Y10, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y4, (R12)
+	VMASKMOVPS Y5, Y10, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y6, (R12)
+	VMASKMOVPS Y7, Y10, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y8, (R12)
+	VMASKMOVPS Y9, Y10, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y8, Y8, Y8
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y8, Y8, Y8
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y10
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y12
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y10
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 4(R10), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 8(R10), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 12(R10), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 16(R10), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (R11), Y10
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 28(R10), Y12
+	VBROADCASTSS 28(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 32(R10), Y12
+	VBROADCASTSS 32(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 36(R10), Y12
+	VBROADCASTSS 36(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 40(R10), Y12
+	VBROADCASTSS 40(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (R11), Y10
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 52(R10), Y12
+	VBROADCASTSS 52(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 56(R10), Y12
+	VBROADCASTSS 56(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 60(R10), Y12
+	VBROADCASTSS 60(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 64(R10), Y12
+	VBROADCASTSS 64(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	VMOVUPS      (R11), Y10
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 76(R10), Y12
+	VBROADCASTSS 76(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 80(R10), Y12
+	VBROADCASTSS 80(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 84(R10), Y12
+	VBROADCASTSS 84(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 88(R10), Y12
+	VBROADCASTSS 88(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -1640,260 +1810,277 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y10
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y12
+	VMOVUPS      (R10), Y10
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y12
 	VFMADD231PS  Y10, Y12, Y0
-	VBROADCASTSS 4(R10), Y12
+	VBROADCASTSS 4(R9), Y12
 	VFMADD231PS  Y10, Y12, Y2
-	VBROADCASTSS 8(R10), Y12
+	VBROADCASTSS 8(R9), Y12
 	VFMADD231PS  Y10, Y12, Y4
-	VBROADCASTSS 12(R10), Y12
+	VBROADCASTSS 12(R9), Y12
 	VFMADD231PS  Y10, Y12, Y6
-	VBROADCASTSS 16(R10), Y12
+	VBROADCASTSS 16(R9), Y12
 	VFMADD231PS  Y10, Y12, Y8
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
-	ADDQ   DI, R10
-	VADDPS (R10), Y8, Y8
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
+	ADDQ   SI, R12
+	VADDPS (R12), Y8, Y8
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y8, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y8, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y10
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y10
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y10, Y12
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y10, Y12
 	VADDPS     Y12, Y0, Y0
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y10, Y12
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y10, Y12
 	VADDPS     Y12, Y2, Y2
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y10, Y12
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y10, Y12
 	VADDPS     Y12, Y4, Y4
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y10, Y12
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y10, Y12
 	VADDPS     Y12, Y6, Y6
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y10, Y12
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y10, Y12
 	VADDPS     Y12, Y8, Y8
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y10, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y2, Y10, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y4, Y10, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y6, Y10, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y8, Y10, (R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y10, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y2, Y10, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y4, Y10, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y6, Y10, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y8, Y10, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER
 	RET
 
-// func tile6(tiles int, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile6(SB), NOSPLIT, $0-104
+// func tile6(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·tile6(SB), NOSPLIT, $16-112
 	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ lda+24(FP), DX
+	MOVQ a+24(FP), CX
+	MOVQ ldb+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ ldb+40(FP), BX
-	SHLQ $0x02, BX
-	MOVQ c+48(FP), SI
-	MOVQ ldc+56(FP), DI
-	SHLQ $0x02, DI
-	MOVQ ahead+80(FP), R8
-	MOVQ apart+88(FP), R9
-	SHLQ $0x02, R9
-	MOVQ n+64(FP), R10
-	CMPQ R10, $0x08
+	MOVQ c+56(FP), BX
+	MOVQ ldc+64(FP), SI
+	SHLQ $0x02, SI
+	MOVQ ahead+88(FP), DI
+	MOVQ apart+96(FP), R8
+	SHLQ $0x02, R8
+	MOVQ n+72(FP), R9
+	CMPQ R9, $0x08
 	JLE  narrow
 
 wide:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	VXORPS     Y5, Y5, Y5
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	VXORPS     Y7, Y7, Y7
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y8, Y8, Y8
-	VXORPS     Y9, Y9, Y9
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	ADDQ       DI, R10
-	VXORPS     Y10, Y10, Y10
-	VXORPS     Y11, Y11, Y11
-	PREFETCHT0 (R10)
-	PREFETCHT0 60(R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 60(R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         widerest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+wideblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y9, Y9, Y9
+	VXORPS  Y10, Y10, Y10
+	VXORPS  Y11, Y11, Y11
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      widerest
 
 wideblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y12
-	VMOVUPS      32(R11), Y13
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y14
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(R10), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(R10), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R10), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 16(R10), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 20(R10), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R11), Y12
-	VMOVUPS      32(R11), Y13
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 28(R10), Y14
+	VBROADCASTSS 28(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 32(R10), Y14
+	VBROADCASTSS 32(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 36(R10), Y14
+	VBROADCASTSS 36(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 40(R10), Y14
+	VBROADCASTSS 40(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 44(R10), Y14
+	VBROADCASTSS 44(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R11), Y12
-	VMOVUPS      32(R11), Y13
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 52(R10), Y14
+	VBROADCASTSS 52(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 56(R10), Y14
+	VBROADCASTSS 56(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 60(R10), Y14
+	VBROADCASTSS 60(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 64(R10), Y14
+	VBROADCASTSS 64(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 68(R10), Y14
+	VBROADCASTSS 68(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	VMOVUPS      (R11), Y12
-	VMOVUPS      32(R11), Y13
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 76(R10), Y14
+	VBROADCASTSS 76(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 80(R10), Y14
+	VBROADCASTSS 80(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 84(R10), Y14
+	VBROADCASTSS 84(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 88(R10), Y14
+	VBROADCASTSS 88(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 92(R10), Y14
+	VBROADCASTSS 92(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          wideblocks
 
@@ -1902,245 +2089,264 @@ widerest:
 	JZ   widedone
 
 widesingle:
-	VMOVUPS      (R11), Y12
-	VMOVUPS      32(R11), Y13
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y14
+	VMOVUPS      (R10), Y12
+	VMOVUPS      32(R10), Y13
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS 4(R10), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS 8(R10), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS 12(R10), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS 16(R10), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS 20(R10), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          widesingle
 
 widedone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x08, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x08, R13
+	CMPQ   R13, $0x08
 	JNE    widecut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     wideput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	VADDPS 32(R10), Y1, Y1
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	VADDPS 32(R10), Y3, Y3
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	VADDPS 32(R10), Y5, Y5
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
-	VADDPS 32(R10), Y7, Y7
-	ADDQ   DI, R10
-	VADDPS (R10), Y8, Y8
-	VADDPS 32(R10), Y9, Y9
-	ADDQ   DI, R10
-	VADDPS (R10), Y10, Y10
-	VADDPS 32(R10), Y11, Y11
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	VADDPS 32(R12), Y1, Y1
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	VADDPS 32(R12), Y3, Y3
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	VADDPS 32(R12), Y5, Y5
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
+	VADDPS 32(R12), Y7, Y7
+	ADDQ   SI, R12
+	VADDPS (R12), Y8, Y8
+	VADDPS 32(R12), Y9, Y9
+	ADDQ   SI, R12
+	VADDPS (R12), Y10, Y10
+	VADDPS 32(R12), Y11, Y11
 
 wideput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	VMOVUPS Y1, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	VMOVUPS Y3, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	VMOVUPS Y5, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	VMOVUPS Y7, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y8, (R10)
-	VMOVUPS Y9, 32(R10)
-	ADDQ    DI, R10
-	VMOVUPS Y10, (R10)
-	VMOVUPS Y11, 32(R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	VMOVUPS Y1, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	VMOVUPS Y3, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	VMOVUPS Y5, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	VMOVUPS Y7, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y8, (R12)
+	VMOVUPS Y9, 32(R12)
+	ADDQ    SI, R12
+	VMOVUPS Y10, (R12)
+	VMOVUPS Y11, 32(R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     wideblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     wide
 	VZEROUPPER
 	RET
 
 widecut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y12
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y12
+	TESTB      R12, R12
 	JZ         widecutput
-	MOVQ       SI, R10
-	VADDPS     (R10), Y0, Y0
-	VMASKMOVPS 32(R10), Y12, Y14
+	MOVQ       BX, R12
+	VADDPS     (R12), Y0, Y0
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y1, Y1
-	ADDQ       DI, R10
-	VADDPS     (R10), Y2, Y2
-	VMASKMOVPS 32(R10), Y12, Y14
+	ADDQ       SI, R12
+	VADDPS     (R12), Y2, Y2
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y3, Y3
-	ADDQ       DI, R10
-	VADDPS     (R10), Y4, Y4
-	VMASKMOVPS 32(R10), Y12, Y14
+	ADDQ       SI, R12
+	VADDPS     (R12), Y4, Y4
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y5, Y5
-	ADDQ       DI, R10
-	VADDPS     (R10), Y6, Y6
-	VMASKMOVPS 32(R10), Y12, Y14
+	ADDQ       SI, R12
+	VADDPS     (R12), Y6, Y6
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y7, Y7
-	ADDQ       DI, R10
-	VADDPS     (R10), Y8, Y8
-	VMASKMOVPS 32(R10), Y12, Y14
+	ADDQ       SI, R12
+	VADDPS     (R12), Y8, Y8
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y9, Y9
-	ADDQ       DI, R10
-	VADDPS     (R10), Y10, Y10
-	VMASKMOVPS 32(R10), Y12, Y14
+	ADDQ       SI, R12
+	VADDPS     (R12), Y10, Y10
+	VMASKMOVPS 32(R12), Y12, Y14
 	VADDPS     Y14, Y11, Y11
 
 widecutput:
-	MOVQ       SI, R10
-	VMOVUPS    Y0, (R10)
-	VMASKMOVPS Y1, Y12, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y2, (R10)
-	VMASKMOVPS Y3, Y12, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y4, (R10)
-	VMASKMOVPS Y5, Y12, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y6, (R10)
-	VMASKMOVPS Y7, Y12, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y8, (R10)
-	VMASKMOVPS Y9, Y12, 32(R10)
-	ADDQ       DI, R10
-	VMOVUPS    Y10, (R10)
-	VMASKMOVPS Y11, Y12, 32(R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMOVUPS    Y0, (R12)
+	VMASKMOVPS Y1, Y12, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y2, (R12)
+	VMASKMOVPS Y3, Y12, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y4, (R12)
+	VMASKMOVPS Y5, Y12, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y6, (R12)
+	VMASKMOVPS Y7, Y12, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y8, (R12)
+	VMASKMOVPS Y9, Y12, 32(R12)
+	ADDQ       SI, R12
+	VMOVUPS    Y10, (R12)
+	VMASKMOVPS Y11, Y12, 32(R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        wideblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        wide
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ       SI, R10
-	VXORPS     Y0, Y0, Y0
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y2, Y2, Y2
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y4, Y4, Y4
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y6, Y6, Y6
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y8, Y8, Y8
-	PREFETCHT0 (R10)
-	ADDQ       DI, R10
-	VXORPS     Y10, Y10, Y10
-	PREFETCHT0 (R10)
-	MOVQ       b+32(FP), R11
+	MOVQ       BX, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	ADDQ       SI, R9
+	PREFETCHT0 (R9)
+	MOVQ       b+40(FP), R10
+	MOVQ       CX, R9
+	MOVQ       DI, R11
 	MOVQ       kc+8(FP), R12
-	MOVQ       CX, R10
-	MOVQ       R8, R14
-	MOVQ       R12, R13
-	SHRQ       $0x02, R13
-	JZ         narrowrest
+	MOVQ       R12, (SP)
+	MOVB       accumulate+80(FP), R12
+	MOVB       R12, 8(SP)
+
+narrowblock:
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y8, Y8, Y8
+	VXORPS  Y10, Y10, Y10
+	MOVQ    step+16(FP), R12
+	CMPQ    R12, (SP)
+	CMOVQGT (SP), R12
+	SUBQ    R12, (SP)
+	MOVQ    R12, R13
+	SHRQ    $0x02, R13
+	JZ      narrowrest
 
 narrowblocks:
-	PREFETCHT1   (R14)
-	PREFETCHT1   (R14)(R9*1)
-	ADDQ         $0x10, R14
-	VMOVUPS      (R11), Y12
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y14
+	PREFETCHT1   (R11)
+	PREFETCHT1   (R11)(R8*1)
+	ADDQ         $0x10, R11
+	VMOVUPS      (R10), Y12
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(R10), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R10), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R10), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 16(R10), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 20(R10), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (R11), Y12
-	ADDQ         BX, R11
-	VBROADCASTSS 24(R10), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         DX, R10
+	VBROADCASTSS 24(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 28(R10), Y14
+	VBROADCASTSS 28(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 32(R10), Y14
+	VBROADCASTSS 32(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 36(R10), Y14
+	VBROADCASTSS 36(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 40(R10), Y14
+	VBROADCASTSS 40(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 44(R10), Y14
+	VBROADCASTSS 44(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (R11), Y12
-	ADDQ         BX, R11
-	VBROADCASTSS 48(R10), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         DX, R10
+	VBROADCASTSS 48(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 52(R10), Y14
+	VBROADCASTSS 52(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 56(R10), Y14
+	VBROADCASTSS 56(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 60(R10), Y14
+	VBROADCASTSS 60(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 64(R10), Y14
+	VBROADCASTSS 64(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 68(R10), Y14
+	VBROADCASTSS 68(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	VMOVUPS      (R11), Y12
-	ADDQ         BX, R11
-	VBROADCASTSS 72(R10), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         DX, R10
+	VBROADCASTSS 72(R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 76(R10), Y14
+	VBROADCASTSS 76(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 80(R10), Y14
+	VBROADCASTSS 80(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 84(R10), Y14
+	VBROADCASTSS 84(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 88(R10), Y14
+	VBROADCASTSS 88(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 92(R10), Y14
+	VBROADCASTSS 92(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	ADDQ         $0x60, R10
+	ADDQ         $0x60, R9
 	DECQ         R13
 	JNZ          narrowblocks
 
@@ -2149,121 +2355,131 @@ narrowrest:
 	JZ   narrowdone
 
 narrowsingle:
-	VMOVUPS      (R11), Y12
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y14
+	VMOVUPS      (R10), Y12
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
-	VBROADCASTSS 4(R10), Y14
+	VBROADCASTSS 4(R9), Y14
 	VFMADD231PS  Y12, Y14, Y2
-	VBROADCASTSS 8(R10), Y14
+	VBROADCASTSS 8(R9), Y14
 	VFMADD231PS  Y12, Y14, Y4
-	VBROADCASTSS 12(R10), Y14
+	VBROADCASTSS 12(R9), Y14
 	VFMADD231PS  Y12, Y14, Y6
-	VBROADCASTSS 16(R10), Y14
+	VBROADCASTSS 16(R9), Y14
 	VFMADD231PS  Y12, Y14, Y8
-	VBROADCASTSS 20(R10), Y14
+	VBROADCASTSS 20(R9), Y14
 	VFMADD231PS  Y12, Y14, Y10
-	ADDQ         $0x18, R10
+	ADDQ         $0x18, R9
 	DECQ         R12
 	JNZ          narrowsingle
 
 narrowdone:
-	MOVB   accumulate+72(FP), R10
-	MOVQ   n+64(FP), R11
-	SUBQ   $0x00, R11
-	CMPQ   R11, $0x08
+	MOVB   8(SP), R12
+	MOVQ   n+72(FP), R13
+	SUBQ   $0x00, R13
+	CMPQ   R13, $0x08
 	JNE    narrowcut
-	TESTB  R10, R10
+	TESTB  R12, R12
 	JZ     narrowput
-	MOVQ   SI, R10
-	VADDPS (R10), Y0, Y0
-	ADDQ   DI, R10
-	VADDPS (R10), Y2, Y2
-	ADDQ   DI, R10
-	VADDPS (R10), Y4, Y4
-	ADDQ   DI, R10
-	VADDPS (R10), Y6, Y6
-	ADDQ   DI, R10
-	VADDPS (R10), Y8, Y8
-	ADDQ   DI, R10
-	VADDPS (R10), Y10, Y10
+	MOVQ   BX, R12
+	VADDPS (R12), Y0, Y0
+	ADDQ   SI, R12
+	VADDPS (R12), Y2, Y2
+	ADDQ   SI, R12
+	VADDPS (R12), Y4, Y4
+	ADDQ   SI, R12
+	VADDPS (R12), Y6, Y6
+	ADDQ   SI, R12
+	VADDPS (R12), Y8, Y8
+	ADDQ   SI, R12
+	VADDPS (R12), Y10, Y10
 
 narrowput:
-	MOVQ    SI, R10
-	VMOVUPS Y0, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y2, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y4, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y6, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y8, (R10)
-	ADDQ    DI, R10
-	VMOVUPS Y10, (R10)
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DI, SI
-	ADDQ    DX, CX
-	MOVQ    ldahead+96(FP), R10
-	SHLQ    $0x02, R10
-	ADDQ    R10, R8
+	MOVQ    BX, R12
+	VMOVUPS Y0, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y2, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y4, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y6, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y8, (R12)
+	ADDQ    SI, R12
+	VMOVUPS Y10, (R12)
+	MOVB    $0x01, 8(SP)
+	CMPQ    (SP), $0x00
+	JNZ     narrowblock
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	ADDQ    SI, BX
+	MOVQ    lda+32(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, CX
+	MOVQ    ldahead+104(FP), R9
+	SHLQ    $0x02, R9
+	ADDQ    R9, DI
 	DECQ    AX
 	JNZ     narrow
 	VZEROUPPER
 	RET
 
 narrowcut:
-	LEAQ       lanes8<>+32(SB), R12
-	NEGQ       R11
-	VMOVUPS    (R12)(R11*4), Y12
-	TESTB      R10, R10
+	LEAQ       lanes8<>+32(SB), R14
+	NEGQ       R13
+	VMOVUPS    (R14)(R13*4), Y12
+	TESTB      R12, R12
 	JZ         narrowcutput
-	MOVQ       SI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	MOVQ       BX, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y0, Y0
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y2, Y2
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y4, Y4
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y6, Y6
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y8, Y8
-	ADDQ       DI, R10
-	VMASKMOVPS (R10), Y12, Y14
+	ADDQ       SI, R12
+	VMASKMOVPS (R12), Y12, Y14
 	VADDPS     Y14, Y10, Y10
 
 narrowcutput:
-	MOVQ       SI, R10
-	VMASKMOVPS Y0, Y12, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y2, Y12, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y4, Y12, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y6, Y12, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y8, Y12, (R10)
-	ADDQ       DI, R10
-	VMASKMOVPS Y10, Y12, (R10)
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DI, SI
-	ADDQ       DX, CX
-	MOVQ       ldahead+96(FP), R10
-	SHLQ       $0x02, R10
-	ADDQ       R10, R8
+	MOVQ       BX, R12
+	VMASKMOVPS Y0, Y12, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y2, Y12, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y4, Y12, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y6, Y12, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y8, Y12, (R12)
+	ADDQ       SI, R12
+	VMASKMOVPS Y10, Y12, (R12)
+	MOVB       $0x01, 8(SP)
+	CMPQ       (SP), $0x00
+	JNZ        narrowblock
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	ADDQ       SI, BX
+	MOVQ       lda+32(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, CX
+	MOVQ       ldahead+104(FP), R9
+	SHLQ       $0x02, R9
+	ADDQ       R9, DI
 	DECQ       AX
 	JNZ        narrow
 	VZEROUPPER

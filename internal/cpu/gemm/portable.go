@@ -1,7 +1,13 @@
 package gemm
 
 // tilePortable is tile without assembly. Of b it reads eight columns when n <= 8 and sixteen otherwise.
-func tilePortable(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
+func tilePortable(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
+	for p := 0; p < kc; p += step {
+		blockPortable(tiles, h, min(step, kc-p), a[p*TileM:], lda, b[p*ldb:], ldb, c, ldc, n, accumulate || p > 0)
+	}
+}
+
+func blockPortable(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool) {
 	for i := range tiles * h {
 		panel := a[i/h*lda+i%h:]
 		for j := 0; j < n; j += 8 {

@@ -27,7 +27,7 @@ func tileShape() (m, n int) {
 
 // Kernels by their number of rows.
 type (
-	tileKernels      []func(tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int)
+	tileKernels      []func(tiles, kc, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int)
 	correlateKernels []func(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc, n int, accumulate bool)
 	fewKernels       []func(rows, inner int, jumps *int32, x *float32, runs, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
@@ -109,12 +109,12 @@ func inUse() *kernels {
 	return &avx2
 }
 
-// tile computes tiles times h rows of n columns, one below the other, from the start of c; the panels of A are lda apart.
+// tile computes tiles times h rows of n columns, one below the other, from the start of c, in blocks of step of kc; the panels of A are lda apart.
 // Meanwhile kc floats ahead and kc that are far behind them, for each tile ldahead further on, come nearer. The indexing before a kernel proves that it
 // stays within the slices; a prefetch cannot fault.
-func tile(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, ahead []float32, apart, ldahead int) {
+func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, ahead []float32, apart, ldahead int) {
 	if !assembly {
-		tilePortable(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate)
+		tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
 		return
 	}
 	width := TileN
@@ -122,7 +122,7 @@ func tile(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []floa
 		width = TileN / 2
 	}
 	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+width-1], c[(tiles*h-1)*ldc+n-1]
-	inUse().tile[h](tiles, kc, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], apart, ldahead)
+	inUse().tile[h](tiles, kc, step, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], apart, ldahead)
 }
 
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A; it reports false where there is no kernel for it.

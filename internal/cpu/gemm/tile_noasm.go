@@ -8,8 +8,8 @@ const assembly, wide = false, false
 
 func tileShape() (m, n int) { return baseM, baseN }
 
-func tile(tiles, h, kc int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, _ []float32, _, _ int) {
-	tilePortable(tiles, h, kc, a, lda, b, ldb, c, ldc, n, accumulate)
+func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, _ []float32, _, _ int) {
+	tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
 }
 
 func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }

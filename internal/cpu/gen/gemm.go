@@ -37,21 +37,22 @@ func (g *asm) registers(f form, n int) []vector {
 	return several(n, g.YMM)
 }
 
-// tile multiplies panels of h rows, one after the other, with a panel of up to f.n columns. Every element is one chain of
-// fused multiply-adds from zero in the order of p, in every variant, so its bits know nothing of the tile around it.
+// tile multiplies panels of h rows, one after the other, with a panel of up to f.n columns. Within a block of kc every element
+// is one chain of fused multiply-adds from zero in the order of p, in every variant, so its bits know nothing of the tile around it.
 func tile(g *asm, f form, h int) {
 	name := fmt.Sprintf("tile%d%s", h, f.suffix)
 	columns := "eight columns when n <= 8 and sixteen otherwise."
 	if f.lanes == 16 {
 		columns = "sixteen columns when n <= 16 and thirty-two otherwise."
 	}
-	g.function(name, "tiles, kc int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int",
+	g.function(name, "tiles, kc, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int",
 		fmt.Sprintf("%s computes tiles times %d rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= %d, from panels", name, h, f.n),
-		fmt.Sprintf("a[kc][%d], lda apart, and b[kc][ldb], of which it reads %s With every tile it", f.m, columns),
-		"prefetches kc floats from ahead on and kc from apart floats further on; for the next tile, from ldahead further on.",
-		"tiles and kc are at least 1.")
-	tiles, panel, lda, ldb := g.gp("tiles"), g.gp("a"), g.floatStride("lda"), g.floatStride("ldb")
+		fmt.Sprintf("a[kc][%d], lda apart, and b[kc][ldb], of which it reads %s Blocks of step", f.m, columns),
+		"of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart",
+		"floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.")
+	tiles, panel, ldb := g.gp("tiles"), g.gp("a"), g.floatStride("ldb")
 	c, ldc, ahead, apart := g.gp("c"), g.floatStride("ldc"), g.gp("ahead"), g.floatStride("apart")
+	left, add := g.AllocLocal(8), g.AllocLocal(8) // of a tile: rows of B to come, and whether a block is added to C
 	both := g.tileOf(f, h, 2)
 	cols, t := g.registers(f, 2), g.registers(f, 2)
 
@@ -59,12 +60,7 @@ func tile(g *asm, f form, h int) {
 		g.Label(name)
 		row := g.GP64()
 		g.MOVQ(c, row)
-		sum := make([][]vector, h)
 		for i := range h {
-			sum[i] = both[i][:width]
-			for _, s := range sum[i] {
-				g.VXORPS(s, s, s)
-			}
 			g.PREFETCHT0(Mem{Base: row})
 			if width == 2 {
 				g.PREFETCHT0(Mem{Base: row, Disp: 4*f.n - 4})
@@ -73,9 +69,22 @@ func tile(g *asm, f form, h int) {
 				g.ADDQ(ldc, row)
 			}
 		}
-		a, b, kc, blocks, next := g.GP64(), g.gp("b"), g.gp("kc"), g.GP64(), g.GP64()
+		a, b, next, kc, blocks := g.GP64(), g.gp("b"), g.GP64(), g.GP64(), g.GP64()
 		g.MOVQ(panel, a)
 		g.MOVQ(ahead, next)
+		g.MOVQ(g.gp("kc"), left)
+		accumulate := g.flag("accumulate")
+		g.MOVB(accumulate, add)
+
+		g.Label(name + "block")
+		sum := make([][]vector, h)
+		for i := range sum {
+			sum[i] = both[i][:width]
+		}
+		g.clear(sum)
+		g.MOVQ(g.gp("step"), kc)
+		g.CMPQ(kc, left)
+		g.CMOVQGT(left, kc)
 		step := func(u int) {
 			for j := range width {
 				g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes * j}, cols[j])
@@ -83,6 +92,7 @@ func tile(g *asm, f form, h int) {
 			g.ADDQ(ldb, b)
 			g.products(sum, cols, t, f.weights(a, u))
 		}
+		g.SUBQ(kc, left)
 		g.MOVQ(kc, blocks)
 		g.unrolled(name, "done", blocks, f.unroll, func() reg.GPVirtual { return kc }, func(steps int) {
 			if steps > 1 {
@@ -95,12 +105,16 @@ func tile(g *asm, f form, h int) {
 			}
 			g.ADDQ(sizeOf(steps*f.m), a)
 		})
-		accumulate := g.flag("accumulate")
-		g.storeTile(f, name, sum, c, ldc, g.gp("n"), accumulate, cols[0], t[0], func() {
+		flag := g.GP8()
+		g.MOVB(add, flag)
+		g.storeTile(f, name, sum, c, ldc, g.gp("n"), flag, cols[0], t[0], func() {
+			g.MOVB(Imm(1), add)
+			g.CMPQ(left, Imm(0))
+			g.JNZ(LabelRef(name + "block"))
 			for range h {
 				g.ADDQ(ldc, c)
 			}
-			g.ADDQ(lda, panel)
+			g.ADDQ(g.floatStride("lda"), panel)
 			g.ADDQ(g.floatStride("ldahead"), ahead)
 			g.DECQ(tiles)
 			g.JNZ(LabelRef(name))

@@ -162,7 +162,11 @@ func (m *machine) integer(op operand.Op, n int) uint64 {
 }
 
 func (m *machine) set(op operand.Op, v uint64) {
-	m.general[index(op)] = v
+	if at, ok := op.(operand.Mem); ok {
+		binary.LittleEndian.PutUint64(m.bytes(at, 8), v)
+	} else {
+		m.general[index(op)] = v
+	}
 	m.left, m.right = int64(v), 0
 }
 
@@ -317,7 +321,11 @@ func (m *machine) step(in *ir.Instruction) {
 	case "LEAQ":
 		m.general[index(last)] = address(m, ops[0].(operand.Mem))
 	case "MOVB":
-		m.general[index(last)] = m.integer(ops[0], 1)
+		if at, ok := last.(operand.Mem); ok {
+			m.bytes(at, 1)[0] = byte(m.integer(ops[0], 1))
+		} else {
+			m.general[index(last)] = m.integer(ops[0], 1)
+		}
 	case "MOVLQSX":
 		m.general[index(last)] = uint64(int64(int32(m.integer(ops[0], 4))))
 	case "ADDQ":

@@ -97,6 +97,15 @@ func (m *machine) run(t *testing.T, f *ir.Function, args ...any) {
 	}
 }
 
+// blocks is the sum of a chain for each block of step of kc, the first added to what was there with accumulate.
+func blocks(kc, step int, a, b func(p int) float32, before float32, accumulate bool) float32 {
+	for p := 0; p < kc; p += step {
+		in := func(f func(int) float32) func(int) float32 { return func(q int) float32 { return f(p + q) } }
+		before = element(min(step, kc-p), in(a), in(b), before, accumulate || p > 0)
+	}
+	return before
+}
+
 // element is one chain of multiply-adds from zero in the order of p, added to what was there.
 func element(kc int, a, b func(p int) float32, before float32, accumulate bool) (sum float32) {
 	for p := range kc {
@@ -115,7 +124,8 @@ func TestAVX512Tiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for h := 1; h <= avx512.m; h++ {
 		for _, n := range []int{1, 7, 15, 16, 17, 30, 31, 32} {
-			for _, kc := range []int{1, 2, 3, 6} {
+			for _, rows := range [][2]int{{1, 1}, {2, 2}, {3, 8}, {6, 6}, {6, 2}, {5, 3}} {
+				kc, step := rows[0], rows[1]
 				for _, accumulate := range []bool{false, true} {
 					reads := avx512.n
 					if n <= avx512.lanes {
@@ -132,12 +142,12 @@ func TestAVX512Tiles(t *testing.T) {
 					want := slices.Clone(c)
 					for i := range tiles * h {
 						for j := range n {
-							want[i*ldc+j] = element(kc, func(p int) float32 { return a[i/h*lda+p*avx512.m+i%h] },
+							want[i*ldc+j] = blocks(kc, step, func(p int) float32 { return a[i/h*lda+p*avx512.m+i%h] },
 								func(p int) float32 { return b[p*ldb+j] }, c[i*ldc+j], accumulate)
 						}
 					}
 					got := floatBytes(c)
-					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], tiles, kc, floatBytes(a), lda, floatBytes(b), ldb, got, ldc, n, accumulate, []byte{}, 0, 0)
+					m.run(t, functions[fmt.Sprintf("tile%dAVX512", h)], tiles, kc, step, floatBytes(a), lda, floatBytes(b), ldb, got, ldc, n, accumulate, []byte{}, 0, 0)
 					check(t, got, want)
 				}
 			}
