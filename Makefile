@@ -7,6 +7,7 @@ DEADCODE    ?= golang.org/x/tools/cmd/deadcode@v0.52.0
 BENCHTIME   ?= 0.1s
 BENCHSECS   ?= 5
 PYTHON      ?= python3
+COMPARED    ?= docs/explain/performance.json
 CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
 MPICC       ?= mpicc
@@ -173,12 +174,13 @@ bench: build ## time the kernels, products, noise, sampling, then steps of cnn-m
 	bin/privgrad bench step --model cnn-mnist --batch 300 --mode plain --seconds $(BENCHSECS)
 
 compare: build ## time steps beside Opacus, torch.func and JAX, where PYTHON has them, and document that
-	bin/privgrad bench compare --python $(PYTHON) --out docs/explain/performance.json
+	bin/privgrad bench compare --python $(PYTHON) --out $(COMPARED)
 	$(MAKE) tables
 
-tables: build ## write the tables and the picture of docs/explain/performance.json anew
-	bin/privgrad bench compare --from docs/explain/performance.json --plot docs/explain/performance.svg --markdown >bin/tables.md
-	awk '/^<!-- end/ { skip = 0 } !skip { print } /^<!-- printed by/ { skip = 1; while ((getline line <"bin/tables.md") > 0) print line }' \
+tables: build ## write the tables of docs/explain/performance.md and its picture anew
+	bin/privgrad bench compare --from docs/explain/performance.json --plot docs/explain/performance.svg >/dev/null
+	awk '/^<!-- end/ { skip = 0 } !skip { print } \
+		/^<!-- printed by: / { skip = 1; sub(/.*: /, "bin/"); sub(/ -->/, ""); while (($$0 | getline line) > 0) print line }' \
 		docs/explain/performance.md >bin/performance.md
 	mv bin/performance.md docs/explain/performance.md
 
