@@ -384,7 +384,7 @@ func TestMarkdown(t *testing.T) {
 }
 
 // docs/explain/performance.md shows the tables of every file of measurements beside it, and the picture there is drawn
-// from the first.
+// from performance.json.
 func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
 	doc, err := os.ReadFile("../docs/explain/performance.md")
 	if err != nil {

@@ -76,6 +76,30 @@ func checkProduct(t *testing.T, c, before, a, b Matrix, accumulate bool) {
 	}
 }
 
+// A product in blocks of K has the bits of the blocks' products, added one after the other, and writes nothing else.
+func TestBlocksAreAddedInOrder(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(11)
+		for range 200 {
+			m, n, k, most := 1+r.IntN(70), 1+r.IntN(70), 1+r.IntN(400), 8*(1+r.IntN(12))
+			la, lb := layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
+			a, b, got := la.build(r, m, k), lb.build(r, k, n), dense(r, m+2, n+3)
+			want := RowMajor(slices.Clone(got.Data), m+2, n+3)
+			inner := func(f Matrix) Matrix { return f.Slice(1, m+1, 2, n+2) }
+			accumulate, step := r.IntN(2) == 0, blockLen(k, most)
+			var ws Workspace
+			for p := 0; p < k; p += step {
+				end := min(p+step, k)
+				Mul(inner(want), a.Slice(0, m, p, end), b.Slice(p, end, 0, n), accumulate || p > 0, &ws)
+			}
+			mul(inner(got), a, b, accumulate, step, &ws)
+			if !slices.Equal(got.Data, want.Data) {
+				t.Fatalf("%dx%dx%d, %s by %s, blocks of %d, accumulate %t: other bits", m, k, n, la.name, lb.name, step, accumulate)
+			}
+		}
+	})
+}
+
 func TestProducts(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(1)

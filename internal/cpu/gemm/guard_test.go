@@ -42,6 +42,13 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			if !slices.Equal(c.Data, want.Data) {
 				t.Fatalf("%dx%dx%d: Mul gives other bits at other addresses", m, k, n)
 			}
+			sum := RowMajor(make([]float32, m*n), m, n)
+			Sum(sum, a, b, 16, &free)
+			clear(c.Data)
+			Sum(c, a, b, 16, &Workspace{a: place(3, free.a), b: place(4, free.b)})
+			if !slices.Equal(c.Data, sum.Data) {
+				t.Fatalf("%dx%dx%d: Sum gives other bits at other addresses", m, k, n)
+			}
 
 			height, panels := split(m).panels, (n+TileN-1)/TileN
 			pa := PackedA{data: place(5, make([]float32, height*k*TileM))}
