@@ -110,9 +110,9 @@ func inUse() *kernels {
 }
 
 // tile computes tiles times h rows of n columns, one below the other, from the start of c, in blocks of step of kc that are
-// added one after the other; the panels of A are lda apart.
-// Meanwhile kc floats ahead and kc that are far behind them, for each tile ldahead further on, come nearer. The indexing before a kernel proves that it
-// stays within the slices; a prefetch cannot fault.
+// added one after the other; the panels of A are lda apart. Meanwhile kc floats ahead and kc that are far behind them, for
+// each tile ldahead further on, come nearer. The indexing before a kernel proves that it stays within the slices; a prefetch
+// cannot fault.
 func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, ahead []float32, apart, ldahead int) {
 	if !assembly {
 		tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
