@@ -135,7 +135,8 @@ func vec(g *asm) {
 	g.prefetch()
 	g.halves()
 	g.halves512()
-	g.addLines()
+	g.addLines2()
+	g.addLines512()
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
 		g.maxPool2(2, lanes)
@@ -424,40 +425,110 @@ func (g *asm) halves512() {
 // linesTogether go through addLines at a time: one chain of additions alone would wait for each.
 const linesTogether = 4
 
-// addLines is addRuns for stretches that overlap in short lines: a line is in a register until all of its are added.
-func (g *asm) addLines() {
-	g.function("addLinesAVX512", "dst, src *float32, list *int32, groups int",
-		fmt.Sprintf("addLinesAVX512 adds to groups of %d lines of at most sixteen floats; there is at least one. For each group, list has a", linesTogether),
-		"number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes; and n times for each",
-		"line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are not",
-		"touched. It needs AVX-512 F.")
+// addLines is addRuns for stretches that overlap in short lines: a line is in registers until all of its are added. add does
+// so for one stretch, by place and mask, and load and store are for a line.
+func (g *asm) addLines(name, needs string, start func(), load, add, store func(line int, at, mask Mem)) {
+	g.function(name, "dst, src *float32, list *int32, groups int",
+		fmt.Sprintf("%s adds to groups of %d lines of at most sixteen floats; there is at least one. For each group, list has a", name, linesTogether),
+		"number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times",
+		"for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are",
+		"not touched. It needs "+needs+".")
 	dst, src, list, groups := g.gp("dst"), g.gp("src"), g.gp("list"), g.gp("groups")
-	n, lines, mask := g.GP64(), g.GP64(), g.K()
-	var place [linesTogether]reg.GPVirtual
-	for i := range place {
-		place[i] = g.GP64()
-	}
-	sum := several(linesTogether, g.ZMM)
+	n, lines := g.GP64(), g.GP64()
+	start()
 	// each does something to every line, at its place, under its mask.
-	each := func(list reg.GPVirtual, do func(i int, at reg.GPVirtual)) {
-		for i, at := range place {
+	each := func(base, list reg.GPVirtual, do func(line int, at, mask Mem)) {
+		for i := range linesTogether {
+			at := g.GP64()
 			g.MOVLQSX(Mem{Base: list, Disp: 8 * i}, at)
-			g.KMOVW(Mem{Base: list, Disp: 8*i + 4}, mask)
-			do(i, at)
+			do(i, Mem{Base: base, Index: at, Scale: 4}, Mem{Base: list, Disp: 8*i + 4})
 		}
 	}
 	g.repeat("group", groups, func() {
 		g.MOVLQSX(Mem{Base: list}, n)
 		g.LEAQ(Mem{Base: list, Disp: 4}, lines)
-		each(lines, func(i int, at reg.GPVirtual) { g.VMOVUPS_Z(Mem{Base: dst, Index: at, Scale: 4}, mask, sum[i]) })
+		each(dst, lines, load)
 		g.ADDQ(Imm(4+8*linesTogether), list)
 		g.repeat("stretch", n, func() {
-			each(list, func(i int, at reg.GPVirtual) { g.VADDPS(Mem{Base: src, Index: at, Scale: 4}, sum[i], mask, sum[i]) })
+			each(src, list, add)
 			g.ADDQ(Imm(8*linesTogether), list)
 		})
-		each(lines, func(i int, at reg.GPVirtual) { g.VMOVUPS(sum[i], mask, Mem{Base: dst, Index: at, Scale: 4}) })
+		each(dst, lines, store)
 	})
 	g.end()
+}
+
+// addLines512 has a line in one register.
+func (g *asm) addLines512() {
+	mask, sum := g.K(), several(linesTogether, g.ZMM)
+	g.addLines("addLinesAVX512", "AVX-512 F", func() {}, func(line int, at, bits Mem) {
+		g.KMOVW(bits, mask)
+		g.VMOVUPS_Z(at, mask, sum[line])
+	}, func(line int, at, bits Mem) {
+		g.KMOVW(bits, mask)
+		g.VADDPS(at, sum[line], mask, sum[line])
+	}, func(line int, at, bits Mem) {
+		g.KMOVW(bits, mask)
+		g.VMOVUPS(sum[line], mask, at)
+	})
+}
+
+// addLines2 has the low and the high half of a line in registers of their own. A mask's bits are shifted up to the signs of
+// lanes, which is where loads and blends look for them. Lanes that are not in a mask get a -0, which changes no number.
+func (g *asm) addLines2() {
+	low, high, nothing := several(linesTogether, g.YMM), several(linesTogether, g.YMM), g.YMM()
+	halves := func(line int, at, bits Mem, do func(sum, mask vector, at Mem)) {
+		all := g.YMM()
+		g.VPBROADCASTD(bits, all)
+		up := []Mem{g.words("low", 31, 30, 29, 28, 27, 26, 25, 24), g.words("high", 23, 22, 21, 20, 19, 18, 17, 16)}
+		for half, sum := range []vector{low[line], high[line]} {
+			mask := g.YMM()
+			g.VPSLLVD(up[half], all, mask)
+			do(sum, mask, at.Offset(32*half))
+		}
+	}
+	start := func() { g.VMOVAPS(g.octet("minus0", 1<<31), nothing) }
+	g.addLines("addLinesAVX2", "AVX2", start, func(line int, at, bits Mem) {
+		halves(line, at, bits, func(sum, mask vector, at Mem) { g.VMASKMOVPS(at, mask, sum) })
+	}, func(line int, at, bits Mem) {
+		halves(line, at, bits, func(sum, mask vector, at Mem) {
+			x := g.YMM()
+			g.VMASKMOVPS(at, mask, x)
+			g.VBLENDVPS(mask, x, nothing, x)
+			g.VADDPS(x, sum, sum)
+		})
+	}, func(line int, at, bits Mem) {
+		// Stores under a mask are slow on some processors.
+		to, width, x := g.GP64(), g.GP32(), g.YMM()
+		g.LEAQ(at, to)
+		g.POPCNTL(bits, width)
+		label := func(s string) string { return fmt.Sprintf("line%d%s", line, s) }
+		g.TESTL(U32(16), width)
+		g.JZ(LabelRef(label("short")))
+		g.VMOVUPS(low[line], Mem{Base: to})
+		g.VMOVUPS(high[line], Mem{Base: to, Disp: 32})
+		g.JMP(LabelRef(label("done")))
+		g.Label(label("short"))
+		g.VMOVAPS(low[line], x)
+		for _, part := range []struct {
+			width int
+			rest  func()
+		}{
+			{8, func() { g.VMOVAPS(high[line], x) }},
+			{4, func() { g.VEXTRACTF128(Imm(1), x, x.AsX()) }},
+			{2, func() { g.VMOVHLPS(x.AsX(), x.AsX(), x.AsX()) }},
+			{1, func() {}},
+		} {
+			skip := label(fmt.Sprint("below", part.width))
+			g.TESTL(U32(uint32(part.width)), width)
+			g.JZ(LabelRef(skip))
+			g.move(x, Mem{Base: to}, part.width)
+			g.ADDQ(Imm(uint64(4*part.width)), to)
+			part.rest()
+			g.Label(skip)
+		}
+		g.Label(label("done"))
+	})
 }
 
 // move loads or stores 8, 4, 2 or 1 floats.

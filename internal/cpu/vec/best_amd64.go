@@ -12,9 +12,7 @@ func best() kernels {
 	switch {
 	case hasAVX512:
 		k.halves = halvesAVX512
-		k.addLines = func(dst, src []float32, list []int32, groups int) {
-			addLinesAVX512(&dst[0], &src[0], &list[0], groups)
-		}
+		k.addLines = by(addLinesAVX512)
 		k.squareColumns = func(sum []float64, d, x []float32) {
 			squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
 		}
@@ -25,6 +23,10 @@ func best() kernels {
 		k.halves = portable.halves
 	}
 	return k
+}
+
+func by(kernel func(dst, src *float32, list *int32, groups int)) func(dst, src []float32, list []int32, groups int) {
+	return func(dst, src []float32, list []int32, groups int) { kernel(&dst[0], &src[0], &list[0], groups) }
 }
 
 var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
@@ -53,6 +55,7 @@ var avx2 = kernels{
 	halves:        halvesAVX2,
 	copyRuns:      copyRunsAVX2,
 	addRuns:       addRunsAVX2,
+	addLines:      by(addLinesAVX2),
 	gather2:       gather2AVX2,
 	scatter2:      scatter2AVX2,
 	maxPool2: func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {

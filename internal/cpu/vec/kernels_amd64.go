@@ -138,10 +138,18 @@ func halvesAVX2(dst []float32, src []uint16)
 //go:noescape
 func halvesAVX512(dst []float32, src []uint16)
 
+// addLinesAVX2 adds to groups of 4 lines of at most sixteen floats; there is at least one. For each group, list has a
+// number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times
+// for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are
+// not touched. It needs AVX2.
+//
+//go:noescape
+func addLinesAVX2(dst *float32, src *float32, list *int32, groups int)
+
 // addLinesAVX512 adds to groups of 4 lines of at most sixteen floats; there is at least one. For each group, list has a
-// number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes; and n times for each
-// line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are not
-// touched. It needs AVX-512 F.
+// number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times
+// for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are
+// not touched. It needs AVX-512 F.
 //
 //go:noescape
 func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)

@@ -2206,6 +2206,279 @@ done:
 	VZEROUPPER
 	RET
 
+// func addLinesAVX2(dst *float32, src *float32, list *int32, groups int)
+// Requires: AVX, AVX2, POPCNT
+TEXT ·addLinesAVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    list+16(FP), DX
+	MOVQ    groups+24(FP), BX
+	VMOVAPS minus0<>+0(SB), Y8
+
+group:
+	MOVLQSX      (DX), SI
+	LEAQ         4(DX), DI
+	MOVLQSX      (DI), R8
+	VPBROADCASTD 4(DI), Y1
+	VPSLLVD      low<>+0(SB), Y1, Y0
+	VMASKMOVPS   (AX)(R8*4), Y0, Y0
+	VPSLLVD      high<>+0(SB), Y1, Y1
+	VMASKMOVPS   32(AX)(R8*4), Y1, Y4
+	MOVLQSX      8(DI), R8
+	VPBROADCASTD 12(DI), Y2
+	VPSLLVD      low<>+0(SB), Y2, Y1
+	VMASKMOVPS   (AX)(R8*4), Y1, Y1
+	VPSLLVD      high<>+0(SB), Y2, Y2
+	VMASKMOVPS   32(AX)(R8*4), Y2, Y5
+	MOVLQSX      16(DI), R8
+	VPBROADCASTD 20(DI), Y3
+	VPSLLVD      low<>+0(SB), Y3, Y2
+	VMASKMOVPS   (AX)(R8*4), Y2, Y2
+	VPSLLVD      high<>+0(SB), Y3, Y3
+	VMASKMOVPS   32(AX)(R8*4), Y3, Y6
+	MOVLQSX      24(DI), R8
+	VPBROADCASTD 28(DI), Y7
+	VPSLLVD      low<>+0(SB), Y7, Y3
+	VMASKMOVPS   (AX)(R8*4), Y3, Y3
+	VPSLLVD      high<>+0(SB), Y7, Y7
+	VMASKMOVPS   32(AX)(R8*4), Y7, Y7
+	ADDQ         $0x24, DX
+
+stretch:
+	MOVLQSX      (DX), R8
+	VPBROADCASTD 4(DX), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y10
+	VMASKMOVPS   (CX)(R8*4), Y10, Y11
+	VBLENDVPS    Y10, Y11, Y8, Y11
+	VADDPS       Y11, Y0, Y0
+	VPSLLVD      high<>+0(SB), Y9, Y9
+	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
+	VBLENDVPS    Y9, Y10, Y8, Y10
+	VADDPS       Y10, Y4, Y4
+	MOVLQSX      8(DX), R8
+	VPBROADCASTD 12(DX), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y10
+	VMASKMOVPS   (CX)(R8*4), Y10, Y11
+	VBLENDVPS    Y10, Y11, Y8, Y11
+	VADDPS       Y11, Y1, Y1
+	VPSLLVD      high<>+0(SB), Y9, Y9
+	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
+	VBLENDVPS    Y9, Y10, Y8, Y10
+	VADDPS       Y10, Y5, Y5
+	MOVLQSX      16(DX), R8
+	VPBROADCASTD 20(DX), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y10
+	VMASKMOVPS   (CX)(R8*4), Y10, Y11
+	VBLENDVPS    Y10, Y11, Y8, Y11
+	VADDPS       Y11, Y2, Y2
+	VPSLLVD      high<>+0(SB), Y9, Y9
+	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
+	VBLENDVPS    Y9, Y10, Y8, Y10
+	VADDPS       Y10, Y6, Y6
+	MOVLQSX      24(DX), R8
+	VPBROADCASTD 28(DX), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y10
+	VMASKMOVPS   (CX)(R8*4), Y10, Y11
+	VBLENDVPS    Y10, Y11, Y8, Y11
+	VADDPS       Y11, Y3, Y3
+	VPSLLVD      high<>+0(SB), Y9, Y9
+	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
+	VBLENDVPS    Y9, Y10, Y8, Y10
+	VADDPS       Y10, Y7, Y7
+	ADDQ         $0x20, DX
+	DECQ         SI
+	JNZ          stretch
+	MOVLQSX      (DI), SI
+	LEAQ         (AX)(SI*4), SI
+	POPCNTL      4(DI), R8
+	TESTL        $0x00000010, R8
+	JZ           line0short
+	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y4, 32(SI)
+	JMP          line0done
+
+line0short:
+	VMOVAPS Y0, Y0
+	TESTL   $0x00000008, R8
+	JZ      line0below8
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, SI
+	VMOVAPS Y4, Y0
+
+line0below8:
+	TESTL        $0x00000004, R8
+	JZ           line0below4
+	VMOVUPS      X0, (SI)
+	ADDQ         $0x10, SI
+	VEXTRACTF128 $0x01, Y0, X0
+
+line0below4:
+	TESTL    $0x00000002, R8
+	JZ       line0below2
+	VMOVSD   X0, (SI)
+	ADDQ     $0x08, SI
+	VMOVHLPS X0, X0, X0
+
+line0below2:
+	TESTL  $0x00000001, R8
+	JZ     line0below1
+	VMOVSS X0, (SI)
+	ADDQ   $0x04, SI
+
+line0below1:
+line0done:
+	MOVLQSX 8(DI), SI
+	LEAQ    (AX)(SI*4), SI
+	POPCNTL 12(DI), R8
+	TESTL   $0x00000010, R8
+	JZ      line1short
+	VMOVUPS Y1, (SI)
+	VMOVUPS Y5, 32(SI)
+	JMP     line1done
+
+line1short:
+	VMOVAPS Y1, Y0
+	TESTL   $0x00000008, R8
+	JZ      line1below8
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, SI
+	VMOVAPS Y5, Y0
+
+line1below8:
+	TESTL        $0x00000004, R8
+	JZ           line1below4
+	VMOVUPS      X0, (SI)
+	ADDQ         $0x10, SI
+	VEXTRACTF128 $0x01, Y0, X0
+
+line1below4:
+	TESTL    $0x00000002, R8
+	JZ       line1below2
+	VMOVSD   X0, (SI)
+	ADDQ     $0x08, SI
+	VMOVHLPS X0, X0, X0
+
+line1below2:
+	TESTL  $0x00000001, R8
+	JZ     line1below1
+	VMOVSS X0, (SI)
+	ADDQ   $0x04, SI
+
+line1below1:
+line1done:
+	MOVLQSX 16(DI), SI
+	LEAQ    (AX)(SI*4), SI
+	POPCNTL 20(DI), R8
+	TESTL   $0x00000010, R8
+	JZ      line2short
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y6, 32(SI)
+	JMP     line2done
+
+line2short:
+	VMOVAPS Y2, Y0
+	TESTL   $0x00000008, R8
+	JZ      line2below8
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, SI
+	VMOVAPS Y6, Y0
+
+line2below8:
+	TESTL        $0x00000004, R8
+	JZ           line2below4
+	VMOVUPS      X0, (SI)
+	ADDQ         $0x10, SI
+	VEXTRACTF128 $0x01, Y0, X0
+
+line2below4:
+	TESTL    $0x00000002, R8
+	JZ       line2below2
+	VMOVSD   X0, (SI)
+	ADDQ     $0x08, SI
+	VMOVHLPS X0, X0, X0
+
+line2below2:
+	TESTL  $0x00000001, R8
+	JZ     line2below1
+	VMOVSS X0, (SI)
+	ADDQ   $0x04, SI
+
+line2below1:
+line2done:
+	MOVLQSX 24(DI), SI
+	LEAQ    (AX)(SI*4), SI
+	POPCNTL 28(DI), DI
+	TESTL   $0x00000010, DI
+	JZ      line3short
+	VMOVUPS Y3, (SI)
+	VMOVUPS Y7, 32(SI)
+	JMP     line3done
+
+line3short:
+	VMOVAPS Y3, Y0
+	TESTL   $0x00000008, DI
+	JZ      line3below8
+	VMOVUPS Y0, (SI)
+	ADDQ    $0x20, SI
+	VMOVAPS Y7, Y0
+
+line3below8:
+	TESTL        $0x00000004, DI
+	JZ           line3below4
+	VMOVUPS      X0, (SI)
+	ADDQ         $0x10, SI
+	VEXTRACTF128 $0x01, Y0, X0
+
+line3below4:
+	TESTL    $0x00000002, DI
+	JZ       line3below2
+	VMOVSD   X0, (SI)
+	ADDQ     $0x08, SI
+	VMOVHLPS X0, X0, X0
+
+line3below2:
+	TESTL  $0x00000001, DI
+	JZ     line3below1
+	VMOVSS X0, (SI)
+	ADDQ   $0x04, SI
+
+line3below1:
+line3done:
+	DECQ BX
+	JNZ  group
+	VZEROUPPER
+	RET
+
+DATA minus0<>+0(SB)/4, $0x80000000
+DATA minus0<>+4(SB)/4, $0x80000000
+DATA minus0<>+8(SB)/4, $0x80000000
+DATA minus0<>+12(SB)/4, $0x80000000
+DATA minus0<>+16(SB)/4, $0x80000000
+DATA minus0<>+20(SB)/4, $0x80000000
+DATA minus0<>+24(SB)/4, $0x80000000
+DATA minus0<>+28(SB)/4, $0x80000000
+GLOBL minus0<>(SB), RODATA|NOPTR, $32
+
+DATA low<>+0(SB)/4, $0x0000001f
+DATA low<>+4(SB)/4, $0x0000001e
+DATA low<>+8(SB)/4, $0x0000001d
+DATA low<>+12(SB)/4, $0x0000001c
+DATA low<>+16(SB)/4, $0x0000001b
+DATA low<>+20(SB)/4, $0x0000001a
+DATA low<>+24(SB)/4, $0x00000019
+DATA low<>+28(SB)/4, $0x00000018
+GLOBL low<>(SB), RODATA|NOPTR, $32
+
+DATA high<>+0(SB)/4, $0x00000017
+DATA high<>+4(SB)/4, $0x00000016
+DATA high<>+8(SB)/4, $0x00000015
+DATA high<>+12(SB)/4, $0x00000014
+DATA high<>+16(SB)/4, $0x00000013
+DATA high<>+20(SB)/4, $0x00000012
+DATA high<>+24(SB)/4, $0x00000011
+DATA high<>+28(SB)/4, $0x00000010
+GLOBL high<>(SB), RODATA|NOPTR, $32
+
 // func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
 // Requires: AVX, AVX512F
 TEXT ·addLinesAVX512(SB), NOSPLIT, $0-32
@@ -2247,18 +2520,18 @@ stretch:
 	ADDQ    $0x20, DX
 	DECQ    SI
 	JNZ     stretch
-	MOVLQSX (DI), R8
+	MOVLQSX (DI), SI
 	KMOVW   4(DI), K1
-	VMOVUPS Z0, K1, (AX)(R8*4)
-	MOVLQSX 8(DI), R8
+	VMOVUPS Z0, K1, (AX)(SI*4)
+	MOVLQSX 8(DI), SI
 	KMOVW   12(DI), K1
-	VMOVUPS Z1, K1, (AX)(R8*4)
-	MOVLQSX 16(DI), R8
+	VMOVUPS Z1, K1, (AX)(SI*4)
+	MOVLQSX 16(DI), SI
 	KMOVW   20(DI), K1
-	VMOVUPS Z2, K1, (AX)(R8*4)
-	MOVLQSX 24(DI), R8
+	VMOVUPS Z2, K1, (AX)(SI*4)
+	MOVLQSX 24(DI), SI
 	KMOVW   28(DI), K1
-	VMOVUPS Z3, K1, (AX)(R8*4)
+	VMOVUPS Z3, K1, (AX)(SI*4)
 	DECQ    BX
 	JNZ     group
 	VZEROUPPER
