@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/squares"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
@@ -14,6 +16,7 @@ type convolution struct {
 	taps    *gemm.Taps     // of the spread image, in the order of the weights
 	squares *gemm.Winograd // of the spread image; nil: outputs are correlated tap by tap
 	byTaps  bool           // so is the weights' gradient, whose rounding must be known
+	windows int            // of a channel, in the max pooling behind whose picks give the weights' gradient; 0: all outputs do
 	x       spread         // input to image
 	relu    bool           // the next op, computed on the way out
 	w       filters        // (out) × (taps)
@@ -114,6 +117,18 @@ func (c *convolution) planSquares() {
 	back := gemm.NewWinograd(out, channels, h, w, pitch, plane)
 	c.squares, c.back[0].squares = gemm.NewWinograd(channels, out, h, w, pitch, plane), back
 	c.x.reach, c.dy.reach = max(c.x.reach, c.squares.Reach()), max(c.dy.reach, back.Reach())
+}
+
+// planPicks has the weights' gradient computed from the next op's picks, if that op is a max pooling and it is worth it. The
+// gradient then lies as the weights do.
+func (c *convolution) planPicks(next *ir.Op) {
+	if next.Kind != ir.MaxPool || padded(next) || c.byTaps || c.squares != nil {
+		return
+	}
+	if windows := next.Out[1] * next.Out[2]; c.taps.WorthPicks(c.op.Out[0], windows) {
+		c.windows = windows
+		c.x.reach = max(c.x.reach, c.taps.PickReach())
+	}
 }
 
 // inflated says whether correlating the gradient back takes far more multiplications than the convolution.
@@ -387,9 +402,14 @@ func (n *net) convColumnsGrad(i int) func(int, *worker) {
 	}
 }
 
-// convGrad writes, or adds, one example's gradient: the weights' as (taps) × (out), then the bias's.
+// convGrad writes, or adds, one example's gradient: the weights' as (taps) × (out), or of picks as (out) × (taps), then the
+// bias's.
 func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	c := n.convs[i]
+	if c.windows > 0 {
+		n.pickedGrad(i, b, g, accumulate, w)
+		return
+	}
 	out, k, positions := c.op.Columns()
 	dy := n.delta(ir.Value(i+1), b)
 	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
@@ -400,6 +420,27 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 		gemm.Contract(weights, x, c.taps, delta, accumulate, &w.b)
 	}
 	biasGrad(g[k*out:], dy, positions, accumulate)
+}
+
+// pickedGrad is convGrad from the picks of the op behind.
+func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
+	c, pool := n.convs[i], i+1
+	out, k, _ := c.op.Columns()
+	dy := n.delta(ir.Value(pool+1), b)
+	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
+	sum := g
+	if accumulate {
+		g = w.scratch(len(g))
+	}
+	gemm.ContractPicks(g[:k*out], x, c.taps, gemm.Picks{Windows: c.windows, Delta: dy, At: row(n.argmax[pool], b, len(dy))})
+	biasGrad(g[k*out:], dy, c.windows, false)
+	// As if all outputs entered: 0·∞ is not a number. Records are finite.
+	if in := c.op.In[0]; in != ir.Input && !(vec.SumSquares(n.value(in, b)) <= math.MaxFloat64) {
+		g[0] = float32(math.NaN())
+	}
+	if accumulate {
+		vec.AddVec(sum, g)
+	}
 }
 
 func biasGrad(bias, dy []float32, positions int, accumulate bool) {

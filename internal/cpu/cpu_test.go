@@ -231,8 +231,10 @@ func TestProfile(t *testing.T) {
 			t.Fatalf("%d steps have %d times", len(s.Steps), len(times))
 		}
 		for i, d := range times {
-			if d <= 0 {
-				t.Errorf("%s of %d took no time", s.Steps[i].Kind, s.Steps[i].Op)
+			// The first convolution takes what the pooling behind it picked, but for a Gram matrix.
+			unpool := s.Steps[i].Kind == ir.InputGrad && s.Steps[i].Op == 1
+			if skipped := unpool && strategy != gram; (d <= 0) != skipped {
+				t.Errorf("%q: %s of %d took %v", strategy, s.Steps[i].Kind, s.Steps[i].Op, d)
 			}
 		}
 	}
@@ -242,6 +244,81 @@ func TestProfile(t *testing.T) {
 	want := x.Of(t, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 0.5)
 	x.Net.(device.Profiler).Profile()
 	devicetest.Same(t, x.Of(t, []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}, 0.5), want)
+}
+
+// Gradients from what a max pooling picked, in the first layer, where nobody else needs that pooling's gradient, and in a
+// second one. Windows leave out outputs, overlap or stand apart; images are padded; a bias is missing.
+func TestPicks(t *testing.T) {
+	for _, test := range []struct {
+		conv, pool ir.Window
+		bias       bool
+	}{
+		{ir.Square(5, 1, 0), ir.Square(2, 2, 0), true},
+		{ir.Square(5, 1, 2), ir.Square(2, 2, 0), false},
+		{ir.Square(4, 1, 1), ir.Square(3, 3, 0), true},
+		{ir.Square(7, 1, 0), ir.Square(3, 2, 0), true},
+		{ir.Window{H: 2, W: 8, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, ir.Square(2, 3, 0), false},
+		{ir.Window{H: 3, W: 6, StrideH: 2, StrideW: 1, DilationH: 2, DilationW: 1}, ir.Square(2, 2, 0), true},
+	} {
+		b := devicetest.NewBuilder("picks", ir.SoftmaxCrossEntropy, 2, 21, 24)
+		x := b.Pool(ir.MaxPool, b.Act(ir.Tanh, b.Conv(ir.Input, 5, test.conv, test.bias)), test.pool)
+		x = b.Pool(ir.MaxPool, b.Conv(x, 3, ir.Window{H: 1, W: 4, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, test.bias), ir.Square(2, 2, 0))
+		b.Dense(x, 3, true)
+		p := b.Program()
+		const rows = 11
+		c := devicetest.NewCase(t, p, rows, 52)
+		for _, strategy := range []perexample.Strategy{"", perexample.Auto, perexample.Materialise, recompute} {
+			s := schedule(t, p, strategy)
+			got, want := devicetest.Open(t, open(t, 2), s, c, rows), devicetest.Open(t, reference.Open(), s, c, rows)
+			for _, clip := range []float64{0.05, 5} {
+				devicetest.Near(t, got.Of(t, c.All(), clip), want.Of(t, c.All(), clip), devicetest.Tolerance)
+			}
+			spent := got.Net.(device.Profiler).Profile()
+			got.Of(t, c.All(), 1)
+			for i, d := range spent() {
+				if unpool := s.Steps[i].Kind == ir.InputGrad && s.Steps[i].Op == 1; unpool && d != 0 {
+					t.Errorf("%q: the gradient of the first pooling took %v", strategy, d)
+				}
+			}
+			if t.Failed() {
+				t.Fatalf("%q on %+v under %+v", strategy, test.conv, test.pool)
+			}
+		}
+	}
+}
+
+// An activation that overflows makes its layer's gradient no number, though no window of the pooling behind picked an
+// output that read it.
+func TestOverflowBesidePicks(t *testing.T) {
+	b := devicetest.NewBuilder("overflow", ir.SoftmaxCrossEntropy, 1, 16, 16)
+	pooled := func(v ir.Value, out int) ir.Value {
+		return b.Pool(ir.MaxPool, b.Act(ir.ReLU, b.Conv(v, out, ir.Square(5, 1, 0), true)), ir.Square(2, 2, 0))
+	}
+	b.Dense(pooled(pooled(ir.Input, 1), 8), 3, true)
+	p := b.Program()
+	c := devicetest.NewCase(t, p, 2, 51)
+	// The last pixel meets the last tap in the last output alone.
+	const taps, pixels = 25, 16 * 16
+	bright := c.Features[pixels:]
+	for i := range bright {
+		bright[i] = 128 // 0
+	}
+	c.Params[p.Params[p.Ops[0].Weight].Offset+taps-1] = math.MaxFloat32
+	second := c.Params[p.Params[p.Ops[3].Weight].Offset:]
+	for o := range 8 {
+		second[(o+1)*taps-1] = -1
+	}
+	for _, overflows := range []bool{false, true} {
+		if overflows {
+			bright[pixels-1] = 255
+		}
+		for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, gram, recompute} {
+			x := devicetest.Open(t, open(t, 2), schedule(t, p, strategy), c, 2)
+			if sum := x.Of(t, []int32{1}, 1); (devicetest.Norm(sum) == 0) != overflows {
+				t.Errorf("%q: overflow %v, and the row's gradient has the norm %v", strategy, overflows, devicetest.Norm(sum))
+			}
+		}
+	}
 }
 
 // Two layers that take several examples together, one behind the other, and nobody else reads what lies between. Two

@@ -89,6 +89,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
 	n.losses = make([]float64, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
+	n.planConvs(readers, need)
 	for v := range n.values {
 		n.width[v] = p.ValueSize(ir.Value(v))
 		size := n.chunk*n.width[v] + slack
@@ -110,19 +111,10 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 			}
 		}
 		n.values[v] = pages.Make[float32](size)
-		if need[v] {
+		if need[v] && !n.onlyPicked(v, need) {
 			n.deltas[v] = pages.Make[float32](size)
 		}
 	}
-	n.convs = make([]*convolution, ops)
-	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == ir.Conv {
-			n.convs[i] = newConvolution(op, need[op.In[0]])
-			next := i + 1
-			n.convs[i].relu = next < ops && p.Ops[next].Kind == ir.ReLU && p.Ops[next].In[0] == ir.Value(next) && readers[next] == 1
-		}
-	}
-	n.boundGrams()
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
 	if n.dense = make([]packedDense, ops); n.byRows {
 		n.packDense()
@@ -139,13 +131,31 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	return n
 }
 
-// boundGrams has gradients whose rounding must be known computed by taps.
-func (n *net) boundGrams() {
+// planConvs plans the convolutions, given how many ops read each value, and whose gradient is needed.
+func (n *net) planConvs(readers []int, need []bool) {
+	ops := n.program.Ops
+	n.convs = make([]*convolution, len(ops))
+	for i := range ops {
+		if op := &ops[i]; op.Kind == ir.Conv {
+			n.convs[i] = newConvolution(op, need[op.In[0]])
+		}
+	}
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.NormGram {
+		if st.Kind == ir.NormGram { // its bound is of this order of additions
 			n.convs[st.Op].byTaps = true
 		}
 	}
+	for i, c := range n.convs {
+		if next := i + 1; c != nil && next < len(ops) && ops[next].In[0] == ir.Value(next) && readers[next] == 1 {
+			c.relu = ops[next].Kind == ir.ReLU
+			c.planPicks(&ops[next])
+		}
+	}
+}
+
+// onlyPicked: v is outputs whose gradient nobody reads but at what a max pooling picked.
+func (n *net) onlyPicked(v int, need []bool) bool {
+	return v > 0 && n.convs[v-1] != nil && n.convs[v-1].windows > 0 && !need[n.convs[v-1].op.In[0]]
 }
 
 // instantiated is the size of the largest gradient that is computed and not kept.

@@ -134,9 +134,11 @@ func (n *net) maxPool(i int) func(int, *worker) {
 }
 
 // twoByTwo: the op's windows are that, and none of them reads padding.
-func twoByTwo(op *ir.Op) bool {
+func twoByTwo(op *ir.Op) bool { return op.Window.H == 2 && op.Window.W == 2 && !padded(op) }
+
+func padded(op *ir.Op) bool {
 	w := op.Window
-	return w.H == 2 && w.W == 2 && w.PadTop|w.PadBottom|w.PadLeft|w.PadRight == 0
+	return w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0
 }
 
 // tallest puts the channels of a pool one below the other, as one, where no row between their windows is left out.

@@ -5,7 +5,10 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Single gradients are laid out bias after weight; a convolution's weights lie as (taps) × (out) up to the sum.
+// Single gradients are laid out bias after weight.
+
+// turned: op i's weights are those of a convolution that lie as (taps) × (out) up to the sum.
+func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].windows == 0 }
 
 // keep is where example b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {
@@ -91,7 +94,7 @@ func (n *net) sumBlock(i int) int {
 	if n.program.OpParams(i) >= 64<<10 {
 		block = 2048
 	}
-	if out, _, _ := op.Columns(); op.Kind == ir.Conv {
+	if out, _, _ := op.Columns(); n.turned(i) {
 		block = max(block/out, 1) * out
 	}
 	return block
@@ -138,7 +141,7 @@ func deliver[T float32 | int64](n *net, i int, dst []T, lo int, g []T) {
 	if here := min(len(g), size-lo); here > 0 {
 		weights := dst[n.program.Params[op.Weight].Offset:][:size]
 		out, k, _ := op.Columns()
-		if op.Kind != ir.Conv {
+		if !n.turned(i) {
 			out, k = 1, 1 // lies as it should
 		}
 		for o := range out {

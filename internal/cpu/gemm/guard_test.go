@@ -63,6 +63,34 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	})
 }
 
+// Nor does a gradient from picks touch more than the image as far as it says, δ, the places and the result.
+func TestNothingOutsidePicksIsTouched(t *testing.T) {
+	var regions [3]guard.Region
+	for i := range regions {
+		regions[i] = guard.New(t, 1<<16)
+	}
+	r := newRand(35)
+	place := func(region int, x []float32) []float32 {
+		y := regions[region].Floats(len(x), r.IntN(2) == 0)
+		copy(y, x)
+		return y
+	}
+	eachImplementation(t, func(t *testing.T) {
+		for range 300 {
+			g := geometry{1 + r.IntN(4), 1 + r.IntN(5), shortestRun + r.IntN(group-shortestRun+1), 1 + r.IntN(9), 2 + r.IntN(9), 1 + r.IntN(5)}
+			taps := g.taps()
+			x, p := values(r, taps.PickReach()), g.pick(r, 1+r.IntN(20))
+			p.At[0], p.At[len(p.At)-1] = 0, int32(g.out*g.rows*g.cols-1)
+			want := make([]float32, g.out*g.k())
+			ContractPicks(want, x, taps, p)
+			p.Delta = place(1, p.Delta)
+			c := place(2, make([]float32, len(want)))
+			ContractPicks(c, place(0, x), taps, p)
+			equalBits(t, c, want)
+		}
+	})
+}
+
 // Nor does a convolution by squares touch more than its operands, its results and its buffers, each as long as it must be.
 // What the buffers hold before reaches no result.
 func TestNothingOutsideSquaresIsTouched(t *testing.T) {

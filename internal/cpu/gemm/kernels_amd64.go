@@ -214,3 +214,59 @@ func contractNarrow7(rows int, inner int, jumps *int32, x *float32, taps *int32,
 //
 //go:noescape
 func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
+
+// picks1 writes 1 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks1(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks2 writes 2 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks2(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks3 writes 3 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks3(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks4 writes 4 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks4(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks5 writes 5 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks5(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks6 writes 6 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks6(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks7 writes 7 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks7(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+
+// picks8 writes 8 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
+//go:noescape
+func picks8(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)

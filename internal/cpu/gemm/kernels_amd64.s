@@ -6913,3 +6913,699 @@ cutput:
 	VMASKMOVPS Y7, Y8, (AX)
 	VZEROUPPER
 	RET
+
+// func picks1(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks1(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), DX
+	MOVQ    at+24(FP), BX
+	MOVQ    places+40(FP), SI
+	MOVQ    c+64(FP), DI
+
+channel:
+	VXORPS Y0, Y0, Y0
+	MOVQ   windows+8(FP), R8
+
+window:
+	MOVLQSX      (BX), R9
+	MOVLQSX      (SI)(R9*4), R9
+	VBROADCASTSS (DX), Y1
+	VFMADD231PS  (CX)(R9*1), Y1, Y0
+	ADDQ         $0x04, BX
+	ADDQ         $0x04, DX
+	DECQ         R8
+	JNZ          window
+	MOVQ         run+80(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         DI, R8
+	MOVQ         run+80(FP), R9
+	TESTL        $0x00000008, R9
+	JZ           few
+	VMOVUPS      Y0, (R8)
+
+few:
+	TESTL        $0x00000004, R9
+	JZ           lastbelow4
+	VMOVUPS      X0, (R8)
+	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, R8
+
+lastbelow4:
+	TESTL    $0x00000002, R9
+	JZ       lastbelow2
+	VMOVSD   X0, (R8)
+	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, R8
+
+lastbelow2:
+	TESTL  $0x00000001, R9
+	JZ     lastbelow1
+	VMOVSS X0, (R8)
+	ADDQ   $0x04, R8
+
+lastbelow1:
+	MOVQ ldc+72(FP), R8
+	SHLQ $0x02, R8
+	ADDQ R8, DI
+	MOVQ outputs+32(FP), R8
+	SHLQ $0x02, R8
+	SUBQ R8, SI
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks2(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks2(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), BX
+	MOVQ    at+24(FP), SI
+	MOVQ    places+40(FP), DI
+	MOVQ    c+64(FP), R8
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   windows+8(FP), R9
+
+window:
+	MOVLQSX      (SI), R10
+	MOVLQSX      (DI)(R10*4), R10
+	VBROADCASTSS (BX), Y2
+	VFMADD231PS  (DX)(R10*1), Y2, Y0
+	VFMADD231PS  (CX)(R10*1), Y2, Y1
+	ADDQ         $0x04, SI
+	ADDQ         $0x04, BX
+	DECQ         R9
+	JNZ          window
+	MOVQ         run+80(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         R8, R9
+	VMOVUPS      Y0, (R9)
+	ADDQ         R10, R9
+	MOVQ         run+80(FP), R10
+	TESTL        $0x00000008, R10
+	JZ           few
+	VMOVUPS      Y1, (R9)
+
+few:
+	TESTL        $0x00000004, R10
+	JZ           lastbelow4
+	VMOVUPS      X1, (R9)
+	VEXTRACTF128 $0x01, Y1, X1
+	ADDQ         $0x10, R9
+
+lastbelow4:
+	TESTL    $0x00000002, R10
+	JZ       lastbelow2
+	VMOVSD   X1, (R9)
+	VMOVHLPS X1, X1, X1
+	ADDQ     $0x08, R9
+
+lastbelow2:
+	TESTL  $0x00000001, R10
+	JZ     lastbelow1
+	VMOVSS X1, (R9)
+	ADDQ   $0x04, R9
+
+lastbelow1:
+	MOVQ ldc+72(FP), R9
+	SHLQ $0x02, R9
+	ADDQ R9, R8
+	MOVQ outputs+32(FP), R9
+	SHLQ $0x02, R9
+	SUBQ R9, DI
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks3(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks3(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), SI
+	MOVQ    at+24(FP), DI
+	MOVQ    places+40(FP), R8
+	MOVQ    c+64(FP), R9
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   windows+8(FP), R10
+
+window:
+	MOVLQSX      (DI), R11
+	MOVLQSX      (R8)(R11*4), R11
+	VBROADCASTSS (SI), Y3
+	VFMADD231PS  (DX)(R11*1), Y3, Y0
+	VFMADD231PS  (BX)(R11*1), Y3, Y1
+	VFMADD231PS  (CX)(R11*1), Y3, Y2
+	ADDQ         $0x04, DI
+	ADDQ         $0x04, SI
+	DECQ         R10
+	JNZ          window
+	MOVQ         run+80(FP), R11
+	SHLQ         $0x02, R11
+	MOVQ         R9, R10
+	VMOVUPS      Y0, (R10)
+	ADDQ         R11, R10
+	VMOVUPS      Y1, (R10)
+	ADDQ         R11, R10
+	MOVQ         run+80(FP), R11
+	TESTL        $0x00000008, R11
+	JZ           few
+	VMOVUPS      Y2, (R10)
+
+few:
+	TESTL        $0x00000004, R11
+	JZ           lastbelow4
+	VMOVUPS      X2, (R10)
+	VEXTRACTF128 $0x01, Y2, X2
+	ADDQ         $0x10, R10
+
+lastbelow4:
+	TESTL    $0x00000002, R11
+	JZ       lastbelow2
+	VMOVSD   X2, (R10)
+	VMOVHLPS X2, X2, X2
+	ADDQ     $0x08, R10
+
+lastbelow2:
+	TESTL  $0x00000001, R11
+	JZ     lastbelow1
+	VMOVSS X2, (R10)
+	ADDQ   $0x04, R10
+
+lastbelow1:
+	MOVQ ldc+72(FP), R10
+	SHLQ $0x02, R10
+	ADDQ R10, R9
+	MOVQ outputs+32(FP), R10
+	SHLQ $0x02, R10
+	SUBQ R10, R8
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks4(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks4(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), DI
+	MOVQ    at+24(FP), R8
+	MOVQ    places+40(FP), R9
+	MOVQ    c+64(FP), R10
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   windows+8(FP), R11
+
+window:
+	MOVLQSX      (R8), R12
+	MOVLQSX      (R9)(R12*4), R12
+	VBROADCASTSS (DI), Y4
+	VFMADD231PS  (DX)(R12*1), Y4, Y0
+	VFMADD231PS  (BX)(R12*1), Y4, Y1
+	VFMADD231PS  (SI)(R12*1), Y4, Y2
+	VFMADD231PS  (CX)(R12*1), Y4, Y3
+	ADDQ         $0x04, R8
+	ADDQ         $0x04, DI
+	DECQ         R11
+	JNZ          window
+	MOVQ         run+80(FP), R12
+	SHLQ         $0x02, R12
+	MOVQ         R10, R11
+	VMOVUPS      Y0, (R11)
+	ADDQ         R12, R11
+	VMOVUPS      Y1, (R11)
+	ADDQ         R12, R11
+	VMOVUPS      Y2, (R11)
+	ADDQ         R12, R11
+	MOVQ         run+80(FP), R12
+	TESTL        $0x00000008, R12
+	JZ           few
+	VMOVUPS      Y3, (R11)
+
+few:
+	TESTL        $0x00000004, R12
+	JZ           lastbelow4
+	VMOVUPS      X3, (R11)
+	VEXTRACTF128 $0x01, Y3, X3
+	ADDQ         $0x10, R11
+
+lastbelow4:
+	TESTL    $0x00000002, R12
+	JZ       lastbelow2
+	VMOVSD   X3, (R11)
+	VMOVHLPS X3, X3, X3
+	ADDQ     $0x08, R11
+
+lastbelow2:
+	TESTL  $0x00000001, R12
+	JZ     lastbelow1
+	VMOVSS X3, (R11)
+	ADDQ   $0x04, R11
+
+lastbelow1:
+	MOVQ ldc+72(FP), R11
+	SHLQ $0x02, R11
+	ADDQ R11, R10
+	MOVQ outputs+32(FP), R11
+	SHLQ $0x02, R11
+	SUBQ R11, R9
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks5(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks5(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), R8
+	MOVQ    at+24(FP), R9
+	MOVQ    places+40(FP), R10
+	MOVQ    c+64(FP), R11
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	MOVQ   windows+8(FP), R12
+
+window:
+	MOVLQSX      (R9), R13
+	MOVLQSX      (R10)(R13*4), R13
+	VBROADCASTSS (R8), Y5
+	VFMADD231PS  (DX)(R13*1), Y5, Y0
+	VFMADD231PS  (BX)(R13*1), Y5, Y1
+	VFMADD231PS  (SI)(R13*1), Y5, Y2
+	VFMADD231PS  (DI)(R13*1), Y5, Y3
+	VFMADD231PS  (CX)(R13*1), Y5, Y4
+	ADDQ         $0x04, R9
+	ADDQ         $0x04, R8
+	DECQ         R12
+	JNZ          window
+	MOVQ         run+80(FP), R13
+	SHLQ         $0x02, R13
+	MOVQ         R11, R12
+	VMOVUPS      Y0, (R12)
+	ADDQ         R13, R12
+	VMOVUPS      Y1, (R12)
+	ADDQ         R13, R12
+	VMOVUPS      Y2, (R12)
+	ADDQ         R13, R12
+	VMOVUPS      Y3, (R12)
+	ADDQ         R13, R12
+	MOVQ         run+80(FP), R13
+	TESTL        $0x00000008, R13
+	JZ           few
+	VMOVUPS      Y4, (R12)
+
+few:
+	TESTL        $0x00000004, R13
+	JZ           lastbelow4
+	VMOVUPS      X4, (R12)
+	VEXTRACTF128 $0x01, Y4, X4
+	ADDQ         $0x10, R12
+
+lastbelow4:
+	TESTL    $0x00000002, R13
+	JZ       lastbelow2
+	VMOVSD   X4, (R12)
+	VMOVHLPS X4, X4, X4
+	ADDQ     $0x08, R12
+
+lastbelow2:
+	TESTL  $0x00000001, R13
+	JZ     lastbelow1
+	VMOVSS X4, (R12)
+	ADDQ   $0x04, R12
+
+lastbelow1:
+	MOVQ ldc+72(FP), R12
+	SHLQ $0x02, R12
+	ADDQ R12, R11
+	MOVQ outputs+32(FP), R12
+	SHLQ $0x02, R12
+	SUBQ R12, R10
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks6(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks6(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), R9
+	MOVQ    at+24(FP), R10
+	MOVQ    places+40(FP), R11
+	MOVQ    c+64(FP), R12
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   windows+8(FP), R13
+
+window:
+	MOVLQSX      (R10), R14
+	MOVLQSX      (R11)(R14*4), R14
+	VBROADCASTSS (R9), Y6
+	VFMADD231PS  (DX)(R14*1), Y6, Y0
+	VFMADD231PS  (BX)(R14*1), Y6, Y1
+	VFMADD231PS  (SI)(R14*1), Y6, Y2
+	VFMADD231PS  (DI)(R14*1), Y6, Y3
+	VFMADD231PS  (R8)(R14*1), Y6, Y4
+	VFMADD231PS  (CX)(R14*1), Y6, Y5
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R9
+	DECQ         R13
+	JNZ          window
+	MOVQ         run+80(FP), R14
+	SHLQ         $0x02, R14
+	MOVQ         R12, R13
+	VMOVUPS      Y0, (R13)
+	ADDQ         R14, R13
+	VMOVUPS      Y1, (R13)
+	ADDQ         R14, R13
+	VMOVUPS      Y2, (R13)
+	ADDQ         R14, R13
+	VMOVUPS      Y3, (R13)
+	ADDQ         R14, R13
+	VMOVUPS      Y4, (R13)
+	ADDQ         R14, R13
+	MOVQ         run+80(FP), R14
+	TESTL        $0x00000008, R14
+	JZ           few
+	VMOVUPS      Y5, (R13)
+
+few:
+	TESTL        $0x00000004, R14
+	JZ           lastbelow4
+	VMOVUPS      X5, (R13)
+	VEXTRACTF128 $0x01, Y5, X5
+	ADDQ         $0x10, R13
+
+lastbelow4:
+	TESTL    $0x00000002, R14
+	JZ       lastbelow2
+	VMOVSD   X5, (R13)
+	VMOVHLPS X5, X5, X5
+	ADDQ     $0x08, R13
+
+lastbelow2:
+	TESTL  $0x00000001, R14
+	JZ     lastbelow1
+	VMOVSS X5, (R13)
+	ADDQ   $0x04, R13
+
+lastbelow1:
+	MOVQ ldc+72(FP), R13
+	SHLQ $0x02, R13
+	ADDQ R13, R12
+	MOVQ outputs+32(FP), R13
+	SHLQ $0x02, R13
+	SUBQ R13, R11
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks7(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks7(SB), NOSPLIT, $0-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), R10
+	MOVQ    at+24(FP), R11
+	MOVQ    places+40(FP), R12
+	MOVQ    c+64(FP), R13
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	MOVQ   windows+8(FP), R14
+
+window:
+	MOVLQSX      (R11), R15
+	MOVLQSX      (R12)(R15*4), R15
+	VBROADCASTSS (R10), Y7
+	VFMADD231PS  (DX)(R15*1), Y7, Y0
+	VFMADD231PS  (BX)(R15*1), Y7, Y1
+	VFMADD231PS  (SI)(R15*1), Y7, Y2
+	VFMADD231PS  (DI)(R15*1), Y7, Y3
+	VFMADD231PS  (R8)(R15*1), Y7, Y4
+	VFMADD231PS  (R9)(R15*1), Y7, Y5
+	VFMADD231PS  (CX)(R15*1), Y7, Y6
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R10
+	DECQ         R14
+	JNZ          window
+	MOVQ         run+80(FP), R15
+	SHLQ         $0x02, R15
+	MOVQ         R13, R14
+	VMOVUPS      Y0, (R14)
+	ADDQ         R15, R14
+	VMOVUPS      Y1, (R14)
+	ADDQ         R15, R14
+	VMOVUPS      Y2, (R14)
+	ADDQ         R15, R14
+	VMOVUPS      Y3, (R14)
+	ADDQ         R15, R14
+	VMOVUPS      Y4, (R14)
+	ADDQ         R15, R14
+	VMOVUPS      Y5, (R14)
+	ADDQ         R15, R14
+	MOVQ         run+80(FP), R15
+	TESTL        $0x00000008, R15
+	JZ           few
+	VMOVUPS      Y6, (R14)
+
+few:
+	TESTL        $0x00000004, R15
+	JZ           lastbelow4
+	VMOVUPS      X6, (R14)
+	VEXTRACTF128 $0x01, Y6, X6
+	ADDQ         $0x10, R14
+
+lastbelow4:
+	TESTL    $0x00000002, R15
+	JZ       lastbelow2
+	VMOVSD   X6, (R14)
+	VMOVHLPS X6, X6, X6
+	ADDQ     $0x08, R14
+
+lastbelow2:
+	TESTL  $0x00000001, R15
+	JZ     lastbelow1
+	VMOVSS X6, (R14)
+	ADDQ   $0x04, R14
+
+lastbelow1:
+	MOVQ ldc+72(FP), R14
+	SHLQ $0x02, R14
+	ADDQ R14, R13
+	MOVQ outputs+32(FP), R14
+	SHLQ $0x02, R14
+	SUBQ R14, R12
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET
+
+// func picks8(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
+// Requires: AVX, FMA3
+TEXT ·picks8(SB), NOSPLIT, $8-88
+	MOVQ    x+48(FP), AX
+	MOVQ    runs+56(FP), CX
+	MOVLQSX (CX), DX
+	ADDQ    AX, DX
+	MOVLQSX 4(CX), BX
+	ADDQ    AX, BX
+	MOVLQSX 8(CX), SI
+	ADDQ    AX, SI
+	MOVLQSX 12(CX), DI
+	ADDQ    AX, DI
+	MOVLQSX 16(CX), R8
+	ADDQ    AX, R8
+	MOVLQSX 20(CX), R9
+	ADDQ    AX, R9
+	MOVLQSX 24(CX), R10
+	ADDQ    AX, R10
+	MOVLQSX 28(CX), CX
+	ADDQ    AX, CX
+	MOVQ    channels+0(FP), AX
+	MOVQ    delta+16(FP), R11
+	MOVQ    at+24(FP), R12
+	MOVQ    places+40(FP), R13
+	MOVQ    c+64(FP), R14
+
+channel:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   windows+8(FP), R15
+
+window:
+	MOVLQSX      (R12), BP
+	MOVLQSX      (R13)(BP*4), BP
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  (DX)(BP*1), Y8, Y0
+	VFMADD231PS  (BX)(BP*1), Y8, Y1
+	VFMADD231PS  (SI)(BP*1), Y8, Y2
+	VFMADD231PS  (DI)(BP*1), Y8, Y3
+	VFMADD231PS  (R8)(BP*1), Y8, Y4
+	VFMADD231PS  (R9)(BP*1), Y8, Y5
+	VFMADD231PS  (R10)(BP*1), Y8, Y6
+	VFMADD231PS  (CX)(BP*1), Y8, Y7
+	ADDQ         $0x04, R12
+	ADDQ         $0x04, R11
+	DECQ         R15
+	JNZ          window
+	MOVQ         run+80(FP), BP
+	SHLQ         $0x02, BP
+	MOVQ         R14, R15
+	VMOVUPS      Y0, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y1, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y2, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y3, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y4, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y5, (R15)
+	ADDQ         BP, R15
+	VMOVUPS      Y6, (R15)
+	ADDQ         BP, R15
+	MOVQ         run+80(FP), BP
+	TESTL        $0x00000008, BP
+	JZ           few
+	VMOVUPS      Y7, (R15)
+
+few:
+	TESTL        $0x00000004, BP
+	JZ           lastbelow4
+	VMOVUPS      X7, (R15)
+	VEXTRACTF128 $0x01, Y7, X7
+	ADDQ         $0x10, R15
+
+lastbelow4:
+	TESTL    $0x00000002, BP
+	JZ       lastbelow2
+	VMOVSD   X7, (R15)
+	VMOVHLPS X7, X7, X7
+	ADDQ     $0x08, R15
+
+lastbelow2:
+	TESTL  $0x00000001, BP
+	JZ     lastbelow1
+	VMOVSS X7, (R15)
+	ADDQ   $0x04, R15
+
+lastbelow1:
+	MOVQ ldc+72(FP), R15
+	SHLQ $0x02, R15
+	ADDQ R15, R14
+	MOVQ outputs+32(FP), R15
+	SHLQ $0x02, R15
+	SUBQ R15, R13
+	DECQ AX
+	JNZ  channel
+	VZEROUPPER
+	RET

@@ -97,3 +97,19 @@ func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b,
 		}
 	}
 }
+
+// picksPortable is picks without assembly.
+func picksPortable(channels int, p Picks, t *Taps, x []float32, starts []int32, c []float32) {
+	for j := range channels {
+		for r, start := range starts {
+			var sum [group]float32
+			for k, d := range p.Delta[j*p.Windows:][:p.Windows] {
+				place := t.places[int(p.At[j*p.Windows+k])-j*t.Outputs()]
+				for q, v := range x[(place+start)/4:][:t.run] {
+					sum[q] += v * d
+				}
+			}
+			copy(c[j*len(t.offsets)+r*t.run:][:t.run], sum[:])
+		}
+	}
+}

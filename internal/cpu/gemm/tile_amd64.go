@@ -215,6 +215,23 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 	byRows[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
 }
 
+// picks sums h runs of taps over every channel's windows. ContractPicks has proved that the kernel stays within x, as long as
+// the windows' places are outputs of their channel.
+func picks(h, channels int, p Picks, t *Taps, x []float32, starts []int32, c []float32) {
+	if !assembly {
+		picksPortable(channels, p, t, x, starts, c)
+		return
+	}
+	k := len(t.offsets)
+	_, _, _ = p.At[channels*p.Windows-1], starts[h-1], c[(channels-1)*k+h*t.run-1]
+	byPicks[h](channels, p.Windows, &p.Delta[0], &p.At[0], t.Outputs(), &t.places[0], &x[0], &starts[0], &c[0], k, t.run)
+}
+
+// byPicks are the kernels by the number of runs. They need AVX2 alone: few runs would fill a wider register.
+var byPicks = [...]func(channels, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc, run int){
+	1: picks1, picks2, picks3, picks4, picks5, picks6, picks7, picks8,
+}
+
 // transposeRowsAWide is transposeRowsA for wider panels. It needs AVX2 alone.
 func transposeRowsAWide(dst, src []float32, k, ld, h int) {
 	transposeLowAAVX512(k, &src[0], ld, min(h, 8), &dst[0])

@@ -21,6 +21,9 @@ func direct(g *asm) {
 	for h := 1; h <= narrowM; h++ {
 		contract(g, avx2, fmt.Sprintf("contractNarrow%d", h), h, 1)
 	}
+	for h := 1; h <= mostRuns; h++ {
+		picks(g, h)
+	}
 }
 
 // correlate multiplies a panel of h rows of weights with an image, two groups of up to eight neighbouring outputs at a
@@ -159,6 +162,50 @@ func contract(g *asm, f form, name string, h, width int) {
 		g.products(sum, cols, t, func(i int) Mem { return Mem{Base: p[i], Index: at, Scale: 1, Disp: 4 * u} })
 	}, func(steps int) { g.ADDQ(sizeOf(steps*f.n), b) })
 	g.storeTile(f, "", sum, g.gp("c"), g.floatStride("ldc"), g.gp("n"), g.flag("accumulate"), cols[0], t[0], g.end)
+}
+
+// mostRuns of taps are as many as there are registers for their places in an image.
+const mostRuns = 8
+
+// picks sums over the windows of a max pooling, whose δ stands at one output each: h runs of four to eight taps.
+func picks(g *asm, h int) {
+	g.function(fmt.Sprintf("picks%d", h),
+		"channels, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc, run int",
+		fmt.Sprintf("picks%d writes %d runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of", h, h),
+		"channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at",
+		"one after the other. places and runs count in bytes; channels and windows are at least 1.")
+	p := g.places("x", "runs", h)
+	channels, delta, at, places, c := g.gp("channels"), g.gp("delta"), g.gp("at"), g.gp("places"), g.gp("c")
+	sum, d := g.registers(avx2, h), g.YMM()
+	g.repeat("channel", channels, func() {
+		g.clear([][]vector{sum})
+		g.repeat("window", g.gp("windows"), func() {
+			place := g.GP64()
+			g.MOVLQSX(Mem{Base: at}, place)
+			g.MOVLQSX(Mem{Base: places, Index: place, Scale: 4}, place)
+			g.VBROADCASTSS(Mem{Base: delta}, d)
+			for i, s := range sum {
+				g.VFMADD231PS(Mem{Base: p[i], Index: place, Scale: 1}, d, s)
+			}
+			g.ADDQ(Imm(4), at)
+			g.ADDQ(Imm(4), delta)
+		})
+		to, run := g.GP64(), g.floatStride("run")
+		g.MOVQ(c, to)
+		for _, s := range sum[:h-1] {
+			g.VMOVUPS(s, Mem{Base: to}) // what this writes behind a run has its place in the next
+			g.ADDQ(run, to)
+		}
+		last := g.gp("run")
+		g.TESTL(U32(8), last.As32())
+		g.JZ(LabelRef("few"))
+		g.VMOVUPS(sum[h-1], Mem{Base: to})
+		g.Label("few")
+		g.few(sum[h-1], to, last, "last")
+		g.ADDQ(g.floatStride("ldc"), c)
+		g.SUBQ(g.floatStride("outputs"), places)
+	})
+	g.end()
 }
 
 // places points at count places in memory, at byte offsets from a parameter that another one lists.

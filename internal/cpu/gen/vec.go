@@ -498,37 +498,44 @@ func (g *asm) addLines2() {
 			g.VADDPS(x, sum, sum)
 		})
 	}, func(line int, at, bits Mem) {
-		// Stores under a mask are slow on some processors.
-		to, width, x := g.GP64(), g.GP32(), g.YMM()
+		to, width, x := g.GP64(), g.GP64(), g.YMM()
 		g.LEAQ(at, to)
-		g.POPCNTL(bits, width)
+		g.POPCNTL(bits, width.As32())
 		label := func(s string) string { return fmt.Sprintf("line%d%s", line, s) }
-		g.TESTL(U32(16), width)
+		g.TESTL(U32(16), width.As32())
 		g.JZ(LabelRef(label("short")))
 		g.VMOVUPS(low[line], Mem{Base: to})
 		g.VMOVUPS(high[line], Mem{Base: to, Disp: 32})
 		g.JMP(LabelRef(label("done")))
 		g.Label(label("short"))
 		g.VMOVAPS(low[line], x)
-		for _, part := range []struct {
-			width int
-			rest  func()
-		}{
-			{8, func() { g.VMOVAPS(high[line], x) }},
-			{4, func() { g.VEXTRACTF128(Imm(1), x, x.AsX()) }},
-			{2, func() { g.VMOVHLPS(x.AsX(), x.AsX(), x.AsX()) }},
-			{1, func() {}},
-		} {
-			skip := label(fmt.Sprint("below", part.width))
-			g.TESTL(U32(uint32(part.width)), width)
-			g.JZ(LabelRef(skip))
-			g.move(x, Mem{Base: to}, part.width)
-			g.ADDQ(Imm(uint64(4*part.width)), to)
-			part.rest()
-			g.Label(skip)
-		}
+		g.TESTL(U32(8), width.As32())
+		g.JZ(LabelRef(label("low")))
+		g.VMOVUPS(x, Mem{Base: to})
+		g.VMOVAPS(high[line], x)
+		g.ADDQ(Imm(32), to)
+		g.Label(label("low"))
+		g.few(x, to, width, label("left"))
 		g.Label(label("done"))
 	})
+}
+
+// few stores the first n mod 8 lanes of x. Stores under a mask are slow on some processors.
+func (g *asm) few(x vector, to, n reg.GPVirtual, name string) {
+	for _, width := range []int{4, 2, 1} {
+		skip := fmt.Sprintf("%sbelow%d", name, width)
+		g.TESTL(U32(uint32(width)), n.As32())
+		g.JZ(LabelRef(skip))
+		g.move(x, Mem{Base: to}, width)
+		switch width {
+		case 4:
+			g.VEXTRACTF128(Imm(1), x, x.AsX())
+		case 2:
+			g.VMOVHLPS(x.AsX(), x.AsX(), x.AsX())
+		}
+		g.ADDQ(Imm(uint64(4*width)), to)
+		g.Label(skip)
+	}
 }
 
 // move loads or stores 8, 4, 2 or 1 floats.

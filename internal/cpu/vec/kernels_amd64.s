@@ -2300,32 +2300,32 @@ stretch:
 line0short:
 	VMOVAPS Y0, Y0
 	TESTL   $0x00000008, R8
-	JZ      line0below8
+	JZ      line0low
 	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, SI
 	VMOVAPS Y4, Y0
+	ADDQ    $0x20, SI
 
-line0below8:
+line0low:
 	TESTL        $0x00000004, R8
-	JZ           line0below4
+	JZ           line0leftbelow4
 	VMOVUPS      X0, (SI)
-	ADDQ         $0x10, SI
 	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
 
-line0below4:
+line0leftbelow4:
 	TESTL    $0x00000002, R8
-	JZ       line0below2
+	JZ       line0leftbelow2
 	VMOVSD   X0, (SI)
-	ADDQ     $0x08, SI
 	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, SI
 
-line0below2:
+line0leftbelow2:
 	TESTL  $0x00000001, R8
-	JZ     line0below1
+	JZ     line0leftbelow1
 	VMOVSS X0, (SI)
 	ADDQ   $0x04, SI
 
-line0below1:
+line0leftbelow1:
 line0done:
 	MOVLQSX 8(DI), SI
 	LEAQ    (AX)(SI*4), SI
@@ -2339,32 +2339,32 @@ line0done:
 line1short:
 	VMOVAPS Y1, Y0
 	TESTL   $0x00000008, R8
-	JZ      line1below8
+	JZ      line1low
 	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, SI
 	VMOVAPS Y5, Y0
+	ADDQ    $0x20, SI
 
-line1below8:
+line1low:
 	TESTL        $0x00000004, R8
-	JZ           line1below4
+	JZ           line1leftbelow4
 	VMOVUPS      X0, (SI)
-	ADDQ         $0x10, SI
 	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
 
-line1below4:
+line1leftbelow4:
 	TESTL    $0x00000002, R8
-	JZ       line1below2
+	JZ       line1leftbelow2
 	VMOVSD   X0, (SI)
-	ADDQ     $0x08, SI
 	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, SI
 
-line1below2:
+line1leftbelow2:
 	TESTL  $0x00000001, R8
-	JZ     line1below1
+	JZ     line1leftbelow1
 	VMOVSS X0, (SI)
 	ADDQ   $0x04, SI
 
-line1below1:
+line1leftbelow1:
 line1done:
 	MOVLQSX 16(DI), SI
 	LEAQ    (AX)(SI*4), SI
@@ -2378,32 +2378,32 @@ line1done:
 line2short:
 	VMOVAPS Y2, Y0
 	TESTL   $0x00000008, R8
-	JZ      line2below8
+	JZ      line2low
 	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, SI
 	VMOVAPS Y6, Y0
+	ADDQ    $0x20, SI
 
-line2below8:
+line2low:
 	TESTL        $0x00000004, R8
-	JZ           line2below4
+	JZ           line2leftbelow4
 	VMOVUPS      X0, (SI)
-	ADDQ         $0x10, SI
 	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
 
-line2below4:
+line2leftbelow4:
 	TESTL    $0x00000002, R8
-	JZ       line2below2
+	JZ       line2leftbelow2
 	VMOVSD   X0, (SI)
-	ADDQ     $0x08, SI
 	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, SI
 
-line2below2:
+line2leftbelow2:
 	TESTL  $0x00000001, R8
-	JZ     line2below1
+	JZ     line2leftbelow1
 	VMOVSS X0, (SI)
 	ADDQ   $0x04, SI
 
-line2below1:
+line2leftbelow1:
 line2done:
 	MOVLQSX 24(DI), SI
 	LEAQ    (AX)(SI*4), SI
@@ -2417,32 +2417,32 @@ line2done:
 line3short:
 	VMOVAPS Y3, Y0
 	TESTL   $0x00000008, DI
-	JZ      line3below8
+	JZ      line3low
 	VMOVUPS Y0, (SI)
-	ADDQ    $0x20, SI
 	VMOVAPS Y7, Y0
+	ADDQ    $0x20, SI
 
-line3below8:
+line3low:
 	TESTL        $0x00000004, DI
-	JZ           line3below4
+	JZ           line3leftbelow4
 	VMOVUPS      X0, (SI)
-	ADDQ         $0x10, SI
 	VEXTRACTF128 $0x01, Y0, X0
+	ADDQ         $0x10, SI
 
-line3below4:
+line3leftbelow4:
 	TESTL    $0x00000002, DI
-	JZ       line3below2
+	JZ       line3leftbelow2
 	VMOVSD   X0, (SI)
-	ADDQ     $0x08, SI
 	VMOVHLPS X0, X0, X0
+	ADDQ     $0x08, SI
 
-line3below2:
+line3leftbelow2:
 	TESTL  $0x00000001, DI
-	JZ     line3below1
+	JZ     line3leftbelow1
 	VMOVSS X0, (SI)
 	ADDQ   $0x04, SI
 
-line3below1:
+line3leftbelow1:
 line3done:
 	DECQ BX
 	JNZ  group
