@@ -112,5 +112,9 @@ func BenchmarkDirect(b *testing.B) {
 		run("contract", func() {
 			Contract(dw, x, taps, delta, false, &d)
 		})
+		if windows := positions / 4; taps.WorthPicks(g.out, windows) {
+			p, x := g.pick(r, windows), values(r, taps.PickReach())
+			run("picks", func() { ContractPicks(dw.Data, x, taps, p) }) // as if it multiplied with all of δ
+		}
 	}
 }
