@@ -16,7 +16,7 @@ type convolution struct {
 	taps    *gemm.Taps     // of the spread image, in the order of the weights
 	squares *gemm.Winograd // of the spread image; nil: outputs are correlated tap by tap
 	byTaps  bool           // so is the weights' gradient, whose rounding must be known
-	windows int            // of a channel, in the max pooling behind whose picks give the weights' gradient; 0: all outputs do
+	picks   *gemm.Picker   // computes it instead from what the max pooling behind picked; nil: all outputs enter
 	x       spread         // input to image
 	relu    bool           // the next op, computed on the way out
 	w       filters        // (out) × (taps)
@@ -120,14 +120,14 @@ func (c *convolution) planSquares() {
 }
 
 // planPicks has the weights' gradient computed from the next op's picks, if that op is a max pooling and it is worth it. The
-// gradient then lies as the weights do.
+// gradient then lies as the weights do. A window of padding alone picks nothing.
 func (c *convolution) planPicks(next *ir.Op) {
 	if next.Kind != ir.MaxPool || padded(next) || c.byTaps || c.squares != nil {
 		return
 	}
-	if windows := next.Out[1] * next.Out[2]; c.taps.WorthPicks(c.op.Out[0], windows) {
-		c.windows = windows
-		c.x.reach = max(c.x.reach, c.taps.PickReach())
+	c.picks = gemm.NewPicker(c.taps, c.op.Out[0], next.Out[1]*next.Out[2])
+	if c.picks != nil {
+		c.x.reach = max(c.x.reach, c.picks.Reach())
 	}
 }
 
@@ -406,7 +406,7 @@ func (n *net) convColumnsGrad(i int) func(int, *worker) {
 // bias's.
 func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	c := n.convs[i]
-	if c.windows > 0 {
+	if c.picks != nil {
 		n.pickedGrad(i, b, g, accumulate, w)
 		return
 	}
@@ -432,10 +432,10 @@ func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	if accumulate {
 		g = w.scratch(len(g))
 	}
-	gemm.ContractPicks(g[:k*out], x, c.taps, gemm.Picks{Windows: c.windows, Delta: dy, At: row(n.argmax[pool], b, len(dy))})
-	biasGrad(g[k*out:], dy, c.windows, false)
-	// As if all outputs entered: 0·∞ is not a number. Records are finite.
-	if in := c.op.In[0]; in != ir.Input && !(vec.SumSquares(n.value(in, b)) <= math.MaxFloat64) {
+	c.picks.Contract(g[:k*out], x, dy, row(n.argmax[pool], b, len(dy)))
+	biasGrad(g[k*out:], dy, len(dy)/out, false)
+	// As if all outputs entered: 0·∞ is not a number.
+	if !(vec.SumSquares(n.value(c.op.In[0], b)) <= math.MaxFloat64) {
 		g[0] = float32(math.NaN())
 	}
 	if accumulate {

@@ -51,3 +51,24 @@ func TestGramGradientGoesByTaps(t *testing.T) {
 		}
 	}
 }
+
+// Both convolutions of a LeNet take what was picked, but where a norm includes the rounding of another order.
+func TestLeNetPicks(t *testing.T) {
+	p := devicetest.LeNet("lenet", 28, 6, 16, 4, 4)
+	for choice, picks := range map[perexample.Choice]bool{perexample.Gram: false, perexample.Recompute: true, perexample.Store: true} {
+		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv1=" + choice + ",conv2=" + choice), Clipping: ir.Flat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
+		defer n.Close()
+		for _, op := range []int{0, 3} {
+			if got := n.convs[op].picks != nil; got != picks {
+				t.Errorf("%s: convolution %d takes what was picked: %v, want %v", choice, op, got, picks)
+			}
+		}
+		if unread := n.deltas[1] == nil; unread != picks {
+			t.Errorf("%s: the first outputs have no gradient: %v, want %v", choice, unread, picks)
+		}
+	}
+}

@@ -287,8 +287,8 @@ func TestPicks(t *testing.T) {
 	}
 }
 
-// An activation that overflows makes its layer's gradient no number, though no window of the pooling behind picked an
-// output that read it.
+// A value that overflows makes its layer's gradient no number, though no window of the pooling behind picked an output that
+// read it.
 func TestOverflowBesidePicks(t *testing.T) {
 	b := devicetest.NewBuilder("overflow", ir.SoftmaxCrossEntropy, 1, 16, 16)
 	pooled := func(v ir.Value, out int) ir.Value {
@@ -296,26 +296,39 @@ func TestOverflowBesidePicks(t *testing.T) {
 	}
 	b.Dense(pooled(pooled(ir.Input, 1), 8), 3, true)
 	p := b.Program()
-	c := devicetest.NewCase(t, p, 2, 51)
-	// The last pixel meets the last tap in the last output alone.
 	const taps, pixels = 25, 16 * 16
-	bright := c.Features[pixels:]
-	for i := range bright {
-		bright[i] = 128 // 0
+	// The last pixel meets a layer's last tap in the last output alone, which is the lowest of its window.
+	last := func(c *devicetest.Case, op, channel int) *float32 {
+		return &c.Params[p.Params[p.Ops[op].Weight].Offset+(channel+1)*taps-1]
 	}
-	c.Params[p.Params[p.Ops[0].Weight].Offset+taps-1] = math.MaxFloat32
-	second := c.Params[p.Params[p.Ops[3].Weight].Offset:]
-	for o := range 8 {
-		second[(o+1)*taps-1] = -1
-	}
-	for _, overflows := range []bool{false, true} {
-		if overflows {
-			bright[pixels-1] = 255
-		}
-		for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, gram, recompute} {
-			x := devicetest.Open(t, open(t, 2), schedule(t, p, strategy), c, 2)
-			if sum := x.Of(t, []int32{1}, 1); (devicetest.Norm(sum) == 0) != overflows {
-				t.Errorf("%q: overflow %v, and the row's gradient has the norm %v", strategy, overflows, devicetest.Norm(sum))
+	for name, prepare := range map[string]func(c *devicetest.Case) (pixel uint8){
+		"input": func(c *devicetest.Case) uint8 {
+			c.Rows.Scale, c.Rows.Offset = 3e38, 0
+			*last(c, 0, 0) = -1
+			return 2
+		},
+		"activation": func(c *devicetest.Case) uint8 {
+			c.Rows.Offset = 0
+			*last(c, 0, 0) = math.MaxFloat32
+			for channel := range 8 {
+				*last(c, 3, channel) = -1
+			}
+			return 255
+		},
+	} {
+		c := devicetest.NewCase(t, p, 2, 51)
+		row := c.Features[pixels:]
+		clear(row)
+		pixel := prepare(c)
+		for _, overflows := range []bool{false, true} {
+			if overflows {
+				row[pixels-1] = pixel
+			}
+			for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, gram, recompute} {
+				x := devicetest.Open(t, open(t, 2), schedule(t, p, strategy), c, 2)
+				if sum := x.Of(t, []int32{1}, 1); (devicetest.Norm(sum) == 0) != overflows {
+					t.Errorf("%q: overflow of the %s %v, and the row's gradient has the norm %v", strategy, name, overflows, devicetest.Norm(sum))
+				}
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func (n *net) planConvs(readers []int, need []bool) {
 
 // onlyPicked: v is outputs whose gradient nobody reads but at what a max pooling picked.
 func (n *net) onlyPicked(v int, need []bool) bool {
-	return v > 0 && n.convs[v-1] != nil && n.convs[v-1].windows > 0 && !need[n.convs[v-1].op.In[0]]
+	return v > 0 && n.convs[v-1] != nil && n.convs[v-1].picks != nil && !need[n.convs[v-1].op.In[0]]
 }
 
 // instantiated is the size of the largest gradient that is computed and not kept.

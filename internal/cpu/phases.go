@@ -186,7 +186,7 @@ func (n *net) compileStep(st ir.Step) []phase {
 		if n.convs[st.Op] != nil {
 			return []phase{n.convInputGrad(st.Op)}
 		}
-		if n.deltas[op.In[0]] == nil {
+		if op.Kind == ir.MaxPool && n.deltas[op.In[0]] == nil {
 			return nil // the convolution before takes what the pooling picked
 		}
 		return each(n.inputGradOp(st.Op))

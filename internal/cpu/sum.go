@@ -8,7 +8,7 @@ import (
 // Single gradients are laid out bias after weight.
 
 // turned: op i's weights are those of a convolution that lie as (taps) × (out) up to the sum.
-func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].windows == 0 }
+func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].picks == nil }
 
 // keep is where example b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {

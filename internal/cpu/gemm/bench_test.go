@@ -112,9 +112,10 @@ func BenchmarkDirect(b *testing.B) {
 		run("contract", func() {
 			Contract(dw, x, taps, delta, false, &d)
 		})
-		if windows := positions / 4; taps.WorthPicks(g.out, windows) {
-			p, x := g.pick(r, windows), values(r, taps.PickReach())
-			run("picks", func() { ContractPicks(dw.Data, x, taps, p) }) // as if it multiplied with all of δ
+		if p := NewPicker(taps, g.out, positions/4); p != nil {
+			x := values(r, p.Reach())
+			delta, at := g.pick(r, positions/4)
+			run("picks", func() { p.Contract(dw.Data, x, delta, at) }) // as if it multiplied with all of δ
 		}
 	}
 }

@@ -12,7 +12,6 @@ type Taps struct {
 	spilling   []int32 // the same, where what stands behind a group is written again later
 	jumps      []int32 // bytes from the end of each row of outputs to the next
 	reach      int     // floats of an image that are read, outputs that do not exist among them
-	places     []int32 // bytes from the start of an image to each output
 
 	run    int       // taps follow each other in runs of so many neighbours
 	starts []int32   // offsets of the runs
@@ -60,11 +59,8 @@ func NewTaps(offsets []int, rows, cols, pitch int) *Taps {
 		t.exact = append(append(t.exact, places...), int32(g[2]), int32(h[2]))
 		t.spilling = append(append(t.spilling, places...), spill(g), spill(h))
 	}
-	for i := range rows {
+	for range rows {
 		t.jumps = append(t.jumps, int32(4*(pitch-cols)))
-		for j := range cols {
-			t.places = append(t.places, int32(4*(i*pitch+j)))
-		}
 	}
 	t.findRuns()
 	return t

@@ -98,13 +98,14 @@ func contractPortable(h, inner int, jumps []int32, x []float32, taps []int32, b,
 	}
 }
 
-// picksPortable is picks without assembly.
-func picksPortable(channels int, p Picks, t *Taps, x []float32, starts []int32, c []float32) {
+// runsPortable is runs without assembly.
+func (p *Picker) runsPortable(first, h, channels int, c, x, delta []float32, at []int32) {
+	t := p.taps
 	for j := range channels {
-		for r, start := range starts {
+		for r, start := range t.starts[first : first+h] {
 			var sum [group]float32
-			for k, d := range p.Delta[j*p.Windows:][:p.Windows] {
-				place := t.places[int(p.At[j*p.Windows+k])-j*t.Outputs()]
+			for k, d := range delta[j*p.windows:][:p.windows] {
+				place := p.places[int(at[j*p.windows+k])-j*t.Outputs()]
 				for q, v := range x[(place+start)/4:][:t.run] {
 					sum[q] += v * d
 				}

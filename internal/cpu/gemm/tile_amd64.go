@@ -215,16 +215,17 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 	byRows[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, n, accumulate)
 }
 
-// picks sums h runs of taps over every channel's windows. ContractPicks has proved that the kernel stays within x, as long as
-// the windows' places are outputs of their channel.
-func picks(h, channels int, p Picks, t *Taps, x []float32, starts []int32, c []float32) {
+// runs sums h runs of taps, from number first on, over every channel's windows. Contract has proved that the kernel stays
+// within x, as long as at names outputs of the window's channel.
+func (p *Picker) runs(first, h, channels int, c, x, delta []float32, at []int32) {
 	if !assembly {
-		picksPortable(channels, p, t, x, starts, c)
+		p.runsPortable(first, h, channels, c, x, delta, at)
 		return
 	}
+	t := p.taps
 	k := len(t.offsets)
-	_, _, _ = p.At[channels*p.Windows-1], starts[h-1], c[(channels-1)*k+h*t.run-1]
-	byPicks[h](channels, p.Windows, &p.Delta[0], &p.At[0], t.Outputs(), &t.places[0], &x[0], &starts[0], &c[0], k, t.run)
+	_, _, _ = at[channels*p.windows-1], t.starts[first+h-1], c[(channels-1)*k+h*t.run-1]
+	byPicks[h](channels, p.windows, &delta[0], &at[0], t.Outputs(), &p.places[0], &x[0], &t.starts[first], &c[0], k, t.run)
 }
 
 // byPicks are the kernels by the number of runs. They need AVX2 alone: few runs would fill a wider register.

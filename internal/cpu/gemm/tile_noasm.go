@@ -35,8 +35,8 @@ func contractRuns(int, *product, []int32, []float32, int) {}
 func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
 }
 
-func picks(_, channels int, p Picks, t *Taps, x []float32, starts []int32, c []float32) {
-	picksPortable(channels, p, t, x, starts, c)
+func (p *Picker) runs(first, h, channels int, c, x, delta []float32, at []int32) {
+	p.runsPortable(first, h, channels, c, x, delta, at)
 }
 
 func form() squares.Form { return squares.Portable }

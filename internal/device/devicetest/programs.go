@@ -111,6 +111,7 @@ func graphPrograms() []*ir.Program {
 		build("residual-input", ce, []int{1, 4, 4}, func(b *Builder) {
 			x := b.Add(ir.Input, ir.Input)
 			y := b.Add(b.Conv(x, 1, ir.Square(3, 1, 1), true), ir.Input)
+			y = b.Add(b.Act(ir.Tanh, ir.Input), b.Conv(y, 1, ir.Square(1, 1, 0), true))
 			b.Dense(b.Act(ir.Tanh, y), 3, true)
 		}),
 		build("twice", ce, []int{6}, func(b *Builder) {
