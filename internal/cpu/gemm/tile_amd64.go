@@ -142,7 +142,7 @@ func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 
 // copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A if there is a kernel for it.
 func copyColumnsA(dst, src []float32, k, ld, h int) bool {
-	if !assembly || !wide && h < TileM {
+	if !assembly || !wide && len(src) < (k-1)*ld+TileM { // the narrow kernel copies whole columns
 		return false
 	}
 	_, _ = dst[k*TileM-1], src[(k-1)*ld+h-1]
