@@ -18,7 +18,10 @@ const (
 	conv    = "conv"    // an example's convolution, read where its image lies: weights packed before
 	weights = "weights" // an example's weight gradient, A·Bᵀ: δ packed each time, the image read where it lies
 
-	// The same by squares of outputs, all transforms but the weights' included. The arithmetic is that of the direct
+	// The same from one output of every window of a max pooling. The arithmetic is that of all outputs.
+	pooledWeights = "pooled-weights"
+
+	// Products by squares of outputs, all transforms but the weights' included. The arithmetic is that of the direct
 	// product, so it may go beyond the peak.
 	squares        = "squares"
 	squaresWeights = "squares-weights"
@@ -32,6 +35,7 @@ type Product struct {
 	Kind string `json:"kind"`
 
 	kernel, rows, cols int // of the convolution that it stands for: kernel×kernel taps at rows×cols positions
+	windows            int // of a channel, under a max pooling
 }
 
 func (p Product) flops() float64 { return 2 * float64(p.M) * float64(p.K) * float64(p.N) }
@@ -53,6 +57,8 @@ var largeProducts = []Product{
 	convProduct(16, 6, 5, 14, 14).gradient(),
 	convProduct(16, 6, 5, 8, 8).gradient(),
 	convProduct(6, 1, 5, 28, 28).gradient(),
+	convProduct(16, 6, 5, 8, 8).gradient().pooled(16),
+	convProduct(6, 1, 5, 24, 24).gradient().pooled(144),
 	convProduct(64, 32, 3, 32, 32).bySquares(),
 	convProduct(128, 128, 3, 16, 16).bySquares(),
 	convProduct(64, 32, 3, 32, 32).gradient().bySquares(),
@@ -60,12 +66,18 @@ var largeProducts = []Product{
 }
 
 func convProduct(out, in, kernel, rows, cols int) Product {
-	return Product{out, in * kernel * kernel, rows * cols, conv, kernel, rows, cols}
+	return Product{M: out, K: in * kernel * kernel, N: rows * cols, Kind: conv, kernel: kernel, rows: rows, cols: cols}
 }
 
 // gradient is the product that gives a convolution's weight gradient.
 func (p Product) gradient() Product {
 	p.K, p.N, p.Kind = p.N, p.K, weights
+	return p
+}
+
+// pooled is a weight gradient under a max pooling of so many windows of a channel.
+func (p Product) pooled(windows int) Product {
+	p.Kind, p.windows = pooledWeights, windows
 	return p
 }
 
@@ -171,11 +183,25 @@ func (o *GEMMOptions) layerProducts() (all []Product, err error) {
 			pair := []Product{p, p.gradient()}
 			if needsGrad[op.In[0]] && op.Same(3) && gemm.WorthSquares(op.Shape[0], op.Out[0], op.Out[1], op.Out[2]) {
 				pair = []Product{p.bySquares(), p.gradient().bySquares()}
+			} else if windows := pooling(program.Ops[i+1:]); windows > 0 && gemm.NewPicker(p.taps(), p.M, windows) != nil {
+				pair[1] = p.gradient().pooled(windows)
 			}
 			all = append(all, pair...)
 		}
 	}
 	return all, nil
+}
+
+// pooling gives the windows of a channel where a convolution is followed by a max pooling without padding, perhaps behind an
+// activation; 0 where it is not.
+func pooling(next []ir.Op) int {
+	if len(next) > 1 && next[0].Kind.Activation() {
+		next = next[1:]
+	}
+	if w := next[0].Window; next[0].Kind != ir.MaxPool || w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0 {
+		return 0
+	}
+	return next[0].Out[1] * next[0].Out[2]
 }
 
 // work gives, for each thread, a function that does its part of the product a
@@ -224,11 +250,7 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 
 // examples gives what computes the product of as many examples as training does together.
 func (p Product) examples(values func(rows, cols int) gemm.Matrix) (once func(), count int) {
-	channels := p.K
-	if p.Kind == weights || p.Kind == squaresWeights {
-		channels = p.N
-	}
-	channels /= p.kernel * p.kernel
+	channels := p.channels()
 	h, w := p.rows+p.kernel-1, p.cols+p.kernel-1 // padded where it needs to be
 	a, c := values(p.M, p.K), values(p.M, p.N)
 	if p.Kind == squares || p.Kind == squaresWeights {
@@ -244,15 +266,18 @@ func (p Product) examples(values func(rows, cols int) gemm.Matrix) (once func(),
 		x, y := values(images.N, images.X).Data, values(images.N, images.C).Data
 		return func() { plan.Correlate(y, p.N, packed, x, images, false, nil, false, work) }, images.N
 	}
-	var offsets []int
-	for channel := range channels {
-		for y := range p.kernel {
-			for x := range p.kernel {
-				offsets = append(offsets, (channel*h+y)*w+x)
+	taps := p.taps()
+	if p.Kind == pooledWeights {
+		picker, random := gemm.NewPicker(taps, p.M, p.windows), rand.New(rand.NewPCG(7, 8))
+		var at []int32
+		for channel := range p.M {
+			for range p.windows {
+				at = append(at, int32(channel*p.K+random.IntN(p.K)))
 			}
 		}
+		x, delta := values(1, picker.Reach()).Data, values(p.M, p.windows).Data
+		return func() { picker.Contract(c.Data, x, delta, at) }, 1
 	}
-	taps := gemm.NewTaps(offsets, p.rows, p.cols, w)
 	x := values(1, taps.Reach()).Data
 	if p.Kind == weights {
 		gradient, delta := gemm.RowMajor(c.Data, p.N, p.M), new(gemm.PackedB)
@@ -261,6 +286,28 @@ func (p Product) examples(values func(rows, cols int) gemm.Matrix) (once func(),
 	packed := new(gemm.PackedA)
 	gemm.PackA(packed, a)
 	return func() { gemm.Correlate(c.Data, p.N, packed, x, taps, false, nil, false) }, 1
+}
+
+// channels are those of the image.
+func (p Product) channels() int {
+	if p.Kind == conv || p.Kind == squares {
+		return p.K / (p.kernel * p.kernel)
+	}
+	return p.N / (p.kernel * p.kernel)
+}
+
+// taps are those of the convolution, on an image that is padded where it needs to be.
+func (p Product) taps() *gemm.Taps {
+	h, w := p.rows+p.kernel-1, p.cols+p.kernel-1
+	var offsets []int
+	for channel := range p.channels() {
+		for y := range p.kernel {
+			for x := range p.kernel {
+				offsets = append(offsets, (channel*h+y)*w+x)
+			}
+		}
+	}
+	return gemm.NewTaps(offsets, p.rows, p.cols, w)
 }
 
 func (p Product) measure(threads int, seconds float64) ProductResult {

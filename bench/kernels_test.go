@@ -22,7 +22,7 @@ func TestGEMM(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Product{ // README's LeNet: 28, 24, 12, 8 and 4 pixels a side
-		convProduct(6, 1, 5, 24, 24), convProduct(6, 1, 5, 24, 24).gradient(), convProduct(16, 6, 5, 8, 8), convProduct(16, 6, 5, 8, 8).gradient(),
+		convProduct(6, 1, 5, 24, 24), convProduct(6, 1, 5, 24, 24).gradient().pooled(144), convProduct(16, 6, 5, 8, 8), convProduct(16, 6, 5, 8, 8).gradient().pooled(16),
 		{M: 20, K: 256, N: 256, Kind: dense}, {M: 20, K: 256, N: 128, Kind: dense}, {M: 20, K: 128, N: 10, Kind: dense},
 	}
 	var got []Product
@@ -55,6 +55,7 @@ func TestGEMM(t *testing.T) {
 func TestWorkIsCountedOnce(t *testing.T) {
 	for _, p := range []Product{
 		{M: 7, K: 3, N: 5, Kind: dense}, {M: 3, K: 4, N: 40, Kind: dense}, convProduct(6, 1, 3, 2, 5), convProduct(5, 2, 3, 4, 3).gradient(),
+		convProduct(6, 1, 5, 8, 8).gradient().pooled(16),
 	} {
 		for _, threads := range []int{1, 2, 3} {
 			parts, flops := p.work(threads)
