@@ -72,3 +72,29 @@ func TestLeNetPicks(t *testing.T) {
 		}
 	}
 }
+
+// A unit of more examples than go through their layers at a time gives the same sum.
+func TestLargeUnits(t *testing.T) {
+	const rows, threads = 150, 2
+	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
+	c := devicetest.NewCase(t, p, rows, 63)
+	schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := func(most, least int) []float32 {
+		defer func(before int) { mostParts = before }(mostParts)
+		mostParts = most
+		n := compile(schedule, device.Options{Capacity: rows}, threads).(*net)
+		defer n.Close()
+		if n.unit < least || n.passed == 0 {
+			t.Fatalf("units are of %d examples and %d values: the test tries nothing", n.unit, n.passed)
+		}
+		d, err := Open(threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return devicetest.Open(t, d, schedule, c, rows).Of(t, c.All(), 0.5)
+	}
+	devicetest.Near(t, sum(1, 2*inCache), sum(mostParts, leastUnit), devicetest.Tolerance)
+}

@@ -218,10 +218,10 @@ func (n *net) placeGradients() {
 }
 
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
-const (
-	leastUnit = 8
-	mostParts = 16 << 20 // values of all partial sums
-)
+const leastUnit = 8
+
+// mostParts is how many values all partial sums have together; a variable so that tests can make units large.
+var mostParts = 16 << 20
 
 func (n *net) units(examples int) int { return (examples + n.unit - 1) / n.unit }
 
