@@ -155,7 +155,6 @@ func (n *net) stretches() int {
 }
 
 func (n *net) compileStep(st ir.Step) []phase {
-	each := func(f func(int, *worker)) []phase { return []phase{{each: []func(int, *worker){f}}} }
 	if phases, ok := n.exactStep(st); ok {
 		return phases
 	}
@@ -163,33 +162,11 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.LossGrad:
 		return each(n.lossGrad)
 	case ir.Factor:
-		return []phase{{each: []func(int, *worker){n.setFactor, n.applyFactors(), n.pass()}}}
-	}
-	op := &n.program.Ops[st.Op]
-	dense := op.Kind == ir.Dense
-	switch st.Kind {
+		return each(n.setFactor, n.applyFactors(), n.pass())
 	case ir.Forward:
-		if dense {
-			return []phase{n.denseForward(st.Op)}
-		}
-		if st.Op > 0 && n.convs[st.Op-1] != nil && n.convs[st.Op-1].relu {
-			return nil // done on the way out of the convolution
-		}
-		if n.convs[st.Op] != nil {
-			return []phase{n.convForward(st.Op)}
-		}
-		return each(n.forwardOp(st.Op))
+		return n.forward(st.Op)
 	case ir.InputGrad:
-		if dense {
-			return []phase{n.denseInputGrad(st.Op)}
-		}
-		if n.convs[st.Op] != nil {
-			return []phase{n.convInputGrad(st.Op)}
-		}
-		if op.Kind == ir.MaxPool && n.deltas[op.In[0]] == nil {
-			return nil // the convolution before takes what the pooling picked
-		}
-		return each(n.inputGradOp(st.Op))
+		return n.inputGrad(st.Op)
 	case ir.NormGhost:
 		return each(n.normGhost(st.Op))
 	case ir.NormGram:
@@ -204,11 +181,39 @@ func (n *net) compileStep(st ir.Step) []phase {
 		}
 		return []phase{n.combine(st.Op)}
 	default: // ir.GradSum
-		if dense {
+		if n.program.Ops[st.Op].Kind == ir.Dense {
 			return n.denseGradSum(st.Op)
 		}
 		return n.convGradSum(st.Op)
 	}
+}
+
+// each is one phase that does its work example by example.
+func each(work ...func(int, *worker)) []phase { return []phase{{each: work}} }
+
+func (n *net) forward(op int) []phase {
+	switch {
+	case n.program.Ops[op].Kind == ir.Dense:
+		return []phase{n.denseForward(op)}
+	case n.convs[op] != nil:
+		return []phase{n.convForward(op)}
+	case op > 0 && n.convs[op-1] != nil && n.convs[op-1].relu:
+		return nil // done on the way out of the convolution
+	}
+	return each(n.forwardOp(op))
+}
+
+func (n *net) inputGrad(op int) []phase {
+	o := &n.program.Ops[op]
+	switch {
+	case o.Kind == ir.Dense:
+		return []phase{n.denseInputGrad(op)}
+	case n.convs[op] != nil:
+		return []phase{n.convInputGrad(op)}
+	case o.Kind == ir.MaxPool && n.deltas[o.In[0]] == nil:
+		return nil // the convolution before takes what the pooling picked
+	}
+	return each(n.inputGradOp(op))
 }
 
 func (n *net) run(phases []phase) {

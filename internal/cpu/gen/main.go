@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -94,15 +95,21 @@ func beyondAVX2(in *ir.Instruction) bool {
 type asm struct {
 	*build.Context
 	constants map[string]operand.Mem
+	said      string // of the function before, without its numbers
 }
 
-// function opens a function; no kernel keeps a pointer.
+var number = regexp.MustCompile(`\d+`)
+
+// function opens a function; no kernel keeps a pointer. Functions in a row that differ in numbers only say once what they do.
 func (g *asm) function(name, signature string, doc ...string) {
 	g.Function(name)
 	g.Attributes(attr.NOSPLIT)
 	g.SignatureExpr("func(" + signature + ")")
 	g.Pragma("noescape")
-	g.Doc(doc...)
+	if say := number.ReplaceAllString(name+strings.Join(doc, " "), ""); say != g.said {
+		g.Doc(doc...)
+		g.said = say
+	}
 }
 
 func (g *asm) gp(param string) reg.GPVirtual {
