@@ -2,7 +2,6 @@ package gputest
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/ptx"
@@ -37,19 +36,12 @@ type interpreter struct {
 	launches uint64
 }
 
-// parsed holds modules by their text.
-var parsed sync.Map
-
 func (m *interpreter) Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error {
-	code, ok := parsed.Load(string(text))
-	if !ok {
-		fresh, err := ptx.Parse(text)
-		if err != nil {
-			return fmt.Errorf("module %s: %w", module, err)
-		}
-		code, _ = parsed.LoadOrStore(string(text), fresh)
+	code, err := ptx.Assemble(text)
+	if err != nil {
+		return fmt.Errorf("module %s: %w", module, err)
 	}
-	k, err := code.(*ptx.Module).Kernel(kernel)
+	k, err := code.Kernel(kernel)
 	if err != nil {
 		return err
 	}

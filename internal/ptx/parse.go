@@ -4,8 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // variable is a declared piece of memory.
@@ -91,6 +93,22 @@ func Parse(src []byte) (*Module, error) {
 		return nil, fmt.Errorf("ptx: no kernel in the module")
 	}
 	return p.m, nil
+}
+
+var assembled sync.Map // modules by their text
+
+// Assemble is Parse that reads a text once. A module with variables that kernels write is a new one each time: it has its
+// own.
+func Assemble(src []byte) (*Module, error) {
+	text := string(src)
+	if m, ok := assembled.Load(text); ok {
+		return m.(*Module), nil
+	}
+	m, err := Parse(src)
+	if err == nil && !slices.ContainsFunc(m.variables, func(v *variable) bool { return v.space != ".const" }) {
+		assembled.Store(text, m)
+	}
+	return m, err
 }
 
 func (p *parser) peek() string {

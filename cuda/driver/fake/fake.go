@@ -20,7 +20,6 @@
 package fake
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"math/rand/v2"
@@ -200,7 +199,7 @@ func (d *Driver) Info(ordinal int) (driver.Info, error) {
 	return d.options.Device, nil
 }
 
-// Open makes a context, current on the calling goroutine.
+// Open makes a context, current on the calling goroutine, which it ties to its thread until Leave or Close.
 func (d *Driver) Open(ordinal int) (driver.Context, error) {
 	info, err := d.Info(ordinal)
 	if err != nil {
@@ -209,59 +208,60 @@ func (d *Driver) Open(ordinal int) (driver.Context, error) {
 	if err := d.enter("cuCtxCreate"); err != nil {
 		return nil, err
 	}
-	here := goroutine()
+	runtime.LockOSThread()
+	here := thread()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.contexts {
-		if c.goroutine == here {
-			return nil, failure("cuCtxCreate", contextInUse, "goroutine %s has a context open, which would not be current any more", here)
+		if c.thread == here {
+			runtime.UnlockOSThread()
+			return nil, failure("cuCtxCreate", contextInUse, "the goroutine on thread %d has a context open, which would not be current any more", here)
 		}
 	}
 	return d.newContext(info, here, "cuCtxDestroy"), nil
 }
 
-func (d *Driver) newContext(info driver.Info, goroutine, ending string) *Context {
+func (d *Driver) newContext(info driver.Info, thread int, ending string) *Context {
 	c := &Context{
-		driver: d, info: info, goroutine: goroutine, ending: ending,
+		driver: d, info: info, thread: thread, ending: ending,
 		memory: newMemory(info.Memory, d.options.Sparse), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
 	}
 	d.contexts = append(d.contexts, c)
 	return c
 }
 
-// goroutine is the number of the calling goroutine, which stands for its thread.
-func goroutine() string {
-	var buf [64]byte
-	return string(bytes.Fields(buf[:runtime.Stack(buf[:], false)])[1])
-}
+// nowhere is no thread.
+const nowhere = 0
 
 // Context implements driver.Context.
 type Context struct {
-	driver    *Driver
-	info      driver.Info
-	goroutine string // on which it is current, or ""
-	ending    string // the call that ends it
-	closed    bool
-	lost      *driver.Error
-	memory    *memory
-	held      map[any]bool // modules, streams, events, graphs
-	streams   []*Stream
-	random    *rand.Rand
-	now       time.Duration // what work has taken so far
+	driver  *Driver
+	info    driver.Info
+	thread  int    // on which it is current, of a goroutine that is tied to it; or none
+	ending  string // the call that ends it
+	closed  bool
+	lost    *driver.Error
+	memory  *memory
+	held    map[any]bool // modules, streams, events, graphs
+	streams []*Stream
+	random  *rand.Rand
+	now     time.Duration // what work has taken so far
 }
 
 // Enter implements driver.Context. A goroutine that has a context, and a context that has a goroutine, are refused.
 func (c *Context) Enter() error {
 	const call = "cuCtxSetCurrent"
-	here, d := goroutine(), c.driver
+	runtime.LockOSThread()
+	here, d := thread(), c.driver
 	d.mu.Lock()
-	taken := c.goroutine != "" || slices.ContainsFunc(d.contexts, func(o *Context) bool { return o.goroutine == here })
+	taken := c.thread != nowhere || slices.ContainsFunc(d.contexts, func(o *Context) bool { return o.thread == here })
 	if !taken {
-		c.goroutine = here
+		c.thread = here
 	}
 	d.mu.Unlock()
 	if taken {
-		return failure(call, contextInUse, "the context, or goroutine %s, was not left", here)
+		runtime.UnlockOSThread()
+		return failure(call, contextInUse, "the context, or the goroutine on thread %d, was not left", here)
 	}
 	err := c.enter(call)
 	if err != nil {
@@ -273,29 +273,31 @@ func (c *Context) Enter() error {
 // Leave implements driver.Context.
 func (c *Context) Leave() error {
 	err := c.enter("cuCtxSetCurrent")
-	if goroutine() == c.current() {
+	if thread() == c.current() {
 		c.untie()
 	}
 	return err
 }
 
-// current is the goroutine on which the context is.
-func (c *Context) current() string {
+// current is the thread on which the context is.
+func (c *Context) current() int {
 	c.driver.mu.Lock()
 	defer c.driver.mu.Unlock()
-	return c.goroutine
+	return c.thread
 }
 
+// untie is called on the goroutine that has the context.
 func (c *Context) untie() {
 	c.driver.mu.Lock()
-	c.goroutine = ""
+	c.thread = nowhere
 	c.driver.mu.Unlock()
+	runtime.UnlockOSThread()
 }
 
 // enter is the start of every call.
 func (c *Context) enter(call string) error {
-	if g := goroutine(); g != c.current() {
-		return failure(call, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", c.current(), g)
+	if here, at := thread(), c.current(); here != at {
+		return c.elsewhere(call, at, here)
 	}
 	if c.closed {
 		return failure(call, driver.InvalidContext, "the context is closed")
@@ -311,6 +313,13 @@ func (c *Context) enter(call string) error {
 		return e
 	}
 	return nil
+}
+
+func (c *Context) elsewhere(call string, at, here int) error {
+	if at == nowhere {
+		return failure(call, driver.InvalidContext, "the context is current on no goroutine")
+	}
+	return failure(call, driver.InvalidContext, "the context is current on the goroutine on thread %d, the call comes from thread %d", at, here)
 }
 
 // stick keeps an error that no call after it survives.
@@ -355,8 +364,9 @@ func (c *Context) Info() driver.Info { return c.info }
 
 // Close implements driver.Context. It works after a failure, but not where another goroutine has the context.
 func (c *Context) Close() error {
-	if g, at := goroutine(), c.current(); at != "" && at != g {
-		return failure(c.ending, driver.InvalidContext, "the context is current on goroutine %s, the call comes from %s", at, g)
+	at := c.current()
+	if here := thread(); at != nowhere && at != here {
+		return c.elsewhere(c.ending, at, here)
 	}
 	if c.closed {
 		return nil
@@ -365,8 +375,10 @@ func (c *Context) Close() error {
 	c.memory.close()
 	c.held, c.streams = nil, nil
 	d := c.driver
+	if at != nowhere {
+		c.untie()
+	}
 	d.mu.Lock()
-	c.goroutine = ""
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *Context) bool { return o == c })
 	d.mu.Unlock()
 	if code := d.count(c.ending); code != 0 {

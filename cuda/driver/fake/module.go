@@ -39,7 +39,7 @@ func (c *Context) Load(name string, image []byte) (driver.Module, error) {
 	if bytes.HasPrefix(image, []byte("\x7fELF")) {
 		return nil, failure(call, noBinary, "%s: this driver runs PTX alone", name)
 	}
-	assembled, err := ptx.Parse(image)
+	assembled, err := ptx.Assemble(image)
 	if err != nil {
 		return nil, failure(call, invalidPTX, "%s: %v", name, err)
 	}

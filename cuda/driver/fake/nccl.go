@@ -106,7 +106,7 @@ func (d *Driver) Retain(ordinal int) (*Context, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.newContext(info, "", "cuDevicePrimaryCtxRelease"), nil
+	return d.newContext(info, nowhere, "cuDevicePrimaryCtxRelease"), nil
 }
 
 // Rank implements driver.Rank.
