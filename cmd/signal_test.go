@@ -176,7 +176,7 @@ func TestQuitShowsNoStack(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
 	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT} {
 		cmd, stdout, log := process(t, "", "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5",
-			"--noise-multiplier", "1", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--resume=auto", "--out", out)
+			"--accountant", "rdp", "--noise-multiplier", "1", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--resume=auto", "--out", out)
 		before := lastStep(out)
 		await(t, "a step", func() bool { return lastStep(out) > before })
 		if err := cmd.Process.Signal(s); err != nil {
