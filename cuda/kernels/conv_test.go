@@ -58,12 +58,12 @@ type convCase struct {
 	gradient       [][]truth // by live example: weights, then bias
 }
 
-func (c *convCase) cut(x float32) float64     { return float64(c.math.of(c.op).cut(x)) }
-func (c *convCase) nearest(x float32) float64 { return float64(c.math.of(c.op).nearest(x)) }
+func (c *convCase) cut(x float32) float64     { return float64(c.math.cut(x)) }
+func (c *convCase) nearest(x float32) float64 { return float64(c.math.nearest(x)) }
 
 // chain is of the taps of so many channels, or filters: a fragment of a tap has eight of them in tf32.
 func (c *convCase) chain(planes int) int {
-	return c.math.of(c.op).chain(ceil(planes, 8) * 8 * c.op.Window.H * c.op.Window.W)
+	return c.math.chain(ceil(planes, 8) * 8 * c.op.Window.H * c.op.Window.W)
 }
 
 // laid lays weights out as the kernels take them.

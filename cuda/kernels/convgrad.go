@@ -52,7 +52,15 @@ func windowRows(op *ir.Op) int {
 		op.Shape[2] != op.Out[2] || min(op.Out[0], op.Shape[0]) < windowLeast {
 		return 0
 	}
-	return map[int]int{8: 8, 16: 4, 32: 1}[op.Out[2]]
+	switch op.Out[2] {
+	case 8:
+		return 8
+	case 16:
+		return 4
+	case 32:
+		return 1
+	}
+	return 0
 }
 
 // mostShared is what a block may have on every GPU, without what its kernel has of its own.

@@ -59,15 +59,50 @@ func (p *parser) decodeCvt(in *inst, part []string, ops []operand) (err error) {
 	if ops[0].kind == oReg {
 		n = ops[0].ty.size()
 	}
-	f := c.function()
-	in.f = func(d, a, _, _ *vec) {
+	in.f = c.lanes(n)
+	in.src[0], err = p.source(ops[1], c.from, true)
+	in.nsrc = 1
+	return err
+}
+
+// lanes converts to registers of n bytes. The most frequent conversions have loops of their own.
+func (c conversion) lanes(n int) alu {
+	f, shift := c.function(), 64-8*c.from.size()
+	switch wide := c.to.size() == 8; {
+	case c.to == f64 && c.from == f32 && c.mode == "":
+		return func(d, a, _, _ *vec) {
+			for i := range d {
+				if v := float64(float32frombits(a[i])); v == v {
+					d[i] = math.Float64bits(v)
+				} else {
+					d[i] = canonicalNaN64
+				}
+			}
+		}
+	case wide && !c.to.float() && !c.from.float() && c.from.signed():
+		return func(d, a, _, _ *vec) {
+			for i := range d {
+				d[i] = uint64(int64(a[i]<<shift) >> shift)
+			}
+		}
+	case wide && !c.to.float() && !c.from.float():
+		return func(d, a, _, _ *vec) {
+			for i := range d {
+				d[i] = a[i] << shift >> shift
+			}
+		}
+	case wide || c.to.float(): // fills its register
+		return func(d, a, _, _ *vec) {
+			for i := range d {
+				d[i] = f(a[i])
+			}
+		}
+	}
+	return func(d, a, _, _ *vec) {
 		for i := range d {
 			d[i] = c.to.extend(f(a[i]), n)
 		}
 	}
-	in.src[0], err = p.source(ops[1], c.from, true)
-	in.nsrc = 1
-	return err
 }
 
 // function works on bits of the one type and gives those of the other.

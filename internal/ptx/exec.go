@@ -474,17 +474,17 @@ func (w *warp) shuffle(l *launch, in *inst, m uint32) *Fault {
 		least := i & seg
 		var j int
 		ok := false
-		switch in.mode {
-		case "up":
+		switch in.mode[0] {
+		case 'u': // up
 			j = i - bval
 			ok = j >= most
-		case "down":
+		case 'd': // down
 			j = i + bval
 			ok = j <= most
-		case "bfly":
+		case 'b': // bfly
 			j = i ^ bval
 			ok = j <= most
-		case "idx":
+		case 'i': // idx
 			j = least | bval&^seg
 			ok = j <= most
 		}
