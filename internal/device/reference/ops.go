@@ -185,11 +185,14 @@ func taps(op *ir.Op, f func(o, i, k int)) {
 			for ox := range op.Out[2] {
 				for ic := range c {
 					for ky := range win.H {
+						y := oy*win.StrideH - win.PadTop + ky*win.DilationH
+						if y < 0 || y >= h {
+							continue
+						}
+						row, k := (ic*h+y)*w, ((oc*c+ic)*win.H+ky)*win.W
 						for kx := range win.W {
-							y := oy*win.StrideH - win.PadTop + ky*win.DilationH
-							x := ox*win.StrideW - win.PadLeft + kx*win.DilationW
-							if y >= 0 && y < h && x >= 0 && x < w {
-								f(o, (ic*h+y)*w+x, ((oc*c+ic)*win.H+ky)*win.W+kx)
+							if x := ox*win.StrideW - win.PadLeft + kx*win.DilationW; x >= 0 && x < w {
+								f(o, row+x, k+kx)
 							}
 						}
 					}
