@@ -25,7 +25,7 @@ func New(t testing.TB) Machine {
 	if On() {
 		return newGPU(t)
 	}
-	return &interpreter{Memory: ptx.NewMemory()}
+	return &interpreter{Memory: ptx.NewMemory(), modules: map[string]*ptx.Module{}}
 }
 
 // sharedOptIn is the least that any GPU gives a block that asks for it, of static and dynamic shared memory.
@@ -33,13 +33,18 @@ const sharedOptIn = 99 << 10
 
 type interpreter struct {
 	*ptx.Memory
+	modules  map[string]*ptx.Module // by their text
 	launches uint64
 }
 
 func (m *interpreter) Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error {
-	code, err := ptx.Assemble(text)
-	if err != nil {
-		return fmt.Errorf("module %s: %w", module, err)
+	code := m.modules[string(text)]
+	if code == nil {
+		var err error
+		if code, err = ptx.Assemble(text); err != nil {
+			return fmt.Errorf("module %s: %w", module, err)
+		}
+		m.modules[string(text)] = code
 	}
 	k, err := code.Kernel(kernel)
 	if err != nil {

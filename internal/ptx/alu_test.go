@@ -256,6 +256,11 @@ func TestConversions(t *testing.T) {
 		{"cvt.s32.s8", s32, s8, 0x80, 0xffffff80},
 		{"cvt.rna.tf32.f32", b32, f32, 0x3f801000, 0x3f802000},
 		{"cvt.rna.tf32.f32", b32, f32, 0x3f800fff, 0x3f800000},
+		{"cvt.f64.f32", f64, f32, nan, canonicalNaN64},
+		{"cvt.s64.s8", s64, s8, 0x80, ^uint64(0x7f)},
+		{"cvt.s64.u32", s64, u32, 0xffffffff, 0xffffffff},
+		{"cvt.u64.s16", u64, s16, 0x8000, ^uint64(0x7fff)},
+		{"cvt.u64.u8", u64, u8, 0x1ff, 0xff},
 	} {
 		size := func(k ty) int { return 8 * max(k.size(), 2) }
 		body := fmt.Sprintf(".reg .b%d %%a; .reg .b%d %%d; mov.b%d %%a, %d; %s %%d, %%a;", size(c.from), size(c.to), size(c.from), c.x, c.name)

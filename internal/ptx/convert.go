@@ -154,7 +154,7 @@ func toTF32(x uint64) uint64 {
 	case x&0x7fffff != 0:
 		return canonicalNaN
 	}
-	return x
+	return x & 0xffffffff
 }
 
 // toBF16 rounds bits of a float32 with ties to even: a carry goes into the exponent.

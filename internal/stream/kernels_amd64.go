@@ -30,5 +30,8 @@ func aesNI(dst []byte, keys *[15][16]byte, hi uint64, lo uint64)
 //go:noescape
 func chachaAVX2(dst []byte, state *[16]uint32)
 
+// chachaAVX512 writes len(dst), a multiple of 1024, bytes of ChaCha20 keystream from the given state on, whose counter, word
+// 12, it advances and which does not wrap.
+//
 //go:noescape
 func chachaAVX512(dst []byte, state *[16]uint32)

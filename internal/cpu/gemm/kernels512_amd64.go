@@ -12,6 +12,11 @@ package gemm
 //go:noescape
 func tile1AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// tile2AVX512 computes tiles times 2 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
+//
 //go:noescape
 func tile2AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
@@ -48,6 +53,11 @@ func tile12AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, 
 //go:noescape
 func tile13AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// tile14AVX512 computes tiles times 14 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 32, from panels
+// a[kc][14], lda apart, and b[kc][ldb], of which it reads sixteen columns when n <= 16 and thirty-two otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
+//
 //go:noescape
 func tile14AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
@@ -93,6 +103,10 @@ func copyBAVX512(rows int, groups int, src *float32, ld int, dst *float32, strid
 //go:noescape
 func correlate1AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
+// correlate2AVX512 adds up a[p][i]*x[taps[p]+lane] over p < kc for 2 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
 //go:noescape
 func correlate2AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
@@ -111,9 +125,17 @@ func correlate6AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32,
 //go:noescape
 func correlate7AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
+// correlate8AVX512 adds up a[p][i]*x[taps[p]+lane] over p < kc for 8 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
 //go:noescape
 func correlate8AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
+// correlate9AVX512 adds up a[p][i]*x[taps[p]+lane] over p < kc for 9 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
 //go:noescape
 func correlate9AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
@@ -139,6 +161,10 @@ func correlate14AVX512(kc int, a *float32, taps *int32, x *float32, pairs *int32
 //go:noescape
 func contract1AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contract2AVX512 computes 2 rows of C (+)= A*B, n columns of at most 32, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 32 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contract2AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -167,6 +193,10 @@ func contract8AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32,
 //go:noescape
 func contractNarrow1AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contractNarrow2AVX512 computes 2 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 32 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contractNarrow2AVX512(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -193,9 +223,13 @@ func contractNarrow8AVX512(rows int, inner int, jumps *int32, x *float32, taps *
 //go:noescape
 func contractRuns3AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contractRuns4AVX512 is contractNarrowAVX512 of 16 rows: row 4*r+i of A is read from x+runs[r]+4*i on, in bytes, for 4 runs r.
+//
 //go:noescape
 func contractRuns4AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contractRuns5AVX512 is contractNarrowAVX512 of 15 rows: row 5*r+i of A is read from x+runs[r]+4*i on, in bytes, for 3 runs r.
+//
 //go:noescape
 func contractRuns5AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -207,6 +241,11 @@ func contractRuns5AVX512(rows int, inner int, jumps *int32, x *float32, runs *in
 //go:noescape
 func contractFew1AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
 
+// contractFew2AVX512 computes c[i][lane] (+)= sum of x[position+tap of lane]*d[i*ldd+position] for 2 rows i of 32 lanes, over rows
+// times inner positions; in x a jump follows each of those rows. Six loads fill the lanes with taps: number r from
+// x+runs[r] on, of the lanes whose bits lanes[r] sets; the first three fill the lower half. The other lanes of c are
+// unspecified. jumps and runs count in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contractFew2AVX512(rows int, inner int, jumps *int32, x *float32, runs *int32, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
 

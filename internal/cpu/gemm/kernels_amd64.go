@@ -12,6 +12,11 @@ package gemm
 //go:noescape
 func tile1(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// tile2 computes tiles times 2 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
+//
 //go:noescape
 func tile2(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
@@ -24,6 +29,11 @@ func tile4(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int
 //go:noescape
 func tile5(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// tile6 computes tiles times 6 rows of n columns, one below the other, of C (+)= A*B, 1 <= n <= 16, from panels
+// a[kc][6], lda apart, and b[kc][ldb], of which it reads eight columns when n <= 8 and sixteen otherwise. Blocks of step
+// of kc are added to C one after the other. With every tile it prefetches kc floats from ahead on and kc from apart
+// floats further on; for the next tile, from ldahead further on. tiles, kc and step are at least 1.
+//
 //go:noescape
 func tile6(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
@@ -57,6 +67,10 @@ func copyB(rows int, groups int, src *float32, ld int, dst *float32, stride int)
 //go:noescape
 func correlate1(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
+// correlate2 adds up a[p][i]*x[taps[p]+lane] over p < kc for 2 rows i of c, ldc apart, and n pairs of groups of
+// outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
+// outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.
+//
 //go:noescape
 func correlate2(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
 
@@ -79,6 +93,10 @@ func correlate6(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int
 //go:noescape
 func contract1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contract2 computes 2 rows of C (+)= A*B, n columns of at most 16, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contract2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -101,6 +119,10 @@ func contract6(rows int, inner int, jumps *int32, x *float32, taps *int32, b *fl
 //go:noescape
 func contractNarrow1(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contractNarrow2 computes 2 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contractNarrow2(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -119,6 +141,10 @@ func contractNarrow6(rows int, inner int, jumps *int32, x *float32, taps *int32,
 //go:noescape
 func contractNarrow7(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
+// contractNarrow8 computes 8 rows of C (+)= A*B, n columns of at most 8, where row i of A is read from x+taps[i] on: rows
+// times inner values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count
+// in bytes; rows and inner are at least 1.
+//
 //go:noescape
 func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32, b *float32, c *float32, ldc int, n int, accumulate bool)
 
@@ -129,6 +155,10 @@ func contractNarrow8(rows int, inner int, jumps *int32, x *float32, taps *int32,
 //go:noescape
 func picks1(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
 
+// picks2 writes 2 runs of c, of four to eight values, for each channel, whose rows of c are ldc apart. Value l of run i is, of
+// channel j, the sum of delta[k]*x[places[at[k]-j*outputs]+runs[i]+l] over its windows k. Channels have their delta and at
+// one after the other. places and runs count in bytes; channels and windows are at least 1.
+//
 //go:noescape
 func picks2(channels int, windows int, delta *float32, at *int32, outputs int, places *int32, x *float32, runs *int32, c *float32, ldc int, run int)
 

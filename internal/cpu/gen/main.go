@@ -95,18 +95,22 @@ func beyondAVX2(in *ir.Instruction) bool {
 type asm struct {
 	*build.Context
 	constants map[string]operand.Mem
-	said      string // of the function before, without its numbers
+	said      string // of the function before, without its number
 }
 
 var number = regexp.MustCompile(`\d+`)
 
-// function opens a function; no kernel keeps a pointer. Functions in a row that differ in numbers only say once what they do.
+// function opens a function; no kernel keeps a pointer. Functions in a row that differ only in the number of their name say once
+// what they do.
 func (g *asm) function(name, signature string, doc ...string) {
 	g.Function(name)
 	g.Attributes(attr.NOSPLIT)
 	g.SignatureExpr("func(" + signature + ")")
 	g.Pragma("noescape")
-	if say := number.ReplaceAllString(name+strings.Join(doc, " "), ""); say != g.said {
+	short, isa, _ := strings.Cut(name, "AVX")
+	own := regexp.MustCompile(`\b` + number.FindString(short) + `\b`)
+	say := number.ReplaceAllString(short, "") + isa + own.ReplaceAllString(strings.TrimPrefix(strings.Join(doc, " "), name), "")
+	if say != g.said {
 		g.Doc(doc...)
 		g.said = say
 	}

@@ -61,6 +61,12 @@ func spreadAVX2(rows int, inner int, d *float32, b *float32, stride int)
 //go:noescape
 func contract1AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
 
+// contract2AVX2 computes sixteen products of 6 channels with n columns of at most 16, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 16 values a square, strideB apart. The products go to p, [16][6][16]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
 //go:noescape
 func contract2AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
 
@@ -79,5 +85,11 @@ func spreadAVX512(rows int, inner int, d *float32, b *float32, stride int)
 //go:noescape
 func contract1AVX512(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
 
+// contract2AVX512 computes sixteen products of 8 channels with n columns of at most 32, over rows times inner squares. v
+// are sixteen matrices of channels, strideV floats apart: a channel is channel floats behind the one before, a row of squares
+// row floats. b are sixteen matrices packed with 32 values a square, strideB apart. The products go to p, [16][8][32]; with
+// more they are added to those there, and unless c is nil, they become the 9 weights' gradients of each channel but the first skip:
+// 9 rows of c, ldc apart, of n columns. With accumulate they are added to what is there. rows and inner are at least 1.
+//
 //go:noescape
 func contract2AVX512(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)

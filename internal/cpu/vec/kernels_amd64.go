@@ -160,6 +160,9 @@ func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
 //go:noescape
 func maxPool2By4Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
+// maxPool2By4Step2AVX2 pools rows by cols windows of 2x2, cols at least 4, that stand 2 apart in a row and down
+// from row to row.
+//
 //go:noescape
 func maxPool2By4Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
@@ -175,6 +178,9 @@ func maxUnpool2By4AVX2(x *float32, arg *int32, y *float32, rows int, cols int, w
 //go:noescape
 func maxPool2By8Step1AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
+// maxPool2By8Step2AVX2 pools rows by cols windows of 2x2, cols at least 8, that stand 2 apart in a row and down
+// from row to row.
+//
 //go:noescape
 func maxPool2By8Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
