@@ -107,13 +107,18 @@ func (g *asm) function(name, signature string, doc ...string) {
 	g.Attributes(attr.NOSPLIT)
 	g.SignatureExpr("func(" + signature + ")")
 	g.Pragma("noescape")
-	short, isa, _ := strings.Cut(name, "AVX")
-	own := regexp.MustCompile(`\b` + number.FindString(short) + `\b`)
-	say := number.ReplaceAllString(short, "") + isa + own.ReplaceAllString(strings.TrimPrefix(strings.Join(doc, " "), name), "")
+	say := withoutNumber(name, strings.Join(doc, " "))
 	if say != g.said {
 		g.Doc(doc...)
 		g.said = say
 	}
+}
+
+// withoutNumber is what is said of a function, without its name and, as a word, the number in it; the instruction set stays.
+func withoutNumber(name, doc string) string {
+	short, isa, _ := strings.Cut(name, "AVX")
+	own := regexp.MustCompile(`\b` + number.FindString(short) + `\b`)
+	return number.ReplaceAllString(short, "") + isa + own.ReplaceAllString(strings.TrimPrefix(doc, name), "")
 }
 
 func (g *asm) gp(param string) reg.GPVirtual {
