@@ -83,15 +83,15 @@ func (l *launch) near(o uint64) string {
 	return fmt.Sprintf(": byte %d of %s, which has %d", o-uint64(best.offset), best.name, best.size)
 }
 
-// allWritten looks at the states of 1 … 16 bytes.
+// allWritten looks at the states of bytes.
 func allWritten(s []byte) bool {
-	switch len(s) {
-	case 4:
+	if len(s) == 4 {
 		return binary.LittleEndian.Uint32(s) == 1<<32-1
-	case 8:
-		return binary.LittleEndian.Uint64(s) == 1<<64-1
-	case 16:
-		return binary.LittleEndian.Uint64(s)&binary.LittleEndian.Uint64(s[8:]) == 1<<64-1
+	}
+	for ; len(s) >= 8; s = s[8:] {
+		if binary.LittleEndian.Uint64(s) != 1<<64-1 {
+			return false
+		}
 	}
 	for _, b := range s {
 		if b != written {
@@ -200,11 +200,80 @@ func put(b []byte, n int, x uint64) {
 	}
 }
 
+// getLanes gets a value of so many bytes for every lane, step bytes apart.
+func getLanes(v *vec, b []byte, width, step int) {
+	if width == 4 {
+		for i := range v {
+			v[i] = uint64(binary.LittleEndian.Uint32(b[i*step:]))
+		}
+		return
+	}
+	for i := range v {
+		v[i] = get(b[i*step:], width)
+	}
+}
+
+func putLanes(b []byte, width, step int, v *vec) {
+	for i, x := range v {
+		put(b[i*step:], width, x)
+	}
+}
+
+// row finds the bytes where the lanes of a whole warp access n bytes each, one behind the other. It gives
+// none where there is anything to look at lane by lane.
+func (w *warp) row(l *launch, in *inst, m uint32, base *vec, n int, kind accessKind) []byte {
+	if m != full || base[31]-base[0] != uint64(31*n) {
+		return nil
+	}
+	for i := 1; i < len(base); i++ {
+		if base[i]-base[i-1] != uint64(n) {
+			return nil
+		}
+	}
+	addr := base[0] + in.off
+	p, f := w.resolve(l, in, 0, in.space, addr, n)
+	o, all := addr-p.from, uint64(32*n)
+	switch {
+	case f != nil || p.lanes != full || p.s.constant && kind == writes || o+all > p.s.size || p.s.parts != nil:
+		return nil
+	case p.s.state != nil && !allWritten(p.s.state[o:o+all]):
+		return nil
+	case p.racy:
+		me := w.access(l, in)
+		me.thread = uint16(w.id * 32)
+		if !p.s.recordRow(o, n, kind, me, p.since) {
+			return nil
+		}
+	}
+	return p.s.data[o : o+all]
+}
+
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	out := &w.loaded
+	out := w.loaded[:in.count]
 	n := in.width * in.count
+	if b := w.row(l, in, m, base, n, in.reads); b != nil {
+		for j := range out {
+			getLanes(&out[j], b[j*in.width:], in.width, n)
+		}
+	} else if f := w.loadEach(l, in, m, base, out); f != nil {
+		return f
+	}
 	signed := in.ty.signed()
+	for j := range out {
+		if signed {
+			for i, x := range out[j] {
+				out[j][i] = in.ty.extend(x, in.regSize)
+			}
+		}
+		w.set(in.list[j], m, &out[j])
+	}
+	return nil
+}
+
+// loadEach loads lane by lane.
+func (w *warp) loadEach(l *launch, in *inst, m uint32, base *vec, out []vec) *Fault {
+	n := in.width * in.count
 	me := w.access(l, in)
 	var p place
 	last, same := 0, 0 // the lane before, and how many in a row before this one had its address
@@ -214,9 +283,17 @@ func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 		if r != m && addr == base[last]+in.off && p.lanes == full {
 			// Whatever holds for two threads of a warp that read an address holds for all of them.
 			if same++; same > 1 {
-				for j := range in.count {
-					out[j][lane] = out[j][last]
+				end := lane + 1
+				for end < len(base) && base[end] == base[lane] {
+					end++
 				}
+				for j := range out {
+					x := out[j][last]
+					for i := lane; i < end; i++ {
+						out[j][i] = x
+					}
+				}
+				r = r&(full<<(end-1)) | 1<<(end-1) // go on behind them
 				continue
 			}
 		} else {
@@ -239,16 +316,9 @@ func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 			return f
 		}
 		b := p.s.bytes(o, n)
-		for j := range in.count {
-			x := get(b[j*in.width:], in.width)
-			if signed {
-				x = in.ty.extend(x, in.regSize)
-			}
-			out[j][lane] = x
+		for j := range out {
+			out[j][lane] = get(b[j*in.width:], in.width)
 		}
-	}
-	for j := range in.count {
-		w.set(in.list[j], m, &out[j])
 	}
 	return nil
 }
@@ -262,6 +332,12 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 			return l.fault(w, in, bits.TrailingZeros32(m&^w.init[s]), Uninitialised, 0, "stores a register that was never written")
 		}
 		v[j] = w.get(l, s)
+	}
+	if b := w.row(l, in, m, base, n, writes); b != nil {
+		for j := range in.count {
+			putLanes(b[j*in.width:], in.width, n, v[j])
+		}
+		return nil
 	}
 	me := w.access(l, in)
 	var p place

@@ -5,6 +5,9 @@ import (
 	"math/bits"
 )
 
+// pass is how many terms tensor cores add at a time, in which GPUs differ.
+const pass = 4
+
 // mma multiplies fragments: m16n8k8 of tf32 or m16n8k16 of bf16 (ISA 9.7.13.4.5, 9.7.13.4.8). A register of A or B is a word
 // of one tf32 or of two neighbouring bf16, and words lie alike in both.
 func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
@@ -39,7 +42,6 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 			}
 		}
 	}
-	const pass = 4 // terms that are added at a time, in which GPUs differ
 	var out [4]vec
 	for lane := range 32 {
 		g, t := lane>>2, lane&3
@@ -47,7 +49,7 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 			row, col := &a[g+8*(i>>1)], &b[2*t+(i&1)]
 			sum := float32frombits(w.get(l, in.list[6+i])[lane])
 			for k := 0; k < 8*words; k += pass {
-				sum = addProducts(sum, row[k:min(k+pass, 8*words)], col[k:])
+				sum = addProducts(sum, (*[pass]float64)(row[k:]), (*[pass]float64)(col[k:]))
 			}
 			out[i][lane] = nan32(sum)
 		}
@@ -61,30 +63,29 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 // addProducts is c + Σ a·b as coarsely as any tensor core is known to compute it: exact products and c are aligned to the
 // largest exponent, bits below 23 places behind it are cut off, and so are those of the exact sum beyond 24 digits (Fasi, Higham,
 // Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). PTX leaves all of it open.
-func addProducts(c float32, a, b []float64) float32 {
-	var terms [9]float64
-	terms[0] = float64(c)
-	n, largest := 1, math.Abs(float64(c))
-	for i, x := range a {
-		p := x * b[i] // exact: at most 22 digits
-		terms[n] = p
-		n++
-		largest = max(largest, math.Abs(p)) // NaN stays
+func addProducts(c float32, a, b *[pass]float64) float32 {
+	const sign, special = 1 << 63, 0x7ff << 52
+	first := float64(c)
+	largest := math.Float64bits(first) &^ sign // bits of magnitudes are in their order, and what is special comes last
+	var products [pass]float64
+	for i := range products {
+		p := a[i] * b[i] // exact: at most 22 digits, and normal
+		products[i] = p
+		largest = max(largest, math.Float64bits(p)&^sign)
 	}
-	if largest == 0 || math.IsInf(largest, 0) || largest != largest {
-		plain := terms[0]
-		for _, p := range terms[1:n] {
-			plain += p
+	if largest == 0 || largest >= special {
+		for _, p := range products {
+			first += p
 		}
-		return float32(plain)
+		return float32(first)
 	}
-	_, e := math.Frexp(largest)
-	scale := math.Ldexp(1, 24-e)
-	var sum int64
-	for _, p := range terms[:n] {
-		sum += int64(p * scale) // a power of two: exact, then toward zero
+	e := largest >> 52
+	scale := math.Float64frombits((2*1023 + 23 - e) << 52) // 2²³ over the largest's power of two
+	sum := int64(first * scale)                            // by a power of two: exact, then toward zero
+	for _, p := range products {
+		sum += int64(p * scale)
 	}
-	exact := float64(sum) / scale
+	exact := float64(sum) * math.Float64frombits((e-23)<<52)
 	out := float32(exact)
 	if size := math.Abs(exact); size < 0x1p128 && math.Abs(float64(out)) > size {
 		return math.Nextafter32(out, 0)
