@@ -52,7 +52,7 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # and all others to test. The limits are far off, for slow machines that do much else.
 #
 # The generator is a module of its own. The packages with assembly are tested
-# once more without it, as on a processor that has none. That lint vets all of it
+# once more without it, as on a processor that has none: of the slow ones what could differ. That lint vets all of it
 # is enough.
 #
 # Tests leave much garbage. Collecting it less often saves a tenth of their time.
@@ -60,7 +60,8 @@ TEST = GOGC=400 GOMEMLIMIT=2GiB $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' ./...
 	cd internal/cpu/gen && $(TEST) ./...
-	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/exact ./internal/stream
+	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+	$(TEST) -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
 	$(TEST) -tags noasm -run Golden ./features
 
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
