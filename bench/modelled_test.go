@@ -58,6 +58,8 @@ const (
 	modelledKernelsHead = "model,batch,mode,precision,module,kernel,grid,threads,launches,each_us,bound,throughput_us,latency_us,l2_us,dram_us,instructions,fma_percent,conflict_percent,sectors_per_request"
 )
 
+var modelledColumns = strings.Split(modelledKernelsHead, ",")
+
 // rows models a step: a line of the one table, and one a kind of launch of the other.
 func (c modelledCase) rows(t *testing.T) (step string, kernels []string) {
 	t.Helper()
@@ -80,8 +82,8 @@ func (c modelledCase) rows(t *testing.T) (step string, kernels []string) {
 	return fmt.Sprintf("%s,%d,%d,%.4f,%.4f,%.4f,%.1f", name, r.Together, r.Launches, 1e3*r.Seconds, 1e3*r.Roofline, 1e3*r.Floors, float64(r.DRAM)/1e6), kernels
 }
 
-// The committed tables are what the model gives, and steps take what they took. TestLongModelled looks at all of
-// them; with -update-modelled it writes them.
+// The committed tables are what the model gives, and steps take what they took. TestLongModelled looks at more of
+// them; with -update-modelled it writes all.
 func TestModelled(t *testing.T) {
 	checkModelled(t, "h100", func(c modelledCase) bool {
 		return c.batch == 300 && c.mode == "private" && (c.model == "mlp-fmnist" || c.model == "mnist-tf" && c.precision == "float32")
@@ -106,17 +108,43 @@ func TestLongModelled(t *testing.T) {
 	}
 }
 
+// Kernels of private steps and what they do are the same on all machines: only times differ, and what bounds them.
+func TestMachinesRunTheSameKernels(t *testing.T) {
+	counted := func(machine string) (rows []string) {
+		_, file := modelledFiles(machine)
+		for _, line := range readLines(t, file)[1:] {
+			c := strings.Split(line, ",")
+			if c[2] != "plain" {
+				rows = append(rows, strings.Join(slices.Delete(c, slices.Index(modelledColumns, "each_us"), slices.Index(modelledColumns, "instructions")), ","))
+			}
+		}
+		return rows
+	}
+	all := model.Names()
+	first := counted(all[0])
+	for _, machine := range all[1:] {
+		if other := counted(machine); !slices.Equal(first, other) {
+			t.Errorf("the kernels of %s are not those of %s: write both machines' tables anew (docs/internals/modelled.md)", machine, all[0])
+		}
+	}
+	if len(first) < 400 {
+		t.Errorf("the table of %s has %d rows", all[0], len(first))
+	}
+}
+
+func readLines(t *testing.T, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
 func checkModelled(t *testing.T, machine string, which func(modelledCase) bool) {
 	t.Helper()
-	read := func(file string) []string {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.Split(strings.TrimSpace(string(b)), "\n")
-	}
 	stepsFile, kernelsFile := modelledFiles(machine)
-	steps, kernels := read(stepsFile), read(kernelsFile)
+	steps, kernels := readLines(t, stepsFile), readLines(t, kernelsFile)
 	if !strings.Contains(steps[0], AModel) || !strings.Contains(kernels[0], AModel) {
 		t.Errorf("the tables do not begin by saying that they are %s", AModel)
 	}

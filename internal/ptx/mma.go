@@ -69,7 +69,7 @@ func addProducts(c float32, a, b *[pass]float64) float32 {
 	largest := math.Float64bits(first) &^ sign // bits of magnitudes are in their order, and what is special comes last
 	var products [pass]float64
 	for i := range products {
-		p := a[i] * b[i] // exact: at most 22 digits, and normal
+		p := a[i] * b[i] // exact: at most 22 digits, and normal unless 0 or special
 		products[i] = p
 		largest = max(largest, math.Float64bits(p)&^sign)
 	}
