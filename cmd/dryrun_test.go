@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/plan"
 )
 
 // A dry run says of ε, noise and steps what the run would, and needs no record: the folder of
@@ -61,6 +62,52 @@ label: {column: z, classes: [a, b]}
 	}
 	fails(t, cli.ExitUsage, []string{"train", "--epsilon", "1", "--dry-run", "--resume", "--out", "x"}, "--resume")
 	fails(t, cli.ExitUsage, []string{"train", "--dry-run", "--json"}, "--epsilon")
+}
+
+// A dry run asks no optimizer for more steps than its run has.
+func TestDryRunOfFewSteps(t *testing.T) {
+	needs := map[string]string{
+		"banco":        "--data mnist --published-set --epsilon 1",
+		"bassily-sgd":  "--classes 3,5 --epsilon 1 --radius 10",
+		"dp-adam":      "--classes 3,5 --noise-multiplier 1", // to find noise for an ε takes longer
+		"dp-nesterov":  "--classes 3,5 --noise-multiplier 1",
+		"dp-sgd":       "--classes 3,5 --noise-multiplier 1",
+		"l2p":          "--classes 3,5 --epsilon 1 --protector mnist",
+		"objpert":      "once --classes 3,5 --epsilon 1",
+		"outpert-rsgd": "once --classes 3,5 --epsilon 1 --epochs 1 --batch 2000",
+		"majority":     "once --classes 3,5 --epsilon 1",
+		"lbfgs":        "once --classes 3,5",
+		"adam":         "--classes 3,5",
+		"sgd":          "--classes 3,5",
+		"pur-a":        "--classes 3,5 --epsilon 1 --radius 10",
+		"pur-b":        "--classes 3,5 --epsilon 1 --radius 10",
+		"pur-c":        "--classes 3,5 --epsilon 1 --l2 0.01",
+		"pur-constant": "--classes 3,5 --epsilon 1 --pur-sigma 0.01",
+		"pur-oracle":   "--classes 3,5 --l2 0.01",
+		"rrpsgd":       "--classes 3,5 --noise-multiplier 1 --public-n 100 --batch 2",
+	}
+	for _, name := range plan.Optimizers() {
+		need, known := needs[name]
+		if !known {
+			need = "--classes 3,5 --epsilon 1"
+		}
+		need, once := strings.CutPrefix(need, "once ")
+		line := "train --dry-run --json --threads 1 --model logistic --optimizer " + name + " " + need
+		lines := []string{line + " --steps 1", line + " --steps 5"}
+		if once {
+			lines = []string{line}
+		}
+		for _, line := range lines {
+			r := privgrad(strings.Fields(line)...) // some warn
+			if r.code != cli.ExitDone {
+				t.Errorf("privgrad %s: exit %d, %s", line, r.code, r.stderr)
+				continue
+			}
+			if seconds, timed := object(t, r.stdout)["seconds_estimate"].(float64); timed && !(seconds >= 1) {
+				t.Errorf("privgrad %s: the time is %v", line, seconds)
+			}
+		}
+	}
 }
 
 func TestResumeCommand(t *testing.T) {

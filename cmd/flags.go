@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -101,7 +100,7 @@ func (s *settings) config(file string) (train.Config, error) {
 	return c, nil
 }
 
-// A kind is how a flag's values are written.
+// A kind is how a flag's values are written. Package cli puts errors of strconv into words.
 type kind[T any] struct {
 	name  string
 	parse func(string) (T, error)
@@ -109,9 +108,9 @@ type kind[T any] struct {
 
 var (
 	textKind    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
-	numberKind  = kind[float64]{"number", parser("a number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })}
-	integerKind = kind[int]{"int", parser("a whole number", strconv.Atoi)}
-	naturalKind = kind[uint64]{"int", parser("a whole number, 0 or more", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })}
+	numberKind  = kind[float64]{"number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }}
+	integerKind = kind[int]{"int", strconv.Atoi}
+	naturalKind = kind[uint64]{"int", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }}
 	namesKind   = kind[[]string]{"names", func(s string) ([]string, error) {
 		names := strings.Split(s, ",")
 		for i := range names {
@@ -119,8 +118,8 @@ var (
 		}
 		return names, nil
 	}}
-	booleanKind = kind[bool]{"bool", parser("true or false", strconv.ParseBool)}
-	listKind    = kind[[]int]{"ints", parser("a list of whole numbers such as 3,5", func(s string) ([]int, error) {
+	booleanKind = kind[bool]{"bool", strconv.ParseBool}
+	listKind    = kind[[]int]{"ints", func(s string) ([]int, error) {
 		var all []int
 		for field := range strings.SplitSeq(s, ",") {
 			n, err := strconv.Atoi(strings.TrimSpace(field))
@@ -130,21 +129,8 @@ var (
 			all = append(all, n)
 		}
 		return all, nil
-	})}
+	}}
 )
-
-func parser[T any](what string, parse func(string) (T, error)) func(string) (T, error) {
-	return func(s string) (T, error) {
-		v, err := parse(s)
-		if errors.Is(err, strconv.ErrRange) {
-			return v, errors.New("out of range")
-		}
-		if err != nil {
-			return v, errors.New("not " + what)
-		}
-		return v, nil
-	}
-}
 
 // flagValue is a pflag.Value that hands its text on.
 type flagValue struct {

@@ -109,10 +109,13 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 	args := []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1000",
 		"--accountant", "rdp", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--json", "--out", out}
 	steps := 0
-	for _, more := range [][]string{nil, {"--resume"}} {
-		cmd, stdout, log := process(t, "", append(args, more...)...)
+	for _, x := range []struct {
+		more []string
+		sent syscall.Signal
+	}{{nil, syscall.SIGTERM}, {[]string{"--resume"}, syscall.SIGHUP}} {
+		cmd, stdout, log := process(t, "", append(args, x.more...)...)
 		await(t, "a step", func() bool { return lastStep(out) > steps })
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := cmd.Process.Signal(x.sent); err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
@@ -135,6 +138,44 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 		steps = now
 	}
 	ok(t, "eval", out)
+}
+
+// A reader that has seen enough, such as head, does not end a run and waste its budget.
+func TestClosedPipeDoesNotEndARun(t *testing.T) {
+	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
+		"--batch", "100", "--steps", "50", "--eval-every", "1", "--out", out)
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	reader, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("with nobody to read its lines, the run ends by %v", err)
+	}
+	if n := lastStep(out); n != 50 {
+		t.Errorf("the run ends after %d steps of 50", n)
+	}
+	ok(t, "eval", out)
+
+	if err := os.Remove(filepath.Join(out, "model.safetensors")); err != nil { // as before the first checkpoint
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"eval", out}, "has not finished", "privgrad resume "+out)
 }
 
 func TestSecondInterruptQuits(t *testing.T) {

@@ -5,11 +5,13 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
@@ -50,7 +52,16 @@ func summarise(w io.Writer, r *train.Result) {
 			if r.Epsilon != nil {
 				other = *r.Epsilon / 2
 			}
-			next("another run: on the same private data its ε adds to this one's", "train -c %s --epsilon %.3g", cli.Quote(filepath.Join(r.Run, train.ConfigFile)), other)
+			again := "-c " + cli.Quote(filepath.Join(r.Run, train.ConfigFile))
+			if recipes.Chose(r.DefaultsFrom) {
+				if again = "--recipe best"; r.Dataset != plan.Default().Data {
+					again += " --data " + cli.Quote(r.Dataset)
+				}
+				if strings.Contains(r.Dataset, ":") { // own data take more flags than are known here
+					again += " …"
+				}
+			}
+			next("another run: on the same private data its ε adds to this one's", "train %s --epsilon %.3g", again, other)
 		}
 	})
 }

@@ -23,7 +23,7 @@ const trainExample = `  privgrad train --epsilon 3                              
   privgrad train --epsilon 3 --recipe best --dry-run      # ε, noise, memory and time beforehand
   privgrad train --epsilon 1 --data csv:mine.csv --public-n 5000 --delta 1e-5
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
-  privgrad train -c runs/first/config.yaml --epsilon 8    # another run, with an ε of its own`
+  privgrad train -c runs/plain/config.yaml --epsilon 8    # another run, with an ε of its own`
 
 // A trainer is the train command's flags.
 type trainer struct {

@@ -111,16 +111,20 @@ func (c *Call) Console() (*Console, error) {
 }
 
 // Interruptible gives the console that --progress asks for, which is to be released, and a
-// context that the first SIGINT or SIGTERM cancels, with a notice of what follows from that.
+// context that the first SIGINT, SIGTERM or SIGHUP cancels, with a notice of what follows from
+// that. Until then nobody needs to read what is shown: a closed pipe does not end the work.
 func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	con, err := c.Console()
 	if err != nil {
 		return nil, nil, err
 	}
 	signals := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(os.Interrupt) { // as it is for a shell's background jobs
-		signals = append(signals, os.Interrupt)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as they are for a shell's background jobs, and under nohup
+			signals = append(signals, s)
+		}
 	}
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(c.Context(), signals...)
 	unhook := context.AfterFunc(ctx, func() {
 		stop()
@@ -129,6 +133,7 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	con.Release = func() {
 		unhook()
 		stop()
+		signal.Reset(syscall.SIGPIPE)
 	}
 	return ctx, con, nil
 }

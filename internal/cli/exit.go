@@ -24,7 +24,7 @@ const (
 	ExitFailed      = 1   // while running
 	ExitUsage       = 2   // bad usage or bad input
 	ExitRefused     = 3   // the privacy budget does not allow it
-	ExitInterrupted = 130 // by SIGINT or SIGTERM, and in good order
+	ExitInterrupted = 130 // by SIGINT, SIGTERM or SIGHUP, and in good order
 )
 
 // Execute runs a command line and turns how it ended into an exit code and, where it failed, into a
@@ -32,6 +32,7 @@ const (
 func Execute(root *cobra.Command, args []string) int {
 	out := &noting{w: root.OutOrStdout()}
 	root.SetArgs(args)
+	root.SetContext(context.WithValue(context.Background(), commandLine{}, args))
 	root.SetOut(out)
 	err := guarded(root.Execute)
 	if err == nil {
@@ -52,6 +53,9 @@ func Execute(root *cobra.Command, args []string) int {
 	}
 	return code
 }
+
+// commandLine is the key of a command's arguments as they were given, in its context.
+type commandLine struct{}
 
 // noting notes whether anything was written.
 type noting struct {

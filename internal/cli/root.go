@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,7 +50,33 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 		meant = usage.Meant("--"+unknown.GetSpecifiedName(), known)
 	}
-	return usage.Errorf("%w%s; `%s --help` shows its flags", err, meant, cmd.CommandPath())
+	return usage.Errorf("%w%s; `%s --help` shows its flags", misread(err), meant, cmd.CommandPath())
+}
+
+// readable is what functions of package strconv read.
+var readable = map[string]string{
+	"Atoi":       "a whole number",
+	"ParseInt":   "a whole number",
+	"ParseUint":  "a whole number, 0 or more",
+	"ParseFloat": "a number",
+	"ParseBool":  "true or false",
+}
+
+// misread says what a flag takes where package strconv could not read its value.
+func misread(err error) error {
+	var invalid *pflag.InvalidValueError
+	var unread *strconv.NumError
+	if !errors.As(err, &invalid) || !errors.As(err, &unread) {
+		return err
+	}
+	why := "not " + readable[unread.Func]
+	switch kind := invalid.GetFlag().Value.Type(); {
+	case errors.Is(err, strconv.ErrRange):
+		why = "out of range"
+	case kind == "ints" || kind == "intSlice":
+		why = "not a list of whole numbers such as 3,5"
+	}
+	return errors.New(strings.TrimSuffix(invalid.Error(), invalid.Unwrap().Error()) + why)
 }
 
 // group makes a command show its help, and refuse what is no subcommand.

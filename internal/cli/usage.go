@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/internal/usage"
@@ -11,13 +14,40 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage.Errorf("%s takes no argument, but was given %q%s: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0], spaces(cmd))
+	return usage.Errorf("%s takes no argument, but was given %q%s: `%[1]s --help` shows its flags", cmd.CommandPath(), args[0], apart(cmd, args))
 }
 
-// spaces says what may have torn a list apart.
-func spaces(cmd *cobra.Command) string {
+// apart says what may have torn a flag's value apart.
+func apart(cmd *cobra.Command, args []string) string {
+	if joined := unjoined(cmd, args); joined != "" {
+		return " (write " + joined + ")"
+	}
 	if cmd.Flags().Changed("class-names") {
 		return " (write --class-names a,b with no spaces after commas)"
+	}
+	return ""
+}
+
+// unjoined is how to write the first flag that takes a value behind an equals sign alone, as those of
+// bool do, and has one behind a blank, which became an argument.
+func unjoined(cmd *cobra.Command, args []string) string {
+	if cmd.Context() == nil {
+		return ""
+	}
+	line, _ := cmd.Context().Value(commandLine{}).([]string)
+	for i, word := range line {
+		if word == "--" {
+			break
+		}
+		if i == 0 || !slices.Contains(args, word) {
+			continue
+		}
+		name, long := strings.CutPrefix(line[i-1], "--")
+		f := cmd.Flags().Lookup(name)
+		// The command is refused, so it does not matter what Set changes.
+		if long && f != nil && f.NoOptDefVal != "" && f.Value.Set(word) == nil {
+			return line[i-1] + "=" + word
+		}
 	}
 	return ""
 }
@@ -28,7 +58,7 @@ func OneArg(what string) cobra.PositionalArgs {
 		if len(args) == 1 {
 			return nil
 		}
-		return usage.Errorf("%s takes one argument, %s, but was given %d%s: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args), spaces(cmd))
+		return usage.Errorf("%s takes one argument, %s, but was given %d%s: `%[1]s --help` shows an example", cmd.CommandPath(), what, len(args), apart(cmd, args))
 	}
 }
 

@@ -193,15 +193,15 @@ func (t *trial) run() error {
 // timeSteps is how long a step takes on average: a line search is made every few steps.
 func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 	const fewest, enough, most = 5, 500 * time.Millisecond, 5 * time.Second
-	var start time.Time
-	for made := 0; ; made++ {
+	start := time.Now()
+	for made := 0; made < t.plan.MostSteps; made++ { // beyond its last step a method may have no noise
 		if made == 1 { // the first warms up
 			if err := t.engine.Wait(); err != nil {
 				return 0, err
 			}
 			start = time.Now()
 		}
-		if took := time.Since(start); made > 1 && (took > most || made > fewest && took > enough || made > t.plan.MostSteps) {
+		if took := time.Since(start); made > 1 && (took > most || made > fewest && took > enough) {
 			break
 		}
 		if _, err := t.engine.Steps.Step(); err != nil {
@@ -212,7 +212,7 @@ func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 	if err := t.engine.Wait(); err != nil {
 		return 0, err
 	}
-	return time.Since(start).Seconds() / float64(s.slot-1), nil
+	return time.Since(start).Seconds() / float64(max(s.slot-1, 1)), nil // a single step counts, warm or not
 }
 
 // timeEvaluation is how long all evaluations take, with the accounting for each.

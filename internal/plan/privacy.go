@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
@@ -126,6 +127,22 @@ func (p *Plan) uses(n int) int {
 	return n
 }
 
+// keepPlaces says how records stand at places that no other record decides.
+func (p *Plan) keepPlaces() string {
+	c := &p.Config
+	switch {
+	case len(c.Classes) > 0:
+		return "leave out --classes (--positive keeps all records)"
+	case c.Folds > 0:
+		return "leave out --folds"
+	case strings.HasPrefix(c.Data, "dir:"):
+		return "give the images as npz:PATH instead of dir:PATH"
+	case p.Set.Share > 0 && p.Set.Share < 1:
+		return "the schema's test_share holds out records by what they hold: remove it, and name a file of test records under test"
+	}
+	return "remove `only` from the schema's columns"
+}
+
 // checkDeclaration refuses what does not go together with the settings.
 func (p *Plan) checkDeclaration() error {
 	c, committed := &p.Config, !p.Declaration.Budget.Filtered()
@@ -136,7 +153,7 @@ func (p *Plan) checkDeclaration() error {
 	case p.Method.Traits().Local && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage.Errorf("neighbouring %s: local privacy is about which record reports, not whether; use --neighbouring %s", c.Neighbouring, accountant.ReplaceOne)
 	case p.Method.Traits().Local && p.Set.Moves:
-		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; leave out --classes and --folds (--positive keeps all records), give test records a file of their own in the schema, and images as npz:PATH instead of dir:PATH", c.Optimizer, c.Data)
+		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; %s", c.Optimizer, c.Data, p.keepPlaces())
 	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.adapts() || c.TrainLossNoise != nil):
 		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
 	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:

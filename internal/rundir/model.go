@@ -1,10 +1,13 @@
 package rundir
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +16,11 @@ import (
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/usage"
 )
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
 
 // labelled puts a run's label into the metadata of a tensor file.
 func labelled(label string, meta map[string]string) map[string]string {
@@ -57,6 +65,9 @@ const mostModel = 16 << 30
 // ReadTensors reads a model file, whatever network it is of, and what is said of it.
 func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(path)
+	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == Model && exists(filepath.Join(dir, Config)) {
+		return nil, nil, usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %s`", dir, Model, dir)
+	}
 	if err != nil {
 		return nil, nil, usage.Errorf("model file %s cannot be read (%w): give a safetensors file, such as a run's %s", path, usage.Cause(err), Model)
 	}
