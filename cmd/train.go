@@ -130,7 +130,8 @@ func rehearse(call *cli.Call, c train.Config) error {
 	if err != nil {
 		return err
 	}
-	estimate, err := dryrun.Run(c, plan.Options{Sources: data.Sources()})
+	features := (&cli.Steps{Console: con}).Features // which may take minutes
+	estimate, err := dryrun.Run(c, plan.Options{Sources: data.Sources(), FrontProgress: features})
 	if err != nil {
 		return err
 	}
