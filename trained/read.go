@@ -32,7 +32,14 @@ func (m *Model) Read(paths ...string) (names []string, records features.Images, 
 func (m *Model) readOne(path string) (names []string, records features.Images, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, records, usage.Errorf("%s cannot be read (%w): give an image, a folder of images, or a .npy file", path, usage.Cause(err))
+		give := "an image, a folder of images, or a .npy file"
+		switch {
+		case strings.HasPrefix(m.config.Data, plan.TablePrefix):
+			give = "a table with the columns of its schema, or a .npy file"
+		case m.reading == rundir.AsIs:
+			give = "a .npy file of float32"
+		}
+		return nil, records, usage.Errorf("%s cannot be read (%w): give %s", path, usage.Cause(err), give)
 	}
 	switch {
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):

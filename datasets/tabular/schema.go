@@ -133,6 +133,9 @@ func (s *Schema) check() error {
 	if s.Width() > mostWidth {
 		return fmt.Errorf("its columns make %d features: at most %d are read", s.Width(), mostWidth)
 	}
+	if s.Label.Column == "" {
+		return errors.New("it has no label: add label: {column: NAME, classes: [...]}, with bounds in the place of classes for a regression")
+	}
 	if !label && s.Header != headerRequired {
 		return fmt.Errorf("label %q is not among the columns: without a header each column must be listed", s.Label.Column)
 	}
@@ -169,8 +172,6 @@ func (s *Schema) checkFiles() error {
 
 func (l *Label) check() error {
 	switch {
-	case l.Column == "":
-		return errors.New("it has no column")
 	case (l.Classes == nil) == (l.Bounds == nil):
 		return errors.New("give it classes, or bounds for a regression")
 	case l.Bounds != nil:

@@ -374,6 +374,7 @@ func TestRefusals(t *testing.T) {
 		{"columns: [{name: a, bounds: [0, 1]}, {name: a, ignore: true}, {name: y}]\n" + label, "", "listed twice"},
 		{"columns: [{name: y}]\n" + label, "", "no column is a feature"},
 		{"header: none\ncolumns: [{name: a, bounds: [0, 1]}]\n" + label, "", "not among the columns"},
+		{"columns: [{name: a, bounds: [0, 1]}]\n", "", "it has no label: add label"},
 		{"columns: [{name: a, mean: 1, sd: 1}, {name: y}]\n" + label, "", "give it bounds, or categories"},
 		{"columns: [{name: a, categories: [b, c], sd: 1}, {name: y}]\n" + label, "", "mean and sd are of numbers"},
 		{"columns: [{name: a, bounds: [0, 1], mean: 0.5}, {name: y}]\n" + label, "", "without sd"},

@@ -79,6 +79,10 @@ func explain(doing, path string, err error) error {
 			return fmt.Errorf("%s %s: %w (the disk or a quota is full: free space, then resume)", doing, path, err)
 		}
 	}
+	dir := filepath.Dir(path)
+	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {
+		return fmt.Errorf("%s %s: %w (there is no folder %s: make it, or name another)", doing, path, fs.ErrNotExist, dir)
+	}
 	return fmt.Errorf("%s %s: %w", doing, path, err)
 }
 

@@ -216,6 +216,14 @@ func TestWriteFileFaults(t *testing.T) {
 	}
 }
 
+func TestWriteFileWithoutAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	err := WriteFile(filepath.Join(dir, "model"), text("new"))
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "there is no folder "+dir) || strings.Contains(err.Error(), ".tmp") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWriteFileCallbackError(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model")
