@@ -52,8 +52,8 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # and all others to test. The limits are far off, for slow machines that do much else.
 #
 # The generator is a module of its own. The packages with assembly are tested
-# once more without it, as on a processor that has none: of the slow ones what could differ. That lint vets all of it
-# is enough.
+# once more without it, as on a processor that has none: of the slow ones what
+# could differ. That lint vets all of it is enough.
 #
 # Tests leave much garbage. Collecting it less often saves a tenth of their time.
 TEST = GOGC=400 GOMEMLIMIT=2GiB $(GO) test -vet=off -timeout 40m

@@ -34,7 +34,7 @@ func open(dir string) (*run, error) {
 	case err != nil:
 		return nil, err
 	case !finished:
-		return nil, usage.Errorf("the run in %s has not finished, for it has no %s: resume it first", dir, rundir.Result)
+		return nil, d.Unfinished(rundir.Result)
 	case r.Run == "":
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
 	}

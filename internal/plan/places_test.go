@@ -18,7 +18,7 @@ func TestKeepPlaces(t *testing.T) {
 		{"leave out --folds", Config{Folds: 3}, 0},
 		{"npz:PATH", Config{Data: "dir:images"}, 0},
 		{"test_share", Config{Data: "csv:t.csv"}, 0.8},
-		{"`only`", Config{Data: "csv:t.csv"}, 1},
+		{"no column has `only`", Config{Data: "csv:t.csv"}, 1},
 	} {
 		p := &Plan{Config: x.config, Set: &datasets.Set{Share: x.share}}
 		if got := p.keepPlaces(); !strings.Contains(got, x.want) {

@@ -140,7 +140,7 @@ func (p *Plan) keepPlaces() string {
 	case p.Set.Share > 0 && p.Set.Share < 1:
 		return "the schema's test_share holds out records by what they hold: remove it, and name a file of test records under test"
 	}
-	return "remove `only` from the schema's columns"
+	return "give a table without empty lines, and with a schema in which no column has `only`"
 }
 
 // checkDeclaration refuses what does not go together with the settings.

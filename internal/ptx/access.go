@@ -240,9 +240,11 @@ func (w *warp) row(l *launch, in *inst, m uint32, base *vec, n int, kind accessK
 		return nil
 	case p.racy:
 		me := w.access(l, in)
-		me.thread = uint16(w.id * 32)
-		if !p.s.recordRow(o, n, kind, me, p.since) {
-			return nil
+		for lane := range 32 {
+			me.thread = uint16(w.id*32 + lane)
+			if other, _ := p.s.record(o+uint64(lane*n), n, kind, &me, p.since); other != nil {
+				return nil // to be found again: what is recorded may be recorded twice
+			}
 		}
 	}
 	return p.s.data[o : o+all]

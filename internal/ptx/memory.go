@@ -399,30 +399,6 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 	return nil, ""
 }
 
-// recordRow records what 32 lanes from me on access, of n bytes each, one behind the other, if it is no
-// atomic access. It stops where there is a conflict or it cannot know. Whatever it has recorded may be recorded again.
-func (s *segment) recordRow(o uint64, n int, kind accessKind, me access, since uint32) bool {
-	if s.shift != 2 || (o|uint64(n))&3 != 0 || s.pages == nil {
-		return false
-	}
-	for lane := range uint64(32) {
-		for c, end := (o+lane*uint64(n))>>2, (o+(lane+1)*uint64(n))>>2; c < end; c++ {
-			p, i := s.page(c/pageCells), c%pageCells
-			w, r := &p.w[i], &p.r[i]
-			switch {
-			case p.a != nil, w.block >= since && (kind == cached || conflict(w, &me, since)), kind == writes && conflict(r, &me, since):
-				return false
-			case kind == writes:
-				*w = me
-			case r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps):
-				r.join(&me, since)
-			}
-		}
-		me.thread++
-	}
-	return true
-}
-
 func (s *segment) page(i uint64) *page {
 	if p := s.pages[i]; p != nil {
 		return p

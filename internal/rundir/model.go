@@ -17,9 +17,9 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// Unfinished refuses to read a run that does not have a file yet.
+func (d Dir) Unfinished(file string) error {
+	return usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %[1]s`", string(d), file)
 }
 
 // labelled puts a run's label into the metadata of a tensor file.
@@ -65,8 +65,8 @@ const mostModel = 16 << 30
 // ReadTensors reads a model file, whatever network it is of, and what is said of it.
 func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(path)
-	if dir := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == Model && exists(filepath.Join(dir, Config)) {
-		return nil, nil, usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %s`", dir, Model, dir)
+	if d := Dir(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) && filepath.Base(path) == Model && d.Has(Config) {
+		return nil, nil, d.Unfinished(Model)
 	}
 	if err != nil {
 		return nil, nil, usage.Errorf("model file %s cannot be read (%w): give a safetensors file, such as a run's %s", path, usage.Cause(err), Model)
