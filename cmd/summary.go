@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cli"
@@ -52,14 +51,10 @@ func summarise(w io.Writer, r *train.Result) {
 			if r.Epsilon != nil {
 				other = *r.Epsilon / 2
 			}
-			again := "-c " + cli.Quote(filepath.Join(r.Run, train.ConfigFile))
-			if recipes.Chose(r.DefaultsFrom) {
-				if again = "--recipe best"; r.Dataset != plan.Default().Data {
-					again += " --data " + cli.Quote(r.Dataset)
-				}
-				if strings.Contains(r.Dataset, ":") { // own data take more flags than are known here
-					again += " …"
-				}
+			file := filepath.Join(r.Run, train.ConfigFile)
+			again := "-c " + cli.Quote(file)
+			if c := train.Default(); recipes.Chose(r.DefaultsFrom) && train.ReadConfig(file, &c) == nil {
+				again = "--recipe best" + flagsOf(&c, func(s plan.Setting) bool { return s.Group.Title == "Data" || s.Key == "delta" && c.PublicN != nil })
 			}
 			next("another run: on the same private data its ε adds to this one's", "train %s --epsilon %.3g", again, other)
 		}

@@ -164,6 +164,8 @@ func StepsMade(r *train.Result) string {
 	switch {
 	case r.Rounds != nil:
 		return fmt.Sprintf("%d of %d rounds that were drawn; all of the %d that it might have been are paid for", r.Steps, *r.Rounds, *r.Committed)
+	case r.Committed != nil && r.Steps == 0 && *r.Committed > 0:
+		return fmt.Sprintf("none of %d: all were lost to interruptions, so that this is an untrained model; their privacy cost still counts", *r.Committed)
 	case r.Committed != nil && r.Steps < *r.Committed:
 		return fmt.Sprintf("%d of %d; the others were lost to interruptions, and their privacy cost still counts", r.Steps, *r.Committed)
 	}

@@ -119,7 +119,9 @@ type Config struct {
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
 
-	own   dpoptim.Method  // in the place of a named one
+	own       dpoptim.Method // in the place of a named one
+	recipeFor *float64       // another ε than Epsilon, for which the recipe chose
+
 	given map[string]bool // keys that a file or a flag set
 }
 

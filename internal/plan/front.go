@@ -138,6 +138,18 @@ func (c *Config) follow(set *datasets.Set) (warnings []string, err error) {
 	return warnings, nil
 }
 
+// outgrown warns where settings are a recipe's of another ε than the one that was asked for since.
+func (c *Config) outgrown(set *datasets.Set) (warnings []string) {
+	if c.RecipeChosenOn == "" || c.recipeFor == nil || c.Epsilon == nil {
+		return nil
+	}
+	was, _ := recipes.Find(c.Data, set.Train.Shape, *c.recipeFor)
+	if is, _ := recipes.Find(c.Data, set.Train.Shape, *c.Epsilon); is.Settings == was.Settings {
+		return nil
+	}
+	return []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and for %g others reached more: give --recipe %s in place of the file", *c.recipeFor, *c.Epsilon, recipes.Best)}
+}
+
 // others are the choices without which a recipe's learning rate means nothing, where the user
 // made another one.
 func (c *Config) others(initial *Config, values map[string]any) (all []string) {

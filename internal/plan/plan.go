@@ -156,6 +156,9 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 			err = c.check(o.Network != nil)
 		}
 	}
+	if err == nil && !recipe {
+		warnings = c.outgrown(set)
+	}
 	if err == nil && set.TestIsPublic {
 		warnings = append(warnings, set.TestDoubts...)
 	}

@@ -131,6 +131,22 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	}
 }
 
+// Another ε beside the file of a recipe's run is warned of where the recipe has other settings for it.
+func TestRecipeOfAnotherEpsilon(t *testing.T) {
+	p, err := follows(t, "mnist", grey, 3, nil)
+	check(t, err)
+	for epsilon, want := range map[float64]bool{3: false, 3.5: false, 1: true, 1e-3: true} {
+		c, by := p.Config, Default()
+		by.Epsilon = &epsilon
+		c.Override(&by, map[string]bool{"epsilon": true})
+		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+		check(t, err)
+		if warned := len(again.Warnings) > 0; warned != want || want && !strings.Contains(again.Warnings[0], "chosen for epsilon 3") {
+			t.Errorf("epsilon %g: warned of %q", epsilon, again.Warnings)
+		}
+	}
+}
+
 // A resolved configuration runs again as it did, and resumes.
 func TestRecipeIsResolved(t *testing.T) {
 	p, err := follows(t, "mnist", grey, 3, nil)

@@ -101,6 +101,9 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.RecipeChosenOn = "" // not any more
 		}
 	}
+	if moves("epsilon") {
+		c.recipeFor = before.Epsilon
+	}
 }
 
 // A change says whether a resumed run may have another value.

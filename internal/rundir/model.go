@@ -74,7 +74,7 @@ func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 	defer f.Close()
 	tensors, facts, err := safetensors.Read(f, mostModel)
 	if err != nil {
-		return nil, nil, usage.Errorf("model file %s: %w", path, err)
+		return nil, nil, usage.Errorf("model file %s cannot be used (%w): give a whole safetensors file; if this one is damaged, put back a copy of it", path, err)
 	}
 	return tensors, facts, nil
 }
