@@ -1,8 +1,10 @@
 package rundir
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -25,5 +27,16 @@ func TestNewNeverCollides(t *testing.T) {
 	slices.Sort(made)
 	if len(slices.Compact(made)) != runs || !slices.Contains(made, name) || !slices.Contains(made, name+"-2") || !slices.Contains(made, name+"-20") {
 		t.Errorf("directories %q", made)
+	}
+}
+
+// A damaged model file is named, with what to do.
+func TestDamagedModel(t *testing.T) {
+	file := filepath.Join(t.TempDir(), Model)
+	if err := os.WriteFile(file, []byte("half a fi"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadTensors(file); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "put back a copy") {
+		t.Errorf("the error is %v", err)
 	}
 }
