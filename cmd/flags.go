@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,29 +98,6 @@ func (s *settings) config(file string) (train.Config, error) {
 	}
 	c.Override(&s.values, s.given)
 	return c, nil
-}
-
-// flagsOf are the wanted settings of a configuration as a person would type them, each behind a
-// space, without those that are as they are by default.
-func flagsOf(c *train.Config, wanted func(plan.Setting) bool) string {
-	var typed strings.Builder
-	initial := train.Default()
-	for _, s := range plan.Settings() {
-		if !wanted(s) || reflect.DeepEqual(s.Field(c), s.Field(&initial)) {
-			continue
-		}
-		fmt.Fprintf(&typed, " --%s", s.Flag())
-		switch v := reflect.Indirect(reflect.ValueOf(s.Field(c)).Elem()).Interface().(type) {
-		case bool: // off by default
-		case []string:
-			typed.WriteString(" " + cli.Quote(strings.Join(v, ",")))
-		case []int:
-			typed.WriteString(" " + strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]"))
-		default:
-			typed.WriteString(" " + cli.Quote(fmt.Sprint(v)))
-		}
-	}
-	return typed.String()
 }
 
 // A kind is how a flag's values are written. Package cli puts errors of strconv into words.

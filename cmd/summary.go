@@ -54,7 +54,7 @@ func summarise(w io.Writer, r *train.Result) {
 			file := filepath.Join(r.Run, train.ConfigFile)
 			again := "-c " + cli.Quote(file)
 			if c := train.Default(); recipes.Chose(r.DefaultsFrom) && train.ReadConfig(file, &c) == nil {
-				again = "--recipe best" + flagsOf(&c, func(s plan.Setting) bool { return s.Group.Title == "Data" || s.Key == "delta" && c.PublicN != nil })
+				again = "--recipe best" + cli.Typed(&c, func(s plan.Setting) bool { return s.Group.Title == "Data" || s.Key == "delta" && c.PublicN != nil })
 			}
 			next("another run: on the same private data its ε adds to this one's", "train %s --epsilon %.3g", again, other)
 		}

@@ -144,10 +144,15 @@ func (c *Config) outgrown(set *datasets.Set) (warnings []string) {
 		return nil
 	}
 	was, _ := recipes.Find(c.Data, set.Train.Shape, *c.recipeFor)
-	if is, _ := recipes.Find(c.Data, set.Train.Shape, *c.Epsilon); is.Settings == was.Settings {
+	is, err := recipes.Find(c.Data, set.Train.Shape, *c.Epsilon)
+	other := fmt.Sprintf("for %g others reached more: give --recipe %s in place of the file", *c.Epsilon, recipes.Best)
+	switch {
+	case err != nil:
+		other = fmt.Sprintf("%g is too small for any recipe: expect less of them", *c.Epsilon)
+	case is.Settings == was.Settings:
 		return nil
 	}
-	return []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and for %g others reached more: give --recipe %s in place of the file", *c.recipeFor, *c.Epsilon, recipes.Best)}
+	return []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %s", *c.recipeFor, other)}
 }
 
 // others are the choices without which a recipe's learning rate means nothing, where the user
