@@ -19,7 +19,10 @@ func Typed(c *plan.Config, wanted func(plan.Setting) bool) string {
 		}
 		fmt.Fprintf(&typed, " --%s", s.Flag())
 		switch v := reflect.Indirect(reflect.ValueOf(s.Field(c)).Elem()).Interface().(type) {
-		case bool: // off by default
+		case bool:
+			if !v {
+				typed.WriteString("=false")
+			}
 		case []string:
 			typed.WriteString(" " + Quote(strings.Join(v, ",")))
 		case []int:
