@@ -64,9 +64,10 @@ test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
 	$(TEST) -tags noasm -run Golden ./features
 
+RUN =
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))
-test-long: race ## run the long tests, and the race detector (minutes more)
-	$(TEST) -run '^TestLong' $(LONG)
+test-long: ## run the long tests (a quarter of an hour); LONG=./audit only those of a package
+	$(TEST) -run '^TestLong($(RUN))' $(LONG)
 
 # Packages with goroutines of their own; of the slow ones the tests of these.
 race: ## run concurrent code with the race detector; needs a C compiler

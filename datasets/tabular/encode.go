@@ -52,8 +52,12 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t.fields = len(names)
 	place := func(name string) error {
 		at := slices.Index(names, name)
-		if at < 0 && (labeled || name != s.Label.Column) {
-			return fmt.Errorf("its header has no column %q: name columns as the file does, or say header: %s and list all of them", name, headerNone)
+		switch {
+		case at >= 0 || !labeled && name == s.Label.Column:
+		case labeled:
+			return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
+		default:
+			return fmt.Errorf("its header has no column %q, which the model takes: give the file all columns of the table that the model was trained on, by the same names", name)
 		}
 		t.column = append(t.column, at)
 		return nil
