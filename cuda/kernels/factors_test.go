@@ -95,9 +95,12 @@ func TestFactors(t *testing.T) {
 			if groups > 1 && clipping != ir.PerLayer {
 				continue
 			}
-			for _, clip := range []float32{1, 0.3, 1e-30, 3e38, 1e-45} {
+			for i, clip := range []float32{1, 0.3, 1e-30, 3e38, 1e-45} {
 				const capacity = 300
-				for _, live := range []int{0, 1, capacity - 1} {
+				for _, live := range []int{capacity - 1, 0, 1} {
+					if i > 0 && live <= 1 {
+						break // how few there are has nothing to do with the norm
+					}
 					s := &ir.Schedule{Program: &ir.Program{Ops: make([]ir.Op, groups)}, Clipping: clipping}
 					c := host.NewClipper(s)
 					if c.Groups != groups {
