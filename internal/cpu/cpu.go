@@ -40,11 +40,12 @@ func (d *Device) Info() device.Info {
 	return device.Info{Name: "cpu", Detail: runtime.GOARCH + ", " + gemm.ISA() + " kernels", Threads: d.threads, Costs: costs[gemm.ISA()]}
 }
 
-// costs are nominal, for one core of a server of about 2021. AVX-512 has those of AVX2: as the bits of its products are
-// the same too, a run has the same bits on both.
+// costs are nominal, for one core of a server of about 2021. AVX-512 and NEON have those of AVX2: as the bits of their
+// products are the same too, so are the strategies, and with AVX-512 all bits of a run.
 var costs = map[string]ir.Costs{
 	"AVX-512":  ir.Processor,
 	"AVX2+FMA": ir.Processor,
+	"NEON":     ir.Processor,
 	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 64, Most: 512},
 }
 

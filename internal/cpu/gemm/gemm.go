@@ -3,9 +3,8 @@
 //
 // Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
 // ascending order; the blocks are added in order, the first to C when accumulating. So Mul and MulPacked agree, and a
-// caller may cut M and N anywhere. Where the processor has AVX2 and FMA each multiply-add rounds once, and the AVX-512
-// kernels give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every
-// element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
+// caller may cut M and N anywhere. With AVX2 and FMA each multiply-add rounds once, and the kernels for AVX-512 and NEON
+// give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
 //
 // The kernels are chosen when the program starts. GODEBUG=cpu.avx512f=off leaves AVX-512 unused; with cpu.avx2=off the code
 // is portable.
@@ -21,7 +20,7 @@ import "github.com/privgrad/privgrad/internal/pages"
 // A register tile of the kernels in use has TileM rows of A and TileN columns of B, and so have panels of packed operands.
 var TileM, TileN = tileShape()
 
-// The tile of the AVX2 kernels and of the portable code.
+// The tile of the AVX2 and NEON kernels and of the portable code.
 const (
 	baseM = 6
 	baseN = 16
@@ -46,7 +45,7 @@ func ISA() string {
 	case wide:
 		return "AVX-512"
 	case assembly:
-		return "AVX2+FMA"
+		return isa
 	}
 	return "portable"
 }

@@ -13,6 +13,9 @@ var assembly = hasAVX2
 
 var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
+// isa names the instruction set of the assembly, but for the wide kernels.
+const isa = "AVX2+FMA"
+
 // wide says that the AVX-512 kernels are in use; a variable so that tests can run the others as well.
 var wide = assembly && hasAVX512
 

@@ -1,10 +1,13 @@
-//go:build !amd64 || noasm
+//go:build (!amd64 && !arm64) || noasm
 
 package gemm
 
 import "github.com/privgrad/privgrad/internal/cpu/squares"
 
-const assembly, wide = false, false
+const (
+	assembly, wide = false, false
+	isa            = "portable"
+)
 
 func tileShape() (m, n int) { return baseM, baseN }
 

@@ -1,4 +1,4 @@
-// Command gen writes the AVX2, FMA and AVX-512 kernels of the CPU device and of the streams. It is a module of its own so that the assembler
+// Command gen writes the AVX2, FMA, AVX-512 and NEON kernels of the CPU device and of the streams. It is a module of its own so that the assembler
 // library stays out of the product's dependencies. Run it in this directory: go run .
 package main
 
@@ -38,17 +38,33 @@ var units = []unit{
 
 func main() {
 	log.SetFlags(0)
-	for _, u := range units {
-		files, err := u.render()
-		if err != nil {
-			log.Fatalf("gen: %s: %v", u.dir, err)
-		}
-		for name, text := range files {
-			if err := os.WriteFile(filepath.Join(filepath.FromSlash(u.dir), name), text, 0o644); err != nil {
-				log.Fatalf("gen: %v", err)
-			}
+	for path, text := range rendered() {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			log.Fatalf("gen: %v", err)
 		}
 	}
+}
+
+// rendered are the files of all units, by path.
+func rendered() map[string][]byte {
+	all := map[string][]byte{}
+	add := func(dir string, files map[string][]byte, err error) {
+		if err != nil {
+			log.Fatalf("gen: %s: %v", dir, err)
+		}
+		for name, text := range files {
+			all[filepath.Join(filepath.FromSlash(dir), name)] = text
+		}
+	}
+	for _, u := range units {
+		files, err := u.render()
+		add(u.dir, files, err)
+	}
+	for _, u := range neonUnits {
+		files, err := u.render()
+		add(u.dir, files, err)
+	}
+	return all
 }
 
 // render returns the unit's files by name.

@@ -1,0 +1,174 @@
+//go:build !noasm
+
+package gemm
+
+import "github.com/privgrad/privgrad/internal/cpu/squares"
+
+// assembly is a variable so that tests can run the portable code as well. Every arm64 processor has NEON.
+var assembly = true
+
+const wide = false
+
+func tileShape() (m, n int) { return baseM, baseN }
+
+// isa names the instruction set of the assembly.
+const isa = "NEON"
+
+// Kernels by their number of rows.
+type (
+	tileKernels      []func(kc int, a, b *float32, ldb int, c *float32, ldc int, accumulate bool)
+	correlateKernels []func(kc int, a *float32, taps *int32, x0, x1, c0, c1 *float32, ldc int, accumulate, relu bool, bias *float32)
+	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc int, accumulate bool)
+)
+
+// kernels are those of one number of columns.
+type kernels struct {
+	columns  int
+	tile     tileKernels
+	contract contractKernels
+}
+
+var whole = kernels{
+	columns:  baseN,
+	tile:     tileKernels{1: tile1NEON, tile2NEON, tile3NEON, tile4NEON, tile5NEON, tile6NEON},
+	contract: contractKernels{1: contract1NEON, contract2NEON, contract3NEON, contract4NEON, contract5NEON, contract6NEON},
+}
+
+var narrow = kernels{
+	columns: baseN / 2,
+	tile:    tileKernels{1: tileNarrow1NEON, tileNarrow2NEON, tileNarrow3NEON, tileNarrow4NEON, tileNarrow5NEON, tileNarrow6NEON},
+	contract: contractKernels{
+		1: contractNarrow1NEON, contractNarrow2NEON, contractNarrow3NEON, contractNarrow4NEON,
+		contractNarrow5NEON, contractNarrow6NEON, contractNarrow7NEON, contractNarrow8NEON,
+	},
+}
+
+var byCorrelate = correlateKernels{1: correlate1NEON, correlate2NEON, correlate3NEON, correlate4NEON, correlate5NEON, correlate6NEON}
+
+// forColumns are the kernels that compute n columns.
+func forColumns(n int) *kernels {
+	if n <= narrow.columns {
+		return &narrow
+	}
+	return &whole
+}
+
+// block holds a tile of which C has only some columns, until they are copied.
+type block [narrowM * baseN]float32
+
+// put writes h rows of n columns to c, or adds them.
+func (s *block) put(c []float32, ldc, h, n int, accumulate bool) {
+	for i := range h {
+		row, sum := c[i*ldc:][:n], s[i*baseN:][:n]
+		if !accumulate {
+			copy(row, sum)
+			continue
+		}
+		for j, v := range sum {
+			row[j] += v
+		}
+	}
+}
+
+// tile computes tiles times h rows of n columns, one below the other, from the start of c, in blocks of step of kc that are
+// added one after the other; the panels of A are lda apart. The indexing before a kernel proves that it stays within the
+// slices.
+func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c []float32, ldc, n int, accumulate bool, _ []float32, _, _ int) {
+	if !assembly {
+		tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
+		return
+	}
+	k := forColumns(n)
+	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+k.columns-1], c[(tiles*h-1)*ldc+n-1]
+	var part block
+	for i := range tiles {
+		rows := c[i*h*ldc:]
+		for p := 0; p < kc; p += step {
+			long, add := min(step, kc-p), accumulate || p > 0
+			if n == k.columns {
+				k.tile[h](long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &rows[0], ldc, add)
+				continue
+			}
+			k.tile[h](long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &part[0], baseN, false)
+			part.put(rows, ldc, h, n, add)
+		}
+	}
+}
+
+// correlate computes h rows of outputs. Correlate has proved that the kernel stays within x and c.
+func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32, c []float32, ldc int, accumulate bool, bias []float32, relu bool) {
+	if !assembly {
+		correlatePortable(h, a, taps, x, pairs, c, ldc, accumulate, bias, relu)
+		return
+	}
+	_, _ = a[(kc-1)*TileM+h-1], taps[kc-1]
+	var first *float32
+	if bias != nil {
+		first = &bias[:h][0]
+	}
+	for ; len(pairs) > 0; pairs = pairs[pairWords:] {
+		p := (*[pairWords]int32)(pairs)
+		x0, x1 := &x[p[0]/4], &x[p[1]/4]
+		if p[4] == group && p[5] == group {
+			byCorrelate[h](kc, &a[0], &taps[0], x0, x1, &c[p[2]/4], &c[p[3]/4], ldc, accumulate, relu, first)
+			continue
+		}
+		// The kernel writes whole groups. Where there is room for less, they are cut, with what C held in them.
+		var part block
+		for half := range 2 {
+			if n := int(p[4+half]); accumulate && n > 0 {
+				for i := range h {
+					copy(part[i*baseN+half*group:][:n], c[i*ldc+int(p[2+half]/4):])
+				}
+			}
+		}
+		byCorrelate[h](kc, &a[0], &taps[0], x0, x1, &part[0], &part[group], baseN, accumulate, relu, first)
+		for half := range 2 {
+			if n := int(p[4+half]); n > 0 {
+				for i := range h {
+					copy(c[i*ldc+int(p[2+half]/4):][:n], part[i*baseN+half*group:])
+				}
+			}
+		}
+	}
+}
+
+// contract computes h rows of a gradient. Contract has proved that the kernel stays within x.
+func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c []float32, ldc, n int, accumulate bool) {
+	if !assembly {
+		contractPortable(h, inner, jumps, x, taps, b, c, ldc, n, accumulate)
+		return
+	}
+	_, _, _, _ = jumps[rows-1], taps[h-1], b[rows*inner*TileN-1], c[(h-1)*ldc+n-1]
+	k := forColumns(n)
+	if n == k.columns {
+		k.contract[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, accumulate)
+		return
+	}
+	var part block
+	k.contract[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &part[0], baseN, false)
+	part.put(c, ldc, h, n, accumulate)
+}
+
+// What follows has no kernels for NEON.
+
+func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }
+
+func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }
+
+func copyColumnsA(_, _ []float32, _, _, _ int) bool { return false }
+
+func copyRowsB(_, _ []float32, _, _, _, _ int) bool { return false }
+
+func runsOfTile(int) int { return 0 }
+
+func contractRuns(int, *product, []int32, []float32, int) {}
+
+func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
+}
+
+func (p *Picker) runs(first, h, channels int, c, x, delta []float32, at []int32) {
+	p.runsPortable(first, h, channels, c, x, delta, at)
+}
+
+func form() squares.Form { return squares.Portable }
