@@ -14,7 +14,7 @@ type neonUnit struct {
 	write func(*neon)
 }
 
-var neonUnits = []neonUnit{{"../gemm", neonProducts}, {"../peak", neonPeak}}
+var neonUnits = []neonUnit{{"../gemm", neonProducts}, {"../peak", neonPeak}, {"../vec", neonVec}}
 
 // render returns the unit's files by name.
 func (u neonUnit) render() (map[string][]byte, error) {
@@ -28,7 +28,8 @@ func (u neonUnit) render() (map[string][]byte, error) {
 // neon collects the functions of a unit. Registers are named by their number.
 type neon struct {
 	text, stubs bytes.Buffer
-	offset      map[string]int // of a parameter
+	offset      map[string]int  // of a parameter
+	slices      map[string]bool // those that are
 }
 
 // The registers that kernels may use: the others belong to the system, the linker and Go.
@@ -40,18 +41,22 @@ const (
 
 // function opens a function.
 func (n *neon) function(name, signature, doc string) {
-	n.offset = map[string]int{}
+	n.offset, n.slices = map[string]int{}, map[string]bool{}
 	size := 0
 	for _, p := range strings.Split(signature, ", ") {
-		name, kind, _ := strings.Cut(p, " ")
-		n.offset[name] = size
-		if size += 8; kind == "bool" {
-			size -= 7
+		param, kind, _ := strings.Cut(p, " ")
+		length, align := 8, 8
+		switch {
+		case kind == "bool":
+			length, align = 1, 1
+		case kind == "float32":
+			length, align = 4, 4
+		case strings.HasPrefix(kind, "[]"):
+			length = 24
+			n.slices[param] = true
 		}
-		if kind != "bool" && n.offset[name]%8 != 0 {
-			n.offset[name] = (n.offset[name] + 7) &^ 7
-			size = n.offset[name] + 8
-		}
+		n.offset[param] = (size + align - 1) / align * align
+		size = n.offset[param] + length
 	}
 	fmt.Fprintf(&n.stubs, "\n// %s %s\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, signature)
 	fmt.Fprintf(&n.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, signature, name, size)
@@ -61,8 +66,18 @@ func (n *neon) op(format string, args ...any) { fmt.Fprintf(&n.text, "\t"+format
 
 func (n *neon) label(name string) { fmt.Fprintf(&n.text, "\n%s:\n", name) }
 
-// load loads a parameter.
-func (n *neon) load(param string, r int) { n.op("MOVD %s+%d(FP), R%d", param, n.offset[param], r) }
+// load loads a parameter, of a slice where its elements lie.
+func (n *neon) load(param string, r int) {
+	n.op("MOVD %s+%d(FP), R%d", n.start(param), n.offset[param], r)
+}
+
+// start names the first word of a parameter, as vet wants it.
+func (n *neon) start(param string) string {
+	if n.slices[param] {
+		return param + "_base"
+	}
+	return param
+}
 
 // loadFloats loads one that counts floats, in bytes.
 func (n *neon) loadFloats(param string, r int) {
@@ -91,14 +106,58 @@ func (n *neon) multiplyAdd(sum, v, scalars, lane int) {
 	n.word(code, "FMLA V%d.S[%d], V%d.S4, V%d.S4", scalars, lane, v, sum)
 }
 
-func (n *neon) add(sum, v int) {
-	n.word(0x4e20d400|uint32(sum)<<16|uint32(v)<<5|uint32(sum), "FADD V%d.S4, V%d.S4, V%[2]d.S4", v, sum)
+// An instruction of two or three vectors that Go's assembler does not know.
+type neonOp struct {
+	code uint32
+	name string
 }
+
+var (
+	fadd = neonOp{0x4e20d400, "FADD.S4"}
+	fsub = neonOp{0x4ea0d400, "FSUB.S4"}
+	fmul = neonOp{0x6e20dc00, "FMUL.S4"}
+	fdiv = neonOp{0x6e20fc00, "FDIV.S4"}
+	fmax = neonOp{0x4e20f400, "FMAX.S4"} // a NaN stays
+	fmla = neonOp{0x4e20cc00, "FMLA.S4"} // adds to the result
+	fmls = neonOp{0x4ea0cc00, "FMLS.S4"} // subtracts from the result
+	band = neonOp{0x4e201c00, "AND.B16"}
+	bic  = neonOp{0x4e601c00, "BIC.B16"} // clears the bits of the second operand
+	bsl  = neonOp{0x6e601c00, "BSL.B16"} // takes the first operand where the result was ones, and else the second
+
+	above    = neonOp{0x4ea0c800, "FCMGT.S4 $0"} // ones where an element is
+	below    = neonOp{0x4ea0e800, "FCMLT.S4 $0"}
+	notAbove = neonOp{0x6ea0d800, "FCMLE.S4 $0"}
+	fneg     = neonOp{0x6ea0f800, "FNEG.S4"}
+	fsqrt    = neonOp{0x6ea1f800, "FSQRT.S4"}
+	ucvtf    = neonOp{0x6e21d800, "UCVTF.S4"}
+
+	fadd64   = neonOp{0x4e60d400, "FADD.D2"}
+	fmla64   = neonOp{0x4e60cc00, "FMLA.D2"}
+	fcvtl    = neonOp{0x0e617800, "FCVTL.D2"} // the lower half to float64
+	fcvtl2   = neonOp{0x4e617800, "FCVTL2.D2"}
+	ushll8   = neonOp{0x2f08a400, "USHLL.H8 $0"} // the lower half of bytes to words of 16 bits
+	ushll8h  = neonOp{0x6f08a400, "USHLL2.H8 $0"}
+	ushll16  = neonOp{0x2f10a400, "USHLL.S4 $0"}
+	ushll16h = neonOp{0x6f10a400, "USHLL2.S4 $0"}
+)
+
+// do puts the instruction of one or two operands.
+func (n *neon) do(op neonOp, result, first int, second ...int) {
+	code := op.code | uint32(first)<<5 | uint32(result)
+	say := fmt.Sprintf("%s V%d = V%d", op.name, result, first)
+	for _, v := range second {
+		code |= uint32(v) << 16
+		say += fmt.Sprintf(", V%d", v)
+	}
+	n.word(code, "%s", say)
+}
+
+func (n *neon) add(sum, v int) { n.do(fadd, sum, sum, v) }
 
 // cutOff makes what is below zero zero. A NaN and a zero stay.
 func (n *neon) cutOff(v, spare int) {
-	n.word(0x4ea0e800|uint32(v)<<5|uint32(spare), "FCMLT $0, V%d.S4, V%d.S4", v, spare)
-	n.word(0x4e601c00|uint32(spare)<<16|uint32(v)<<5|uint32(v), "BIC V%d.B16, V%d.B16, V%[2]d.B16", spare, v)
+	n.do(below, spare, v)
+	n.do(bic, v, v, spare)
 }
 
 // list names neighbouring vectors, as loads and stores take them.
@@ -155,7 +214,7 @@ func (n *neon) scalars(count, base int, into [2]int) (place [][2]int) {
 }
 
 const (
-	neonM = 6 // rows of a tile, as in package gemm
+	neonM     = 6 // rows of a tile, as in package gemm
 	neonLanes = 4
 )
 
