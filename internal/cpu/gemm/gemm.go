@@ -4,7 +4,8 @@
 // Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
 // ascending order; the blocks are added in order, the first to C when accumulating. So Mul and MulPacked agree, and a
 // caller may cut M and N anywhere. With AVX2 and FMA each multiply-add rounds once, and the kernels for AVX-512 and NEON
-// give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every element. With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
+// give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every element.
+// With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
 //
 // The kernels are chosen when the program starts. GODEBUG=cpu.avx512f=off leaves AVX-512 unused; with cpu.avx2=off the code
 // is portable.

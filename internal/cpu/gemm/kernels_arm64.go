@@ -106,6 +106,16 @@ func correlate5NEON(kc int, a *float32, taps *int32, x0 *float32, x1 *float32, c
 //go:noescape
 func correlate6NEON(kc int, a *float32, taps *int32, x0 *float32, x1 *float32, c0 *float32, c1 *float32, ldc int, accumulate bool, relu bool, bias *float32)
 
+// transpose4NEON turns 4 rows of groups times 4 floats, ld apart, into columns of dst, stride apart. groups is at least 1.
+//
+//go:noescape
+func transpose4NEON(groups int, src *float32, ld int, dst *float32, stride int)
+
+// transpose2NEON turns 2 rows of groups times 4 floats, ld apart, into columns of dst, stride apart. groups is at least 1.
+//
+//go:noescape
+func transpose2NEON(groups int, src *float32, ld int, dst *float32, stride int)
+
 // contract1NEON computes 1 rows of 16 columns of C (+)= A*B, where row i of A is read from x+taps[i] on: rows times inner
 // values, and after each of those rows a jump. B is packed, 16 values a position. taps and jumps count in bytes; rows and
 // inner are at least 1.

@@ -150,15 +150,79 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 	part.put(c, ldc, h, n, accumulate)
 }
 
+// transposeRowsA packs h rows of k values, ld apart, as a panel of A if there is a kernel for it.
+func transposeRowsA(dst, src []float32, k, ld, h int) bool {
+	if !assembly {
+		return false
+	}
+	turn(dst, src, k, ld, h, TileM)
+	return true
+}
+
+// transposeColumnsB packs n columns of k contiguous values, ld apart, as a panel of B if there is a kernel for it. What
+// kernels read beyond n is zero.
+func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
+	if !assembly {
+		return false
+	}
+	turn(dst, src, k, ld, n, TileN)
+	if padded := forColumns(n).columns; n < padded {
+		for p := range k {
+			clear(dst[p*TileN+n : p*TileN+padded])
+		}
+	}
+	return true
+}
+
+// turn turns n rows of k values, ld apart, into the first n columns of dst, whose rows are stride apart.
+func turn(dst, src []float32, k, ld, n, stride int) {
+	_, _ = dst[(k-1)*stride+n-1], src[(n-1)*ld+k-1]
+	groups, i := k/4, 0
+	if groups > 0 {
+		for ; i+4 <= n; i += 4 {
+			transpose4NEON(groups, &src[i*ld], ld, &dst[i], stride)
+		}
+		if i+2 <= n {
+			transpose2NEON(groups, &src[i*ld], ld, &dst[i], stride)
+			i += 2
+		}
+	}
+	for row := range n {
+		first := 4 * groups
+		if row >= i {
+			first = 0
+		}
+		for p, v := range src[row*ld:][first:k] {
+			dst[(first+p)*stride+row] = v
+		}
+	}
+}
+
+// copyColumnsA packs k columns of h contiguous values, ld apart, as a panel of A if there is a fast way.
+func copyColumnsA(dst, src []float32, k, ld, h int) bool {
+	if !assembly || h != baseM {
+		return false
+	}
+	for p := range k {
+		*(*[baseM]float32)(dst[p*baseM:]) = [baseM]float32(src[p*ld:])
+	}
+	return true
+}
+
+// copyRowsB packs rows of whole groups of TileN values, ld apart, as panels of B stride apart if there is a fast way.
+func copyRowsB(dst, src []float32, rows, groups, ld, stride int) bool {
+	if !assembly {
+		return false
+	}
+	for p := range rows {
+		for g := range groups {
+			*(*[baseN]float32)(dst[g*stride+p*baseN:]) = [baseN]float32(src[p*ld+g*baseN:])
+		}
+	}
+	return true
+}
+
 // What follows has no kernels for NEON.
-
-func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }
-
-func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }
-
-func copyColumnsA(_, _ []float32, _, _, _ int) bool { return false }
-
-func copyRowsB(_, _ []float32, _, _, _, _ int) bool { return false }
 
 func runsOfTile(int) int { return 0 }
 

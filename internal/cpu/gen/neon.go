@@ -234,6 +234,9 @@ func neonProducts(n *neon) {
 	for h := 1; h <= neonM; h++ {
 		neonCorrelate(n, h)
 	}
+	for _, rows := range []int{4, 2} {
+		neonTranspose(n, rows)
+	}
 	for _, w := range widths {
 		most := neonM
 		if w.vectors == 2 {
@@ -243,6 +246,54 @@ func neonProducts(n *neon) {
 			neonContract(n, fmt.Sprintf("contract%s%dNEON", w.name, h), h, w.vectors)
 		}
 	}
+}
+
+// neonTranspose writes the kernel that turns four rows, or two.
+func neonTranspose(n *neon, rows int) {
+	n.function(fmt.Sprintf("transpose%dNEON", rows), "groups int, src *float32, ld int, dst *float32, stride int",
+		fmt.Sprintf("turns %d rows of groups times 4 floats, ld apart, into columns of dst, stride apart. groups is at least 1.", rows))
+	const groups, ld, dst, stride = 0, 1, 2, 3
+	from := numbers(firstPointer, rows)
+	n.load("groups", groups)
+	n.load("src", from[0])
+	n.loadFloats("ld", ld)
+	n.load("dst", dst)
+	n.loadFloats("stride", stride)
+	for i, r := range from[1:] {
+		n.op("ADD R%d, R%d, R%d", ld, from[i], r)
+	}
+	n.label("loop")
+	for i, r := range from {
+		n.op("VLD1.P 16(R%d), [V%d.S4]", r, i)
+	}
+	// Of two rows, the pairs of the first two columns and of the last two.
+	pairs := func(i, to int) {
+		n.op("VZIP1 V%d.S4, V%d.S4, V%d.S4", i+1, i, to)
+		n.op("VZIP2 V%d.S4, V%d.S4, V%d.S4", i+1, i, to+1)
+	}
+	pairs(0, 4)
+	if rows == 2 {
+		for half := range 2 {
+			for lane := range 2 {
+				n.op("VMOV V%d.D[%d], R4", 4+half, lane)
+				n.op("MOVD R4, (R%d)", dst)
+				n.op("ADD R%d, R%d", stride, dst)
+			}
+		}
+	} else {
+		pairs(2, 6)
+		for half := range 2 {
+			n.op("VZIP1 V%d.D2, V%d.D2, V16.D2", 6+half, 4+half)
+			n.op("VZIP2 V%d.D2, V%d.D2, V17.D2", 6+half, 4+half)
+			for v := range 2 {
+				n.op("VST1 [V%d.S4], (R%d)", 16+v, dst)
+				n.op("ADD R%d, R%d", stride, dst)
+			}
+		}
+	}
+	n.op("SUBS $1, R%d", groups)
+	n.op("BNE loop")
+	n.op("RET")
 }
 
 func neonTile(n *neon, name string, h, width int) {
