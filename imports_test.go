@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -218,12 +219,23 @@ type source struct {
 
 func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// sources parses every Go file rather than asking go list, which sees one
-// platform's files at a time.
+// sources are all Go files, parsed once.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 50 {
+		t.Fatalf("found %d Go files; the walk misses most of the repository", len(all))
+	}
+	return all
+}
+
+// parsed parses every Go file rather than asking go list, which sees one
+// platform's files at a time.
+var parsed = sync.OnceValues(func() (all []source, err error) {
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -235,7 +247,7 @@ func sources(t *testing.T) []source {
 			return nil
 		}
 		s := source{path: name, dir: path.Dir(name), imports: map[string]string{}, fset: token.NewFileSet()}
-		if s.file, err = parser.ParseFile(s.fset, name, nil, parser.SkipObjectResolution); err != nil {
+		if s.file, err = parser.ParseFile(s.fset, name, nil, parser.SkipObjectResolution|parser.ParseComments); err != nil {
 			return err
 		}
 		for _, i := range s.file.Imports {
@@ -252,14 +264,8 @@ func sources(t *testing.T) []source {
 		all = append(all, s)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 50 {
-		t.Fatalf("found %d Go files; the walk misses most of the repository", len(all))
-	}
-	return all
-}
+	return all, err
+})
 
 func under(dir, root string) bool { return dir == root || strings.HasPrefix(dir, root+"/") }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
@@ -170,7 +171,7 @@ func TestSensitivities(t *testing.T) {
 		return all
 	}
 	c := Default()
-	c.Optimizer, c.Accountant, c.Device = "privgene", "", "cpu"
+	c.Optimizer, c.Accountant, c.Device = "privgene", accountant.RDP, "cpu"
 	linear, err := prepareHearing(c, stages[c.Optimizer])
 	if err != nil {
 		t.Fatal(err)

@@ -11,12 +11,12 @@ import (
 
 func TestL2P(t *testing.T) {
 	o := options()
-	o.Model, o.Mode = "mlp-fmnist", ""
+	o.Model, o.Mode = "mlp-small", ""
 	r, err := L2P(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Model != "mlp-fmnist" || r.Batch != 20 || r.Parameters != 269322 || r.Layers != 2 || r.Hidden != 20 || r.Limit != 3.5 ||
+	if r.Model != "mlp-small" || r.Batch != 20 || r.Parameters != 15910 || r.Layers != 2 || r.Hidden != 20 || r.Limit != 3.5 ||
 		r.Steps < 1 || !(r.DPSGDStepSeconds > 0) || r.Ratio != r.StepSeconds/r.DPSGDStepSeconds {
 		t.Errorf("%+v", r)
 	}

@@ -191,7 +191,7 @@ func writeModelled(t *testing.T, machine string) {
 
 // A modelled step says what it is, adds up, and is the same twice.
 func TestModelStep(t *testing.T) {
-	o := StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "modelled:a100", Seconds: 1, Explain: true}
+	o := StepOptions{Model: "mlp-small", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "modelled:a100", Seconds: 1, Explain: true}
 	r, err := ModelStep(o)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 )
 
 func options() StepOptions {
-	return StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "cpu", Threads: 1, Seconds: 0.05}
+	return StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "cpu", Threads: 1, Seconds: 0.01}
 }
 
 // Steps of a GPU are timed together, without waits that would cut their graphs.

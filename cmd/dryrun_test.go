@@ -37,9 +37,9 @@ label: {column: z, classes: [a, b]}
 	}
 	for _, more := range [][]string{
 		{"--data", "csv:t.csv", "--public-n", "500", "--delta", "1e-4", "--batch", "50", "--epsilon", "1"},
-		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--optimizer", "dp-blsgd"},
-		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--clipping", "adaptive"},
-		{"--epsilon", "0.5", "--batch", "60", "--steps", "20", "--model", "cnn-mnist", "--optimizer", "l2p", "--protector", "mnist"},
+		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--optimizer", "dp-blsgd", "--accountant", "rdp"},
+		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--clipping", "adaptive", "--accountant", "rdp"},
+		{"--epsilon", "0.5", "--batch", "60", "--steps", "20", "--model", "cnn-mnist", "--optimizer", "l2p", "--protector", "mnist", "--accountant", "rdp"},
 		{"--epsilon", "1", "--optimizer", "majority"},
 		{"--model", "logistic", "--optimizer", "sgd", "--steps", "3"},
 		{"--data", "csv:t.csv", "--public-n", "500", "--optimizer", "lbfgs"},

@@ -80,7 +80,7 @@ func TestBenchStep(t *testing.T) {
 	if human := ok(t, "bench", "step", "--model", "cifar-small", "--batch", "2", "--seconds", "0.01"); !strings.Contains(human, "synthetic") || !strings.Contains(human, "records per second") {
 		t.Errorf("bench step shows\n%s", human)
 	}
-	modelled := []string{"bench", "step", "--model", "mlp-fmnist", "--batch", "8", "--device", "modelled:h100"}
+	modelled := []string{"bench", "step", "--model", "mlp-small", "--batch", "8", "--device", "modelled:h100"}
 	r = object(t, ok(t, append(modelled, "--json", "--explain")...))
 	wantKeys(t, r, "kind", "device", "machine", "model", "mode", "precision", "strategy", "batch", "physical_batch", "step_seconds_modelled", "graphs",
 		"launches", "launch_floor_seconds", "dram_bytes", "roofline_seconds", "assumptions", "layers", "kernels", "modelled",
@@ -131,11 +131,11 @@ func TestBenchLineSearch(t *testing.T) {
 }
 
 func TestBenchL2P(t *testing.T) {
-	short := []string{"bench", "l2p", "--model", "mlp-fmnist", "--batch", "8", "--seconds", "0.01", "--threads", "1"}
+	short := []string{"bench", "l2p", "--model", "mlp-small", "--batch", "8", "--seconds", "0.01", "--threads", "1"}
 	r := object(t, ok(t, append(short, "--json")...))
 	wantKeys(t, r, "device", "model", "activation", "data", "batch", "threads", "parameters", "layers", "hidden", "steps_timed",
 		"step_seconds_median", "dpsgd_step_seconds_median", "ratio", "limit")
-	if r["model"] != "mlp-fmnist" || r["batch"] != 8.0 || r["parameters"] != 269322.0 || r["limit"] != 3.5 || r["threads"] != 1.0 {
+	if r["model"] != "mlp-small" || r["batch"] != 8.0 || r["parameters"] != 15910.0 || r["limit"] != 3.5 || r["threads"] != 1.0 {
 		t.Errorf("bench l2p %v", r)
 	}
 	if human := ok(t, short...); !strings.Contains(human, "LSTM of 2 layers of 20 units") || !strings.Contains(human, "ratio") {

@@ -148,7 +148,7 @@ func TestClosedPipeDoesNotEndARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
-		"--batch", "100", "--steps", "50", "--eval-every", "1", "--out", out)
+		"--accountant", "rdp", "--batch", "100", "--steps", "50", "--eval-every", "1", "--out", out)
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	reader, err := cmd.StderrPipe()
 	if err != nil {

@@ -1,9 +1,9 @@
 package nn
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
 	G "gorgonia.org/gorgonia"
@@ -34,6 +34,7 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 			}
 		case ir.Conv, ir.MaxPool, ir.AvgPool:
 			window(op, func(o, c, position int, inside []int) {
+				x := x[c*op.Shape[1]*op.Shape[2]:]
 				switch op.Kind {
 				case ir.MaxPool:
 					m := math.Inf(-1)
@@ -98,28 +99,26 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 }
 
 // window calls f for every output channel, input channel and position with the
-// indices of the window's pixels, −1 for padding. A pool's channels are paired.
+// places of the window's pixels in that channel, −1 for padding. A pool's channels are paired.
 func window(op ir.Op, f func(o, c, position int, inside []int)) {
 	w, rows, cols := op.Window, op.Shape[1], op.Shape[2]
-	for o := range op.Out[0] {
-		for c := range op.Shape[0] {
-			if op.Kind != ir.Conv && c != o {
-				continue
-			}
-			for y := range op.Out[1] {
-				for x := range op.Out[2] {
-					inside := make([]int, 0, w.H*w.W)
-					for ky := range w.H {
-						for kx := range w.W {
-							py, px := y*w.StrideH-w.PadTop+ky*w.DilationH, x*w.StrideW-w.PadLeft+kx*w.DilationW
-							if py < 0 || py >= rows || px < 0 || px >= cols {
-								inside = append(inside, -1)
-							} else {
-								inside = append(inside, (c*rows+py)*cols+px)
-							}
-						}
+	inside := make([]int, w.H*w.W)
+	for y := range op.Out[1] {
+		for x := range op.Out[2] {
+			for ky := range w.H {
+				for kx := range w.W {
+					py, px := y*w.StrideH-w.PadTop+ky*w.DilationH, x*w.StrideW-w.PadLeft+kx*w.DilationW
+					inside[ky*w.W+kx] = py*cols + px
+					if py < 0 || py >= rows || px < 0 || px >= cols {
+						inside[ky*w.W+kx] = -1
 					}
-					f(o, c, (o*op.Out[1]+y)*op.Out[2]+x, inside)
+				}
+			}
+			for o := range op.Out[0] {
+				for c := range op.Shape[0] {
+					if op.Kind == ir.Conv || c == o {
+						f(o, c, (o*op.Out[1]+y)*op.Out[2]+x, inside)
+					}
 				}
 			}
 		}
@@ -220,7 +219,7 @@ func agree(t tb, net *Network) {
 	if err := net.SetParams(fresh); err != nil {
 		t.Fatal(err)
 	}
-	if got := net.Params(); fmt.Sprint(got) != fmt.Sprint(fresh) {
+	if !slices.Equal(net.Params(), fresh) {
 		t.Fatal("Params does not give back what SetParams wrote")
 	}
 	compare(fresh, "written parameters")

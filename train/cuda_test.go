@@ -18,7 +18,7 @@ import (
 func TestRunOnGPU(t *testing.T) {
 	run := func(t *testing.T, c Config, d device.Device) *Result {
 		t.Helper()
-		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(4), ptr(1.0), 2
+		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(2), ptr(1.0), 2
 		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestRunOnGPU(t *testing.T) {
 	}
 	t.Run("features", func(t *testing.T) {
 		c := small()
-		c.Noise, c.Features, c.LR = dpoptim.Seeded, "scatter", ptr(0.05)
+		c.Noise, c.Features, c.Whiten = dpoptim.Seeded, "scatter", "none"
 		got, want := run(t, c, open(t)), run(t, c, nil)
 		if math.Abs(*got.TestLoss-*want.TestLoss) > 0.05 || *got.TestLoss == *want.TestLoss && got.Device == want.Device {
 			t.Errorf("the test loss is %v, on the processor %v", *got.TestLoss, *want.TestLoss)

@@ -297,6 +297,7 @@ func testAccounting(t *testing.T, c Config) {
 	if c.Accountant = accountant.RDP; adapts(c) {
 		c.Steps, c.Epsilon = ptr(1000), ptr(2.0) // the budget ends it
 	}
+	c.EvalEvery = 12 // each evaluation is priced
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
 	p, err := resolve(c, o)
@@ -487,7 +488,7 @@ func testEmptyBatches(t *testing.T, c Config) {
 	if c.Noise = dpoptim.Seeded; !fits(c) {
 		c.LR = ptr(1e-6)
 	}
-	c.Accountant = accountant.RDP // which prices even what δ covers
+	c.Accountant, c.EvalEvery = accountant.RDP, 1000 // which prices even what δ covers
 	r, params := trainedOn(t, c, made(1, 0), Options{})
 	if r.Steps != updatesOf(c, r) || !(*r.Epsilon > 0) {
 		t.Errorf("%d steps at ε %v", r.Steps, *r.Epsilon)
@@ -501,7 +502,7 @@ func testEmptyBatches(t *testing.T, c Config) {
 // other records of the kind, or none, leave the same parameters, and nothing
 // about the run shows them.
 func testBadRecords(t *testing.T, c Config) {
-	c.Noise, c.Classes, c.Accountant = dpoptim.Seeded, nil, accountant.RDP
+	c.Noise, c.Classes, c.Accountant, c.EvalEvery = dpoptim.Seeded, nil, accountant.RDP, 12
 	two := func(set *datasets.Set) *datasets.Set {
 		set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 		return set
@@ -557,8 +558,7 @@ func testBudget(t *testing.T, c Config) {
 	if c.Rho != nil {
 		c.Rho, c.Accountant = nil, Default().Accountant
 	}
-	refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or")
-	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); !errors.Is(err, accountant.ErrBudget) {
+	if err := refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or"); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)
 	}
 }

@@ -149,7 +149,7 @@ func TestOwnData(t *testing.T) {
 		"npz:a.npz": {makeArrays, func(*Config) {}},
 		"shards:s":  {makeShards, func(*Config) {}},
 		"dir:p, a class, features": {makeFolders, func(c *Config) {
-			c.Data, c.Positive, c.Features, c.ImageSize = "dir:p", "yes", "scatter", "3x8x8"
+			c.Data, c.Positive, c.Features, c.Whiten, c.ImageSize = "dir:p", "yes", "scatter", "pink", "3x8x8"
 			c.LR, c.Clip = ptr(0.05), 6.0
 		}},
 	} {

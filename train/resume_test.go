@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/fault"
@@ -47,7 +48,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"noisy loss": func(c *Config) { c.TrainLossNoise = ptr(3.0) },
 		"adaptive":   func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
-		"features":   func(c *Config) { c.Features, c.LR = "scatter", ptr(0.05) },
+		"features":   func(c *Config) { c.Features, c.Whiten, c.LR = "scatter", "none", ptr(0.05) },
 		"schedule":   func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 7 },
 		"average":    func(c *Config) { c.Optimizer, c.LR, c.Average = "dp-adam", ptr(0.01), 0.9 },
 	} {
@@ -254,9 +255,9 @@ func witnessing(dir string) Options {
 
 func killConfig(seeded bool) Config {
 	c := small()
-	c.Steps, c.EvalEvery, c.TrainLossNoise = ptr(90), 10, ptr(5.0)
+	c.Steps, c.EvalEvery, c.TrainLossNoise, c.Accountant = ptr(90), 10, ptr(5.0), accountant.RDP // which prices in a moment
 	if seeded {
-		c.Noise, c.Clipping, c.Features = dpoptim.Seeded, "adaptive", "scatter"
+		c.Noise, c.Clipping, c.Features, c.Whiten = dpoptim.Seeded, "adaptive", "scatter", "none"
 	}
 	return c
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
-func refusedBefore(t *testing.T, c Config, o Options, want string) {
+func refusedBefore(t *testing.T, c Config, o Options, want string) error {
 	t.Helper()
 	o.Out = filepath.Join(t.TempDir(), "run")
 	_, err := Run(context.Background(), c, o)
@@ -30,6 +30,7 @@ func refusedBefore(t *testing.T, c Config, o Options, want string) {
 	if _, err := os.Stat(o.Out); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: a refused run left %s behind", want, o.Out)
 	}
+	return err
 }
 
 // Whatever is refused is refused with the value, before anything is written.

@@ -126,15 +126,21 @@ func exported(t testing.TB, long bool) map[string]*Model {
 		return f
 	}
 	gray, color, odd := [3]int{1, 28, 28}, [3]int{3, 32, 32}, [3]int{3, 12, 20}
-	for name, f := range map[string]*features.Front{
-		"both-28":          front("scatter+patches", features.Leaves, false, gray),
-		"both-32-mirror":   front("scatter+patches", features.Leaves, true, color),
-		"scatter-plain":    front("scatter", features.None, false, odd),
-		"scatter-mirror":   front("scatter", features.None, true, odd), // with a middle column
-		"patches-plain":    front("patches", features.None, false, odd),
-		"patches-mirror":   front("patches", features.None, true, odd),
-		"patches-mirror-1": front("patches", features.None, true, gray),
-	} {
+	both := front("scatter+patches", features.Leaves, true, gray)
+	fronts := map[string]*features.Front{ // constants of whitened ones come with the package
+		"both-28-mirror": both,
+		"both-32-mirror": front("scatter+patches", features.Leaves, true, color),
+		"scatter-28":     front("scatter", features.Leaves, false, gray),
+		"scatter-plain":  front("scatter", features.None, false, odd),
+		"scatter-mirror": front("scatter", features.None, true, odd), // with a middle column
+		"patches-plain":  front("patches", features.None, false, odd),
+		"patches-mirror": front("patches", features.None, true, odd),
+	}
+	if long { // fitting takes seconds
+		fronts["both-28"] = front("scatter+patches", features.Leaves, false, gray)
+		fronts["patches-mirror-1"] = front("patches", features.None, true, gray)
+	}
+	for name, f := range fronts {
 		all["features-"+name] = named(t, "logistic", "tanh", f.In(), rundir.Fraction, f)
 	}
 	for name, shape := range map[string][3]int{"gray": gray, "odd": odd} {
@@ -142,13 +148,13 @@ func exported(t testing.TB, long bool) map[string]*Model {
 		check(t, err)
 		all["features-deskew-"+name] = named(t, "logistic", "tanh", f.In(), rundir.Fraction, f)
 	}
-	f := front("patches", features.None, false, gray)
-	all["features-of-values"] = named(t, "logistic", "tanh", gray, rundir.AsIs, f)
+	all["features-of-values"] = named(t, "logistic", "tanh", gray, rundir.AsIs, both)
+	plain := front("scatter", features.None, false, gray) // whitened rows are next to equally long
 	all["table"] = named(t, "logistic", "tanh", [3]int{1, 1, 7}, rundir.AsIs, nil)
 	// Behind a bound: of the pictures, some are longer and some are not.
 	for name, m := range map[string]*Model{
 		"table": named(t, "logistic", "tanh", [3]int{1, 1, 7}, rundir.AsIs, nil), "values": named(t, "mlp-small", "tanh", gray, rundir.AsIs, nil),
-		"images": named(t, "cnn-mnist", "tanh", gray, rundir.Symmetric, nil), "features": named(t, "logistic", "tanh", gray, rundir.AsIs, f),
+		"images": named(t, "cnn-mnist", "tanh", gray, rundir.Symmetric, nil), "features": named(t, "logistic", "tanh", gray, rundir.AsIs, plain),
 		"own": untrained(t, own(t), [3]int{2, 9, 7}, rundir.Symmetric, nil),
 	} {
 		m.config.FeatureNorm = new(m.middle(t))

@@ -103,12 +103,14 @@ func right(t testing.TB, m *trained.Model, test datasets.Split) float64 {
 // A run is opened without its data, is evaluated on them, and predicts what the evaluation counts.
 func TestOpen(t *testing.T) {
 	for name, change := range map[string]func(c *train.Config, o *train.Options){
-		"softmax":  func(c *train.Config, _ *train.Options) { c.Model = "logistic" },
-		"features": func(c *train.Config, _ *train.Options) { c.Model, c.Features, c.Mirror = "logistic", "scatter", true },
-		"average":  func(c *train.Config, _ *train.Options) { c.Model, c.Average = "logistic", 0.9 },
-		"norm":     func(c *train.Config, _ *train.Options) { c.Model, c.FeatureNorm = "logistic", new(0.5) },
+		"softmax": func(c *train.Config, _ *train.Options) { c.Model = "logistic" },
+		"features": func(c *train.Config, _ *train.Options) {
+			c.Model, c.Features, c.Whiten, c.Mirror = "logistic", "scatter", "pink", true
+		},
+		"average": func(c *train.Config, _ *train.Options) { c.Model, c.Average = "logistic", 0.9 },
+		"norm":    func(c *train.Config, _ *train.Options) { c.Model, c.FeatureNorm = "logistic", new(0.5) },
 		"features of a norm": func(c *train.Config, _ *train.Options) {
-			c.Model, c.Features, c.FeatureNorm = "logistic", "scatter", new(0.25)
+			c.Model, c.Features, c.Whiten, c.FeatureNorm = "logistic", "scatter", "none", new(0.25)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

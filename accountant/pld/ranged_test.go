@@ -80,20 +80,26 @@ func TestRangedOften(t *testing.T) {
 		least := 0.0 // over intervals, the exact ε
 		for i := range 400 {
 			l := newRanged(test.epsilon, test.count)
-			low, high := 0.0, test.epsilon*float64(test.count)
 			all := l.withInterval(test.epsilon * (0.3 + 0.4*float64(i)/399))
-			for range 50 {
-				x, delta := (low+high)/2, 0.0
+			above := func(x float64) bool {
+				delta := 0.0
 				for _, s := range all {
 					delta += s.mass * max(0, -math.Expm1(x-s.loss))
 				}
-				if delta > test.delta {
+				return delta > test.delta
+			}
+			if !above(least) {
+				continue
+			}
+			low, high := least, test.epsilon*float64(test.count)
+			for range 50 {
+				if x := (low + high) / 2; above(x) {
 					low = x
 				} else {
 					high = x
 				}
 			}
-			least = max(least, high)
+			least = high
 		}
 		if r.Lower > least*(1+1e-3) || r.Upper < least || r.Upper > least*1.025 {
 			t.Errorf("%+v: ε in %v, without adapting %v", test, r, least)

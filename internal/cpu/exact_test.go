@@ -23,13 +23,22 @@ type exactCase struct {
 
 const uncounted = 17
 
+// exactCases are those that were made, by program.
+var exactCases = map[string]*devicetest.Case{}
+
 func newExactCase(t *testing.T, p *ir.Program, strategy perexample.Strategy) *exactCase {
 	t.Helper()
 	s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &exactCase{Case: devicetest.NewCase(t, p, 40, 61), schedule: s}
+	known := exactCases[p.Name] // rows that lie near no kink take some search
+	if known == nil {
+		known = devicetest.NewCase(t, p, 40, 61)
+		exactCases[p.Name] = known
+	}
+	own := *known
+	c := &exactCase{Case: &own, schedule: s}
 	c.Rows.Targets = slices.Clone(c.Rows.Targets)
 	c.Rows.Targets[uncounted] = float32(math.NaN())
 	if c.table, err = host.Load(c.Rows, c.Features); err != nil {

@@ -121,10 +121,13 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
 	by.Whiten = "none"
 	pixels := func(c *Config) { c.Override(&by, given) }
-	p, err := follows(t, "birds", [3]int{3, 40, 40}, 3, pixels)
+	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, nil)
 	check(t, err)
 	if !strings.Contains(p.DefaultsFrom(), "cifar10") || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "cifar10") {
 		t.Errorf("chosen on %q, warned of %q", p.DefaultsFrom(), p.Warnings)
+	}
+	if r, err := recipes.Find("birds", [3]int{3, 40, 40}, 3); err != nil || r.Data != "cifar10" {
+		t.Errorf("%v: larger images get the recipe of %s", err, r.Data)
 	}
 	if p, err = follows(t, "letters", [3]int{1, 32, 32}, 3, pixels); err != nil || !strings.Contains(p.DefaultsFrom(), "mnist") {
 		t.Errorf("%v: chosen on %q", err, p.DefaultsFrom())

@@ -236,7 +236,7 @@ func TestAtLeast(t *testing.T) {
 // digitsSource has the shape of MNIST.
 func digitsSource(t *testing.T, o *reproduce.Options) {
 	t.Helper()
-	set := reproducetest.Images(8000)
+	set := reproducetest.Images(5200) // a pair has 1,040, and batches 1,024
 	set.Name = "mnist"
 	o.Sources["mnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}
 	e, m, s, r := pairsEpsilons, mnist35Epsilons, quickSteps, quickRates
