@@ -691,3 +691,18 @@ func TestWithoutNoiseThereIsNoGuarantee(t *testing.T) {
 		t.Errorf("δ %v, not a guarantee because %q: %v", r.Delta, r.NotAGuarantee, err)
 	}
 }
+
+// A batch of a fixed size that holds all records is not all records, whatever the accountant: one more pushes another out.
+func TestFixedSizeOfAll(t *testing.T) {
+	for _, name := range []string{PLD, RDP, PRV, ZCDP, GDP, Paper} {
+		e := Event{Sampling: FixedSize, Rate: 1, Mechanisms: []Mechanism{Gaussian{4}}, Count: 3}
+		_, err := Account([]Event{e}, Options{Accountant: name, Neighbouring: AddRemove, Delta: 1e-5})
+		if err == nil || !strings.Contains(err.Error(), "under replace-one only") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	e := Event{Sampling: FixedSize, Rate: 1, Mechanisms: []Mechanism{Gaussian{4}}, Count: 3}
+	if r := account(t, PLD, ReplaceOne, 1e-5, e); !(r.Epsilon > 2) {
+		t.Errorf("under replace-one ε is %v", r.Epsilon)
+	}
+}

@@ -2,7 +2,6 @@ package accountant
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -100,10 +99,8 @@ func (c Curve) add(e Event, n Neighbouring) error {
 		switch {
 		case q == 1:
 			once, err = composed(bounds, a)
-		case e.Sampling == FixedSize && n == ReplaceOne:
-			once, err = b.rdp(a, (*batch).fixedSize)
 		case e.Sampling == FixedSize:
-			err = errors.New("accountant rdp has a bound for fixed-size sampling under replace-one only: use replace-one, or Poisson sampling")
+			once, err = b.rdp(a, (*batch).fixedSize)
 		default:
 			once, err = b.rdpPoisson(a, n)
 		}

@@ -35,7 +35,7 @@ func open(dir string) (*run, error) {
 		return nil, err
 	case !finished:
 		return nil, d.Unfinished(rundir.Result)
-	case r.Run == "":
+	case !r.Sound():
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
 	}
 	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
@@ -47,11 +47,8 @@ func open(dir string) (*run, error) {
 	return r, err
 }
 
-// sound says whether what is read without asking is there.
+// sound says whether confusion matrices are square.
 func (r *run) sound() bool {
-	if r.Private() && (r.Accountant == nil || r.Neighbouring == nil) || r.Guarantee && (r.Epsilon == nil || r.Delta == nil) {
-		return false
-	}
 	for _, m := range r.Evaluations {
 		if slices.ContainsFunc(m.Confusion, func(row []int) bool { return len(row) != len(m.Confusion) }) {
 			return false

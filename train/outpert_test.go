@@ -220,6 +220,7 @@ func TestOutpertRefuses(t *testing.T) {
 		{outpert.GD, func(c *Config) { c.Batch = ptr(10.0) }, "leave out --batch"},
 		{outpert.GD, func(c *Config) { c.Epochs = ptr(10.0) }, "leave out --batch"},
 		{outpert.RSGD, func(c *Config) { c.SamplingRate = ptr(0.1) }, "leave out --sampling-rate"},
+		{outpert.RSGD, func(c *Config) { c.SamplingRate = ptr(1.0) }, "leave out --sampling-rate"}, // its config.yaml could not be read again
 		{outpert.RSGD, func(c *Config) { c.Steps = ptr(10) }, "give --epochs"},
 		{outpert.RSGD, func(c *Config) { c.Epochs = ptr(1.5) }, "whole passes"},
 		{outpert.RSGD, func(c *Config) { c.Batch = ptr(1.5) }, "whole batches"},

@@ -65,3 +65,9 @@ type Result struct {
 	ExamplesPerSecond float64  `json:"examples_per_second"`
 	PeakRSS           int64    `json:"peak_rss_bytes"`
 }
+
+// Sound says whether a result that was read has what train always writes, so that it can be shown.
+func (r *Result) Sound() bool {
+	private := r.Delta != nil
+	return r.Run != "" && (!private || r.Accountant != nil && r.Neighbouring != nil) && (!r.Guarantee || private && r.Epsilon != nil)
+}

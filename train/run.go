@@ -284,7 +284,7 @@ func (r *run) found() (*Result, error) {
 		return nil, err
 	case !finished:
 		return nil, dir.Complete()
-	case done.Run == "":
+	case !done.Sound():
 		return nil, usage.Errorf("%s is not what a run writes: restore it, or start a new run in another directory", dir.Path(rundir.Result))
 	}
 	if done.Evaluations, err = rundir.ReadMetrics[Measurement](dir); err != nil {

@@ -246,6 +246,10 @@ func prepare(steps []Step, replaceOne bool) (*composition, error) {
 		if s.Count == 0 {
 			continue
 		}
+		if s.Subsets && !replaceOne {
+			return nil, fmt.Errorf("accountant pld prices fixed-size sampling (a share of %v) under replace-one only, "+
+				"as an added record takes another's place: use replace-one, or Poisson sampling", s.Rate)
+		}
 		if s.Rate == 1 {
 			squares += float64(s.Count) * mu2
 			for _, l := range others {
@@ -317,10 +321,6 @@ func (s *Step) laws(replaceOne bool) (mu2 float64, others []law, err error) {
 func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) {
 	if !s.Subsets {
 		return s.amplified(mu2, others, replaceOne)
-	}
-	if !replaceOne {
-		return nil, fmt.Errorf("accountant pld prices fixed-size sampling (a share of %v) under replace-one only, "+
-			"as adding a record changes that share: use replace-one, or Poisson sampling", s.Rate)
 	}
 	l, err := s.amplified(mu2, others, false)
 	if of, ok := l.(amplified); ok {

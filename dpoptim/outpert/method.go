@@ -89,7 +89,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 func (m *Method) checkPasses(c *dpoptim.Settings) error {
 	whole := func(x *float64) bool { return x == nil || *x == math.Trunc(*x) }
 	switch {
-	case c.SamplingRate != nil && *c.SamplingRate != 1:
+	case c.SamplingRate != nil:
 		return usage.Errorf("sampling rate %v: optimizer %s takes each record once a pass; leave out --sampling-rate, and give --batch", *c.SamplingRate, m.name)
 	case c.Steps != nil:
 		return usage.Errorf("steps %d: optimizer %s goes over the records in passes; give --epochs and --batch", *c.Steps, m.name)

@@ -234,3 +234,16 @@ func TestProtectorSettings(t *testing.T) {
 		}
 	}
 }
+
+// Batches of a fixed size have no guarantee under add-remove, even where they hold all records.
+func TestSubsetsNeedReplaceOne(t *testing.T) {
+	for _, batch := range []float64{12, 400} {
+		c := small()
+		protected("identity")(&c)
+		c.Sampling, c.Batch, c.Neighbouring = subsets, ptr(batch), string(accountant.AddRemove)
+		// As by flag: the method's own relation would take the place of the default.
+		if err := c.checkDrawing(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
+			t.Errorf("batches of %v: %v", batch, err)
+		}
+	}
+}
