@@ -72,6 +72,8 @@ type Set struct {
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
+	// Schema says how a table of one's own becomes records, as YAML. It is public, and "" of other data.
+	Schema string
 	// Parts identifies the files into which the records are cut, by their names and public sizes, where processes open them
 	// apart.
 	Parts string
@@ -114,6 +116,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Moves:        true,
 		Note:         s.Note,
 		Reading:      s.Reading,
+		Schema:       s.Schema,
 		Parts:        s.Parts,
 	}
 	for i, c := range classes {

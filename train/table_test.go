@@ -356,3 +356,48 @@ func TestPublishedTables(t *testing.T) {
 		}
 	}
 }
+
+// A model keeps the schema of its table: what happens to the files of the table changes no prediction.
+func TestModelKeepsItsSchema(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "three", 1, 500, 0)
+	c := tableConfig()
+	c.DropFirst = true
+	_, err := Run(context.Background(), c, Options{Out: "run"})
+	check(t, err)
+	check(t, os.WriteFile("new.csv", []byte("a,b,c\n0.9,r,0.5\n0.1,p,-0.5\n0.5,q,0\n"), 0o644))
+	shown := func() string {
+		t.Helper()
+		m, err := trained.Open("run", trained.Options{})
+		check(t, err)
+		_, records, err := m.Read("new.csv")
+		check(t, err)
+		p, err := m.Predict(records)
+		check(t, err)
+		return fmt.Sprintf("%+v", p)
+	}
+	before := shown()
+	m, err := trained.Open("run", trained.Options{})
+	check(t, err)
+	score, err := m.Evaluate()
+	check(t, err)
+
+	schema, err := os.ReadFile("t.csv.schema.yaml")
+	check(t, err)
+	changed := strings.NewReplacer("[p, q, r]", "[r, q, p]", "a, bounds: [0, 1]", "a, bounds: [0, 2]", "[0, 1, 2]", "[2, 1, 0]").Replace(string(schema))
+	check(t, os.WriteFile("t.csv.schema.yaml", []byte(changed), 0o644))
+	if after := shown(); after != before {
+		t.Errorf("with another schema beside the table: %s, before %s", after, before)
+	}
+	again, err := m.Evaluate()
+	check(t, err)
+	if *again.Accuracy != *score.Accuracy {
+		t.Errorf("with another schema beside the table the accuracy is %v, before %v", *again.Accuracy, *score.Accuracy)
+	}
+	for _, name := range []string{"t.csv", "t.csv.schema.yaml", "test.csv"} {
+		check(t, os.Remove(name))
+	}
+	if after := shown(); after != before {
+		t.Errorf("without the table: %s, before %s", after, before)
+	}
+}

@@ -88,6 +88,7 @@ func Open(dir string, o Options) (*Model, error) {
 	if m.tensors, m.facts, err = rundir.ReadTensors(files.Path(file)); err != nil {
 		return nil, err
 	}
+	m.config.KeepSchema(m.facts[rundir.Schema])
 	if err := m.describe(); err != nil {
 		return nil, err
 	}

@@ -1,14 +1,11 @@
 package tabular
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
@@ -215,13 +212,4 @@ func (s *Schema) ClassNames() []string {
 		all = append(all, ways[0])
 	}
 	return all
-}
-
-// digest identifies the schema, whatever file it was read from.
-func (s *Schema) digest() (string, error) {
-	b, err := yaml.Marshal(s)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(b)), nil
 }

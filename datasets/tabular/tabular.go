@@ -21,6 +21,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -30,6 +32,8 @@ type Options struct {
 	// Schema is the name of a known one, or a file; "" is the file PATH.schema.yaml
 	// or, without one, the known schema for the table's file name.
 	Schema string
+	// Text is a schema itself, in YAML, as a set has it. Nothing else is looked up then.
+	Text string
 	// Folds > 1 deals the records, with those of a test file, into so many folds,
 	// each record by itself under the schema's public key. Fold, from 1 on, is held
 	// out in Test. What the schema says about test records does not apply.
@@ -88,7 +92,7 @@ func Facts(path string, o Options) (*datasets.Set, error) {
 }
 
 func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
-	known, s, err := find(path, o.Schema)
+	known, s, err := o.find(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -96,14 +100,17 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	if s.Width() == 0 {
 		return nil, nil, nil, fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
 	}
-	digest, err := s.digest()
+	text, err := yaml.Marshal(s)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	set := &datasets.Set{
 		Name: strings.TrimSuffix(trim(filepath.Base(path)), filepath.Ext(trim(path))), Classes: len(s.Label.Classes), ClassNames: s.ClassNames(),
-		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %s fold %d of %d", digest, o.Fold, o.Folds),
+		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %x fold %d of %d", sha256.Sum256(text), o.Fold, o.Folds),
 		Train: s.empty(), Share: 1,
+	}
+	if known == nil {
+		set.Schema = string(text)
 	}
 	if known != nil && len(s.Also) > 0 {
 		set.Name = known.Name // the table's own is that of one file of several
@@ -256,6 +263,18 @@ func missing(path string) error {
 const suffix = ".schema.yaml"
 
 // find is the schema of a table; known is nil for a user's own.
+func (o Options) find(path string) (*Known, *Schema, error) {
+	if o.Text == "" {
+		return find(path, o.Schema)
+	}
+	s, err := parse([]byte(o.Text))
+	if err != nil {
+		err = fmt.Errorf("the schema that was kept of %s: %w", path, err)
+	}
+	return nil, s, err
+}
+
+// find looks for a schema by name, or beside the table.
 func find(path, name string) (known *Known, s *Schema, err error) {
 	for _, k := range Schemas() {
 		if name == k.Name {

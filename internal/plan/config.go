@@ -32,6 +32,7 @@ type Config struct {
 
 	PublicN *int   `yaml:"public_n,omitempty"`
 	Schema  string `yaml:"schema,omitempty"`
+	schema  string // that a model keeps
 	Folds   int    `yaml:"folds,omitempty"`
 	Fold    int    `yaml:"fold,omitempty"`
 

@@ -186,8 +186,11 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 }
 
 func (c *Config) tableOptions() tabular.Options {
-	return tabular.Options{Schema: c.Schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.traits().Local}
+	return tabular.Options{Schema: c.Schema, Text: c.schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.traits().Local}
 }
+
+// KeepSchema has tables read by the schema that a model keeps. Those beside tables may have changed since.
+func (c *Config) KeepSchema(text string) { c.schema = text }
 
 // Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels.
 func (c *Config) Unlabeled(file string) (*datasets.Split, error) {

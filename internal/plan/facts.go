@@ -23,6 +23,9 @@ func (p *Plan) ModelFacts() map[string]string {
 		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
 		"privgrad_version": version(),
 	}
+	if p.Set.Schema != "" {
+		facts[rundir.Schema] = p.Set.Schema
+	}
 	if p.Front != nil {
 		facts["features"], facts["whiten"], facts[rundir.FeaturesDigest] = c.Features, c.Whiten, p.FrontDigest
 		if !p.Front.IsFunc() {
