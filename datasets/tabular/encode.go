@@ -23,6 +23,7 @@ import (
 type table struct {
 	separator byte
 	lines     [][]byte
+	before    int   // lines before these
 	fields    int   // of a whole record
 	column    []int // place of each of the schema's columns, in their order, and of the label; −1: in no file
 	file      int   // 0 for the table, then from 1 on those of Also
@@ -35,7 +36,8 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t := &table{separator: s.Separator[0]}
 	t.lines = lines(text)
-	t.lines = t.lines[min(s.Skip, len(t.lines)):]
+	t.before = min(s.Skip, len(t.lines))
+	t.lines = t.lines[t.before:]
 	names := s.columnNames() // a schema's own order, which no line of the file moves
 	if s.Header == headerRequired {
 		names = nil
@@ -46,7 +48,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 					break
 				}
 			}
-			names, t.lines = split(t.lines[0], t.separator), t.lines[1:]
+			names, t.lines, t.before = split(t.lines[0], t.separator), t.lines[1:], t.before+1
 		}
 	}
 	t.fields = len(names)
@@ -159,13 +161,15 @@ type encoder struct {
 	schema   *Schema
 	category []map[string]int // of each column; empty for others
 	class    map[string]int
+	line     int     // number of the one that is read
 	seen     Records // private; only verification looks at it
 }
 
 func (s *Schema) encoder() *encoder {
-	e := &encoder{schema: s, class: index(s.Label.Classes), seen: Records{PerClass: make([]int, len(s.Label.Classes))}}
+	e := &encoder{schema: s, class: index(s.Label.Classes), seen: Records{Label: Faults{Name: s.Label.Column}, PerClass: make([]int, len(s.Label.Classes))}}
 	for _, c := range s.Columns {
 		e.category = append(e.category, index(c.Categories))
+		e.seen.Columns = append(e.seen.Columns, Faults{Name: c.Name})
 	}
 	return e
 }
@@ -187,15 +191,14 @@ func index(categories []names) map[string]int {
 func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.seen.Records++
 	if len(fields) != t.fields {
-		e.seen.Malformed++
+		e.seen.Malformed.note(e.line)
 		fields = make([]string, t.fields)
 	}
 	e.features(m, t, fields)
 	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
-		x, ok := e.number(text, b)
+		x, ok := e.number(text, b, &e.seen.Label)
 		if !ok {
-			e.seen.BadLabels++
 			x = math.NaN()
 		}
 		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
@@ -205,7 +208,7 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	if ok {
 		e.seen.PerClass[k]++
 	} else {
-		e.seen.BadLabels++
+		e.seen.Label.Unknown.note(e.line)
 		k = badLabel
 	}
 	m.Labels = append(m.Labels, uint8(k))
@@ -216,10 +219,7 @@ func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 	for i := range e.schema.Columns {
 		switch c := &e.schema.Columns[i]; {
 		case c.Bounds != nil:
-			x, ok := e.number(fields[t.column[i]], c.Bounds)
-			if !ok {
-				e.seen.Unreadable++
-			}
+			x, ok := e.number(fields[t.column[i]], c.Bounds, &e.seen.Columns[i])
 			m.Values = append(m.Values, float32(c.value(x, ok)))
 		case c.ByFile != nil:
 			m.Values = append(m.Values, float32(c.ByFile[t.file]))
@@ -228,7 +228,7 @@ func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 			m.Values = append(m.Values, make([]float32, width)...)
 			k, ok := e.category[i][fields[t.column[i]]]
 			if !ok {
-				e.seen.Unknown++
+				e.seen.Columns[i].Unknown.note(e.line)
 			} else if back := len(c.Categories) - k; back <= width {
 				m.Values[len(m.Values)-back] = 1
 			}
@@ -240,16 +240,17 @@ func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 const badLabel = mostClasses
 
 // number reads a field, and moves what lies outside the bounds to their ends.
-func (e *encoder) number(text string, bounds []float64) (x float64, ok bool) {
+func (e *encoder) number(text string, bounds []float64, seen *Faults) (x float64, ok bool) {
 	x, err := strconv.ParseFloat(text, 64)
 	if errors.Is(err, strconv.ErrRange) {
 		err = nil // an infinity or a zero, which will do
 	}
 	if err != nil || math.IsNaN(x) {
+		seen.Unreadable.note(e.line)
 		return 0, false
 	}
 	if x < bounds[0] || x > bounds[1] {
-		e.seen.Clamped++
+		seen.Clamped.note(e.line)
 	}
 	return min(max(x, bounds[0]), bounds[1]), true
 }
@@ -267,13 +268,75 @@ func place(key, purpose string, line []byte) float64 {
 // Records is what verification counts. All of it is private. A malformed record
 // counts as one whose fields are all empty, too.
 type Records struct {
-	Records    int
-	Malformed  int   // records with too few or too many fields
-	Unreadable int   // fields that should be numbers and are none
-	Clamped    int   // numbers outside their bounds
-	Unknown    int   // categories that the schema does not have
-	BadLabels  int   // labels that are no class or no number
-	PerClass   []int // empty in a regression
+	Records   int
+	Malformed Fault    // records with too few or too many fields
+	Columns   []Faults // those of the schema
+	Label     Faults
+	PerClass  []int // empty in a regression
+}
+
+// Faults are those of a column.
+type Faults struct {
+	Name       string
+	Unreadable Fault // fields that should be numbers and are none
+	Clamped    Fault // numbers outside their bounds
+	Unknown    Fault // categories that the schema does not have, and labels that are no class
+}
+
+// Fault is how often something was wrong, and where first.
+type Fault struct{ Count, Line int }
+
+func (f *Fault) note(line int) {
+	if f.Count++; f.Count == 1 {
+		f.Line = line
+	}
+}
+
+// total adds up a kind of fault over the columns.
+func (r *Records) total(of func(*Faults) *Fault) (n int) {
+	for i := range r.Columns {
+		n += of(&r.Columns[i]).Count
+	}
+	return n
+}
+
+// Unreadable is the number of fields that should be numbers and are none.
+func (r *Records) Unreadable() int { return r.total(func(f *Faults) *Fault { return &f.Unreadable }) }
+
+// Clamped is the number of numbers outside their bounds, those to tell among them.
+func (r *Records) Clamped() int {
+	return r.total(func(f *Faults) *Fault { return &f.Clamped }) + r.Label.Clamped.Count
+}
+
+// Unknown is the number of categories that the schema does not have.
+func (r *Records) Unknown() int { return r.total(func(f *Faults) *Fault { return &f.Unknown }) }
+
+// BadLabels is the number of labels that are no class or no number.
+func (r *Records) BadLabels() int { return r.Label.Unknown.Count + r.Label.Unreadable.Count }
+
+// mismatch says where the records are none of the schema's, whose classes it takes.
+func (r *Records) mismatch(classes []string) (faults []string) {
+	most := func(n int) bool { return 2*n > r.Records }
+	if most(r.Malformed.Count) {
+		return []string{"most records have too few or too many fields: the schema may name another separator"}
+	}
+	for _, c := range r.Columns {
+		switch {
+		case most(c.Unreadable.Count):
+			faults = append(faults, fmt.Sprintf("most values of column %q are no numbers", c.Name))
+		case most(c.Unknown.Count):
+			faults = append(faults, fmt.Sprintf("most values of column %q are none of its categories, which must be written the same, in UTF-8", c.Name))
+		}
+	}
+	if most(r.BadLabels()) {
+		return append(faults, "most labels are none that the schema lists")
+	}
+	for k, n := range r.PerClass {
+		if n == 0 {
+			faults = append(faults, fmt.Sprintf("class %s has no record", classes[k]))
+		}
+	}
+	return faults
 }
 
 // trim is a path without .gz.

@@ -208,7 +208,8 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 
 // add appends the records among a table's lines.
 func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Split) {
-	for _, line := range t.lines {
+	for i, line := range t.lines {
+		e.line = t.before + i + 1
 		fields := split(line, t.separator)
 		if !s.isRecord(line) {
 			if !s.places || t.file > len(s.Also) {
@@ -320,10 +321,12 @@ type Report struct {
 	Classes  []string // nil in a regression
 	// Private is computed from records, for their owner's eyes only: Files are the table, those that
 	// go with it, and its test file. Published says whether the records of all of them are those of
-	// the known table; nil where nobody knows.
+	// the known table; nil where nobody knows. Faults say where a table
+	// of one file is not what the schema describes.
 	Private struct {
 		Files     []FileRecords
 		Published *bool
+		Faults    []string
 	}
 }
 
@@ -359,9 +362,12 @@ func Verify(path, schema string) (*Report, error) {
 			return r, err
 		}
 		r.Private.Files = append(r.Private.Files, FileRecords{name, seen})
+		if i == 0 && len(s.Also) == 0 {
+			r.Private.Faults = seen.mismatch(r.Classes)
+		}
 	}
-	if known == nil || known.Digest != "" {
-		r.Private.Published = new(known != nil && known.Digest == fingerprint(m))
+	if known != nil && known.Digest != "" {
+		r.Private.Published = new(known.Digest == fingerprint(m))
 	}
 	return r, nil
 }

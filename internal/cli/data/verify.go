@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,14 +53,15 @@ func verify() *cobra.Command {
 		Long: `verify checks data files before you train. It says whether their structure is sound and
 whether they are the published files. It fails if training would refuse them.
 
-Of your own images and arrays, the last line is a verdict. The command fails (exit code 1)
-if a listed class has no records, or if there is a folder that --class-names does not list.
+Of your own data, the last line is a verdict. The command fails (exit code 1) if a listed class
+has no records, if there is a folder that --class-names does not list, or if most values of a
+table's column are none that its schema describes.
 
 Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
   published formats   the number of records, labels that are no class
   tables              malformed records, numbers out of bounds, unknown categories,
-                      bad labels
+                      bad labels: how many of each, in which column, and the first
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
@@ -184,11 +186,14 @@ func describeOwn(w io.Writer, name string, r *datasets.OwnReport) {
 		for _, note := range r.Private.Notes {
 			fmt.Fprintln(w, note)
 		}
-		verdict := "verdict: each listed class has records, and no folder is left out"
-		if len(r.Private.Faults) > 0 {
-			verdict = "verdict: the classes do not match: " + strings.Join(r.Private.Faults, "; ")
+		switch {
+		case len(r.Private.Faults) > 0:
+			fmt.Fprintln(w, "\nverdict: the classes do not match: "+strings.Join(r.Private.Faults, "; "))
+		case r.Structure != nil:
+			fmt.Fprintln(w, "\nverdict: training refuses these files")
+		default:
+			fmt.Fprintln(w, "\nverdict: each listed class has records, and no folder is left out")
 		}
-		fmt.Fprintln(w, "\n"+verdict)
 	})
 }
 
@@ -242,7 +247,7 @@ func verifyTable(c *cli.Call, path, schema string) error {
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	return c.Show(tableVerification{path, r.Schema, true, r.Features, r.Classes}, func(w io.Writer) {
+	err = c.Show(tableVerification{path, r.Schema, true, r.Features, r.Classes}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s is a table by schema %s: %d features a record\n", path, r.Schema, r.Features)
 		private(w, func(w io.Writer) {
 			for _, f := range r.Private.Files {
@@ -257,19 +262,54 @@ func verifyTable(c *cli.Call, path, schema string) error {
 				fmt.Fprintln(w)
 			}
 			row("records", func(r *tabular.Records) int { return r.Records })
-			row("malformed records", func(r *tabular.Records) int { return r.Malformed })
-			row("unreadable numbers", func(r *tabular.Records) int { return r.Unreadable })
-			row("numbers out of bounds", func(r *tabular.Records) int { return r.Clamped })
-			row("unknown categories", func(r *tabular.Records) int { return r.Unknown })
-			row("bad labels", func(r *tabular.Records) int { return r.BadLabels })
+			row("malformed records", func(r *tabular.Records) int { return r.Malformed.Count })
+			row("unreadable numbers", (*tabular.Records).Unreadable)
+			row("numbers out of bounds", (*tabular.Records).Clamped)
+			row("unknown categories", (*tabular.Records).Unknown)
+			row("bad labels", (*tabular.Records).BadLabels)
 			if p := r.Private.Published; p != nil {
 				fmt.Fprintf(w, "the published records\t%v\n", *p)
 			}
 			for class, name := range r.Classes {
 				row("class "+name, func(r *tabular.Records) int { return r.PerClass[class] })
 			}
+			for _, f := range r.Private.Files {
+				places(w, f)
+			}
+			fmt.Fprintln(w, "\n"+verdict(r.Private.Faults))
 		})
 	})
+	if err == nil && len(r.Private.Faults) > 0 && !c.JSON() { // which has nothing that is private
+		err = fmt.Errorf("table %s does not match its schema, as the verdict says: correct one of them and check again", path)
+	}
+	return err
+}
+
+// places says where the faults of each column begin.
+func places(w io.Writer, f tabular.FileRecords) {
+	say := func(fault tabular.Fault, what string) {
+		if fault.Count > 0 {
+			fmt.Fprintf(w, "%s: %s: %d, first in line %d\n", f.Name, what, fault.Count, fault.Line)
+		}
+	}
+	say(f.Malformed, "records with too few or too many fields")
+	for _, c := range append(slices.Clone(f.Columns), f.Label) {
+		kind := "values that are no category"
+		if c.Name == f.Label.Name {
+			kind = "labels that are no class"
+		}
+		say(c.Unreadable, "column "+c.Name+", values that are no number")
+		say(c.Clamped, "column "+c.Name+", values out of bounds")
+		say(c.Unknown, "column "+c.Name+", "+kind)
+	}
+}
+
+// verdict is the last line about a table.
+func verdict(faults []string) string {
+	if len(faults) == 0 {
+		return "verdict: the records are what the schema describes"
+	}
+	return "verdict: table and schema do not match: " + strings.Join(faults, "; ")
 }
 
 // private shows a table of what is computed from records, between banners.
