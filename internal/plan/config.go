@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 
@@ -317,7 +318,11 @@ func (c *Config) checkBudget() error {
 	case c.Private() && c.Epsilon == nil && c.NoiseMultiplier == nil && c.Rho == nil:
 		return usage.Errorf("no privacy budget given; try `privgrad train --epsilon 3`, or set the noise with --noise-multiplier")
 	case !c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil):
-		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use dp-sgd for a private run", c.Optimizer)
+		private := "dp-" + c.Optimizer
+		if !slices.Contains(Optimizers(), private) {
+			private = "dp-sgd"
+		}
+		return usage.Errorf("optimizer %s is not private and takes neither epsilon nor noise multiplier: use %s for a private run", c.Optimizer, private)
 	case !c.Private() && c.TrainLossNoise != nil:
 		return usage.Errorf("train-loss-noise %v: optimizer %s is not private; use --data-is-public to see its training loss", *c.TrainLossNoise, c.Optimizer)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/privgrad/privgrad/nn"
 )
 
-// A Source opens one data set; dir is empty for what is built in. A set that is built in
+// A Source opens one data set; dir is empty for what is built in, and where none was given for a source of one's own. A set that is built in
 // is known to be the published one; files are what a configuration says of them.
 type Source struct {
 	Open    func(dir string) (*datasets.Set, error)
@@ -221,7 +221,12 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 		set, err := source.Open("")
 		return set, true, err
 	}
-	if c.DataDir = cmp.Or(c.DataDir, os.Getenv(DataDirVariable)); c.DataDir == "" {
+	_, published := Sources()[c.Data]
+	switch c.DataDir = cmp.Or(c.DataDir, os.Getenv(DataDirVariable)); {
+	case c.DataDir == "" && !published: // a source of a program's own, which may read no files
+		set, err := source.Open("")
+		return set, false, err
+	case c.DataDir == "":
 		return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 	}
 	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil {
