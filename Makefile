@@ -10,11 +10,12 @@ PYTHON      ?= python3
 COMPARED    ?= docs/explain/performance.json
 CLANG       ?= clang++-19
 PTXDIR      ?= cuda/kernels/ptx
+EMULATOR    ?= qemu-aarch64-static
 MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
+.PHONY: help build demo test test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -25,7 +26,7 @@ CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
 
 help: ## this list, and what was found on this machine
 	@echo 'Targets:'
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{ printf "%-23s %s\n", $$1, $$2 }'
 	@echo
 	@echo 'Found on this machine:'
 	@printf '  Go             '; if $(call found,$(GO)); then $(GO) env GOVERSION GOOS GOARCH | paste -s -d ' '; else echo 'no: Go 1.26 or newer is needed'; fi
@@ -55,10 +56,12 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # once more without it, as on a processor that has none: of the slow ones what
 # could differ. That lint vets all of it is enough.
 #
-# Tests leave much garbage. Collecting it less often saves a tenth of their time.
+# Tests leave much garbage. Collecting it less often saves a tenth of their time. The slowest
+# packages begin first: at the end no processor waits for one of them.
+SLOW = ./train ./cmd ./cuda/... ./internal/cpu ./accountant ./audit
 TEST = GOGC=400 GOMEMLIMIT=2GiB $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
-	$(TEST) -skip '^TestLong' ./...
+	$(TEST) -skip '^TestLong' $(SLOW) ./...
 	cd internal/cpu/gen && $(TEST) ./...
 	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
 	$(TEST) -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
@@ -84,6 +87,16 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
 	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest ./internal/collective/nccl ./internal/collective/launch
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
+
+# Nothing but the kernels of that processor is run: that the rest compiles is seen sooner without optimisation.
+ARM64 = CGO_ENABLED=0 GOARCH=arm64
+arm64: ## build and vet for arm64, and test its kernels where EMULATOR runs programs of it
+	$(ARM64) $(GO) build -gcflags='all=-N -l' ./...
+	$(ARM64) $(GO) vet -gcflags='all=-N -l' ./...
+	@if $(call found,$(EMULATOR)); then echo testing by $(EMULATOR); \
+		$(ARM64) $(TEST) -exec $(EMULATOR) ./internal/cpu/peak ./internal/cpu/vec && \
+		$(ARM64) $(TEST) -exec $(EMULATOR) -run 'Mul|Pack|Sum|Outside|Bits|Correlate|Contract' ./internal/cpu/gemm; \
+	else echo 'no $(EMULATOR): the kernels for NEON are not tested'; fi
 
 # A bundle holds all that a machine with a GPU needs: neither Go nor the sources
 # are there. It is packed, since the command alone has 60 MB, with Fashion-MNIST.
