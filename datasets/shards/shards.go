@@ -65,11 +65,12 @@ type index struct {
 	Classes  []string `json:"classes"`
 	PublicN  int      `json:"public_n,omitempty"`
 	PerClass []int    `json:"public_n_per_class,omitempty"`
-	// Published, Share, Moves, Reading and Note are those of datasets.Set.
+	// Published, Share, Moves, Reading, Schema and Note are those of datasets.Set.
 	Published    bool     `json:"published,omitempty"`
 	Share        float64  `json:"training_share,omitempty"`
 	Moves        bool     `json:"moves,omitempty"`
 	Reading      string   `json:"reading,omitempty"`
+	Schema       string   `json:"schema,omitempty"`
 	Note         string   `json:"note,omitempty"`
 	TestIsPublic bool     `json:"test_is_public"`
 	Shards       []string `json:"shards"`
@@ -213,7 +214,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
 		Train:     datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Mapped: mapped, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
+		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Mapped: mapped, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

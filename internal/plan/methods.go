@@ -162,7 +162,7 @@ func (c *Config) checkDrawing() error {
 		return usage.Errorf("accountant %s is for the schedules of optimizer %s; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
 	case c.Sampling == subsets && !t.Subsets:
 		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
-	case c.fixedSize() && t.Private && c.Accountant != accountant.CTCDP && c.Neighbouring != string(accountant.ReplaceOne):
+	case c.Sampling == subsets && t.Subsets && c.Accountant != accountant.CTCDP && c.Neighbouring != string(accountant.ReplaceOne):
 		return usage.Errorf("neighbouring %s: batches of a fixed size are priced under %s only, as a record that is added takes another's place; use --neighbouring %[2]s", c.Neighbouring, accountant.ReplaceOne)
 	case c.Sampling == poisson && t.Fixed:
 		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
