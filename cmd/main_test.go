@@ -191,6 +191,9 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"help", "nothing"}, `unknown command "nothing"`},
 		{[]string{"help", "data", "nothing"}, `unknown command "nothing"`},
 		{[]string{"trian", "--epsilon", "3"}, "did you mean train?"}, // and not: an unknown flag
+		{[]string{"train", "--learning-rate", "1"}, "unknown flag: --learning-rate (here it is --lr)"},
+		{[]string{"account", "--target-delta", "1e-5"}, "(here it is --delta)"},
+		{[]string{"version"}, "(it is a flag: --version)"},
 		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors (did you mean --protector?)"},
 		{[]string{"train", "--epsilom", "3"}, "did you mean --epsilon?"},
 		{[]string{"help", "privcy"}, "did you mean privacy?"},

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -44,7 +46,10 @@ func compose(runs []*run) (all []Composition) {
 		if of[name] == nil {
 			names = append(names, name)
 		}
-		of[name] = append(of[name], r)
+		copied := func(other *run) bool { return len(r.Digests) > 0 && maps.Equal(r.Digests, other.Digests) }
+		if !slices.ContainsFunc(of[name], copied) { // a run that is named twice, or a copy of it, costs nothing more
+			of[name] = append(of[name], r)
+		}
 	}
 	for _, name := range names {
 		if len(of[name]) > 1 {

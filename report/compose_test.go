@@ -67,3 +67,18 @@ func TestRunsOfOneFile(t *testing.T) {
 		t.Errorf("composed %+v", all)
 	}
 }
+
+// A run that is named twice, or whose directory was copied, is counted once.
+func TestCopiesAreOneRun(t *testing.T) {
+	of := func(digest string) *run {
+		r := paid("a", 4, 2)
+		r.Digests = map[string]string{"model.safetensors": digest}
+		return r
+	}
+	if all := compose([]*run{of("x"), of("x")}); len(all) != 0 {
+		t.Errorf("a run and its copy cost together %+v", all)
+	}
+	if all := compose([]*run{of("x"), of("y"), of("x")}); len(all) != 1 || len(all[0].Runs) != 2 {
+		t.Errorf("two runs and a copy cost together %+v", all)
+	}
+}

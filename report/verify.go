@@ -185,6 +185,11 @@ func (v *verification) guarantee(p *plan.Plan) {
 func (v *verification) schedule(p *plan.Plan, unplanned error) {
 	r := v.run
 	var f faults
+	if own := r.Config.Optimizer; unplanned != nil && !slices.Contains(plan.Optimizers(), own) {
+		f.add(true, "this program has no optimizer %q, so the run cannot be planned anew: verify it by the program that trained it", own)
+		v.check("schedule", "", f)
+		return
+	}
 	if unplanned != nil {
 		f.add(true, "%s cannot be planned anew: %v", rundir.Config, unplanned)
 		v.check("schedule", "", f)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,14 @@ func spell(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
+// elsewhere are names that other programs and libraries have for flags.
+var elsewhere = map[string]string{
+	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch", "dataset": "data", "arch": "model",
+	"max-grad-norm": "clip", "max_grad_norm": "clip", "l2-norm-clip": "clip", "l2_norm_clip": "clip", "clip-norm": "clip", "max-per-sample-grad-norm": "clip",
+	"sigma": "noise-multiplier", "target-epsilon": "epsilon", "target_epsilon": "epsilon", "target-delta": "delta", "target_delta": "delta",
+	"sample-rate": "sampling-rate", "sample_rate": "sampling-rate", "output": "out", "output-dir": "out", "weight-decay": "l2",
+}
+
 // flagError says what is wrong with a flag. Behind an unknown command it is the command.
 func flagError(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
@@ -49,6 +58,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 		meant = usage.Meant("--"+unknown.GetSpecifiedName(), known)
+		if name, ok := elsewhere[unknown.GetSpecifiedName()]; ok && cmd.Flags().Lookup(name) != nil {
+			meant = fmt.Sprintf(" (here it is --%s)", name)
+		}
 	}
 	return usage.Errorf("%w%s; `%s --help` shows its flags", misread(err), meant, cmd.CommandPath())
 }
@@ -96,7 +108,11 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	for _, c := range parent.Commands() {
 		known = append(known, c.Name())
 	}
-	return usage.Errorf("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), usage.Meant(name, known))
+	meant := usage.Meant(name, known)
+	if parent.Flags().Lookup(name) != nil {
+		meant = fmt.Sprintf(" (it is a flag: --%s)", name)
+	}
+	return usage.Errorf("unknown command %q for %q%s; `%[2]s --help` lists them", name, parent.CommandPath(), meant)
 }
 
 func newHelp() *cobra.Command {
