@@ -40,6 +40,9 @@ func NewBudget(t BudgetTerms) (Budget, error) {
 	case RDP:
 		return NewFilter(t.Epsilon, t.Delta, t.Neighbouring, t.Order)
 	case CTCDP:
+		if t.Neighbouring != ReplaceOne {
+			return nil, fmt.Errorf("accountant %s holds under %s only, not %s", CTCDP, ReplaceOne, t.Neighbouring)
+		}
 		return newCtCDPFilter(t.Epsilon, t.Delta, t.SamplingRate)
 	case Paper:
 		return newPaperFilter(t.Epsilon, t.Delta)

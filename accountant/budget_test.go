@@ -59,3 +59,13 @@ func TestRepeatedOrder(t *testing.T) {
 		t.Error("what was expected was changed")
 	}
 }
+
+// The filter of fixed-size batches holds under replace-one only.
+func TestBudgetOfSubsetsNeedsReplaceOne(t *testing.T) {
+	for n, admits := range map[Neighbouring]bool{AddRemove: false, ReplaceOne: true} {
+		_, err := NewBudget(BudgetTerms{Epsilon: 2, Delta: 1e-6, Neighbouring: n, Accountant: CTCDP, SamplingRate: 0.01})
+		if (err == nil) != admits {
+			t.Errorf("%s: %v", n, err)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (e Event) states(n Neighbouring) error {
 	if e.Neighbouring != "" && e.Neighbouring != n {
 		return fmt.Errorf("stated for %s, but the account is for %s, and such epsilons do not add up; give --neighbouring %[1]s or restate the event", e.Neighbouring, n)
 	}
-	// A batch of a fixed size, be it all, is of a fixed number of records: one that is added takes another's place.
+	// A fixed-size batch keeps its number of records, even if it holds all: an added record takes another's place.
 	if e.Sampling == FixedSize && n == AddRemove {
 		return errors.New("fixed-size sampling is priced under replace-one only: use --neighbouring replace-one, or Poisson sampling")
 	}

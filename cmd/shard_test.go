@@ -27,7 +27,7 @@ label: {column: label, classes: [0, 1]}
 test_share: 0.2
 split_key: any
 `
-	for name, text := range map[string]string{"t.csv": table.String(), "t.csv.schema.yaml": schema} {
+	for name, text := range map[string]string{"t.csv": table.String(), "t.csv.schema.yaml": schema, "new.csv": "x,kind\n0.5,b\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,6 +54,9 @@ split_key: any
 		}
 		if !bytes.Equal(model("shards:"+dir, "run"+shards), want) {
 			t.Errorf("%s shards train to another model than the table", shards)
+		}
+		if got := ok(t, "predict", "run"+shards, "new.csv", "--json"); got != ok(t, "predict", "direct", "new.csv", "--json") {
+			t.Errorf("%s shards predict %s", shards, got)
 		}
 		fails(t, cli.ExitUsage, args, "not empty", dir)
 		if v := object(t, ok(t, "data", "verify", "shards:"+dir, "--json")); v["ok"] != true {

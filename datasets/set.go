@@ -72,7 +72,7 @@ type Set struct {
 	// Reading identifies how files became records, where that is a setting of its
 	// own: a resumed run must read as before. It follows from public settings.
 	Reading string
-	// Schema says how a table of one's own becomes records, as YAML. It is public, and "" of other data.
+	// Schema says how a table of one's own becomes records, as JSON, which is YAML, too. It is public, and "" of other data.
 	Schema string
 	// Parts identifies the files into which the records are cut, by their names and public sizes, where processes open them
 	// apart.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func compose(runs []*run) (all []Composition) {
 		if of[name] == nil {
 			names = append(names, name)
 		}
-		copied := func(other *run) bool { return len(r.Digests) > 0 && maps.Equal(r.Digests, other.Digests) }
+		copied := func(other *run) bool { return r.ledger != "" && r.ledger == other.ledger }
 		if !slices.ContainsFunc(of[name], copied) { // a run that is named twice, or a copy of it, costs nothing more
 			of[name] = append(of[name], r)
 		}

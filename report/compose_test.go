@@ -68,12 +68,16 @@ func TestRunsOfOneFile(t *testing.T) {
 	}
 }
 
-// A run that is named twice, or whose directory was copied, is counted once.
+// A run that is named twice, or whose directory was copied, is counted once. Two runs may leave the same model: their
+// ledgers differ. A run without a ledger counts.
 func TestCopiesAreOneRun(t *testing.T) {
-	of := func(digest string) *run {
+	of := func(ledger string) *run {
 		r := paid("a", 4, 2)
-		r.Digests = map[string]string{"model.safetensors": digest}
+		r.Digests, r.ledger = map[string]string{"model.safetensors": "same"}, ledger
 		return r
+	}
+	if all := compose([]*run{of(""), of("")}); len(all) != 1 || len(all[0].Runs) != 2 {
+		t.Errorf("two runs without ledgers cost together %+v", all)
 	}
 	if all := compose([]*run{of("x"), of("x")}); len(all) != 0 {
 		t.Errorf("a run and its copy cost together %+v", all)

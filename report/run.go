@@ -20,6 +20,7 @@ import (
 type run struct {
 	train.Result
 	Config plan.Config `json:"-"`
+	ledger string      // its digest, which no other run's has; "" where it is gone
 }
 
 // open reads the files of a run that has finished.
@@ -37,6 +38,9 @@ func open(dir string) (*run, error) {
 		return nil, d.Unfinished(rundir.Result)
 	case !r.Sound():
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
+	}
+	if r.ledger, err = d.Digest(rundir.Ledger); err != nil {
+		r.ledger = ""
 	}
 	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err

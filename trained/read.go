@@ -34,7 +34,7 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	if err != nil {
 		give := "an image, a folder of images, or a .npy file"
 		switch {
-		case strings.HasPrefix(m.config.Data, plan.TablePrefix):
+		case m.readsTables():
 			give = "a table with the columns of its schema, or a .npy file"
 		case m.reading == rundir.AsIs:
 			give = "a .npy file of float32"
@@ -44,7 +44,7 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	switch {
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
 		return m.readArray(path)
-	case !info.IsDir() && strings.HasPrefix(m.config.Data, plan.TablePrefix):
+	case !info.IsDir() && m.readsTables():
 		return m.readTable(path)
 	case m.reading == rundir.AsIs:
 		return nil, records, usage.Errorf("%s: the model of %s reads floating-point values, not images: give them as a file .npy of float32", path, m.dir)
@@ -68,6 +68,11 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	return names, records, nil
 }
 
+// readsTables says whether the model was trained on a table, perhaps cut into shards.
+func (m *Model) readsTables() bool {
+	return m.facts[rundir.Schema] != "" || strings.HasPrefix(m.config.Data, plan.TablePrefix)
+}
+
 // readTable names records by their numbers, from 0.
 func (m *Model) readTable(path string) (names []string, records features.Images, err error) {
 	s, err := m.config.Unlabeled(path)
@@ -75,7 +80,7 @@ func (m *Model) readTable(path string) (names []string, records features.Images,
 		return nil, records, err
 	}
 	if s.Shape != m.shape {
-		return nil, records, usage.Errorf("table %s: its schema gives %d values a record, the model of %s reads %d: restore the schema that it was trained with", path, s.Shape[2], m.dir, m.shape[2])
+		return nil, records, usage.Errorf("table %s: its schema gives %d values a record, the model of %s reads %d: it was trained by another schema; restore that", path, s.Shape[2], m.dir, m.shape[2])
 	}
 	return numbered(path, s.Len()), features.Images{Values: s.Values}, nil
 }

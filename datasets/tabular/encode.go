@@ -314,10 +314,13 @@ func (r *Records) Unknown() int { return r.total(func(f *Faults) *Fault { return
 // BadLabels is the number of labels that are no class or no number.
 func (r *Records) BadLabels() int { return r.Label.Unknown.Count + r.Label.Unreadable.Count }
 
-// mismatch says where the records are none of the schema's, whose classes it takes.
-func (r *Records) mismatch(classes []string) (faults []string) {
+// mismatch says where most of a file is not what the schema describes.
+func (r *Records) mismatch() (faults []string) {
 	most := func(n int) bool { return 2*n > r.Records }
-	if most(r.Malformed.Count) {
+	switch {
+	case r.Records == 0:
+		return []string{"there is no record"}
+	case most(r.Malformed.Count):
 		return []string{"most records have too few or too many fields: the schema may name another separator"}
 	}
 	for _, c := range r.Columns {
@@ -329,12 +332,7 @@ func (r *Records) mismatch(classes []string) (faults []string) {
 		}
 	}
 	if most(r.BadLabels()) {
-		return append(faults, "most labels are none that the schema lists")
-	}
-	for k, n := range r.PerClass {
-		if n == 0 {
-			faults = append(faults, fmt.Sprintf("class %s has no record", classes[k]))
-		}
+		faults = append(faults, "most labels are none that the schema describes")
 	}
 	return faults
 }

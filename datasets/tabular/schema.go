@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
@@ -108,6 +111,24 @@ func parse(text []byte) (*Schema, error) {
 		return nil, err
 	}
 	return s, s.check()
+}
+
+// kept is a schema as YAML that parse reads as the same one. It is JSON, in which no character of a name is lost.
+func (s *Schema) kept() (string, error) {
+	text, err := yaml.MarshalWithOptions(s, yaml.JSON())
+	if err != nil {
+		return "", err
+	}
+	again, err := parse(text)
+	if err == nil {
+		if again.places = s.places; !reflect.DeepEqual(again, s) {
+			err = errors.New("another one is read back")
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("the schema cannot be kept in a model's file (%w): write names and categories without control characters", err)
+	}
+	return string(text), nil
 }
 
 func (s *Schema) check() error {

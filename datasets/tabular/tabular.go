@@ -110,7 +110,9 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 		Train: s.empty(), Share: 1,
 	}
 	if known == nil {
-		set.Schema = string(text)
+		if set.Schema, err = s.kept(); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	if known != nil && len(s.Also) > 0 {
 		set.Name = known.Name // the table's own is that of one file of several
@@ -321,8 +323,8 @@ type Report struct {
 	Classes  []string // nil in a regression
 	// Private is computed from records, for their owner's eyes only: Files are the table, those that
 	// go with it, and its test file. Published says whether the records of all of them are those of
-	// the known table; nil where nobody knows. Faults say where a table
-	// of one file is not what the schema describes.
+	// the known table; nil where nobody knows. Faults say where most
+	// of a file is not what the schema describes, and which classes have no record to train on.
 	Private struct {
 		Files     []FileRecords
 		Published *bool
@@ -348,8 +350,9 @@ func Verify(path, schema string) (*Report, error) {
 	} else if schema == "" {
 		r.Schema = trim(path) + suffix
 	}
-	m := s.empty()
-	for i, file := range s.files(path) {
+	m, perClass := s.empty(), make([]int, len(r.Classes))
+	files := s.files(path)
+	for i, file := range files {
 		name := "test file"
 		switch {
 		case i == 0:
@@ -362,8 +365,21 @@ func Verify(path, schema string) (*Report, error) {
 			return r, err
 		}
 		r.Private.Files = append(r.Private.Files, FileRecords{name, seen})
-		if i == 0 && len(s.Also) == 0 {
-			r.Private.Faults = seen.mismatch(r.Classes)
+		for _, fault := range seen.mismatch() {
+			if len(files) > 1 {
+				fault = name + ": " + fault
+			}
+			r.Private.Faults = append(r.Private.Faults, fault)
+		}
+		for k, n := range seen.PerClass {
+			if i <= len(s.Also) {
+				perClass[k] += n
+			}
+		}
+	}
+	for k, n := range perClass {
+		if n == 0 && len(r.Private.Faults) == 0 {
+			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("class %s has no record", r.Classes[k]))
 		}
 	}
 	if known != nil && known.Digest != "" {

@@ -21,3 +21,25 @@ func TestUnlabeledNeedsEveryFeature(t *testing.T) {
 		t.Errorf("a file without column b: %v", err)
 	}
 }
+
+// A schema that a model keeps reads tables as the one that it was trained by, whatever characters it names.
+func TestKeptSchemaIsTheSame(t *testing.T) {
+	for _, category := range []string{"p", "1", "-0", ".inf", "-.inf", ".nan", ".NaN", "? a", "- a", "a: b", "#", "null", "true", "~", "a\tb", "a\nb", "a\rb", "é\u2028", `"`, `\`, "'", "{", "[x]", "*a", "&a", "!a", "%", "@", "0x10", "1e3", "2024-01-01", " blank ", ""} {
+		s := &Schema{
+			Separator: "\t", Header: headerRequired, Comment: category, SplitKey: category, TestShare: 0.1, TestIsPublic: true,
+			Columns: []Column{
+				{Name: "a", Bounds: []float64{-1e300, 0.1}}, {Name: "b" + category, Categories: []names{{category, "other"}, {"q"}}},
+				{Name: "c", Bounds: []float64{0, 1}, Mean: 0.25, SD: 1e-9},
+			},
+			Label: Label{Column: "y", Classes: []names{{"no"}, {"yes" + category}}}, DropFirst: true, places: true,
+		}
+		text, err := s.kept()
+		if err != nil {
+			t.Errorf("category %q: %v", category, err)
+			continue
+		}
+		if _, again, err := (Options{Text: text}).find(""); err != nil || again.Columns[1].Categories[0][0] != category || again.Separator != "\t" {
+			t.Errorf("category %q: %v, %+v", category, err, again)
+		}
+	}
+}

@@ -17,6 +17,7 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 		{"no categories", "a,b,y\n1,P,no\n2,Q,yes\n", `column "b" are none of its categories`},
 		{"other classes", "a,b,y\n1,p,0\n2,q,1\n", "most labels are none"},
 		{"one class", "a,b,y\n1,p,no\n2,q,no\n", "class yes has no record"},
+		{"no record", "a,b,y\n", "there is no record"},
 		{"another separator", "a,b,y\n1;p;no\n2;q;yes\n", "another separator"},
 	} {
 		dir := t.TempDir()
@@ -42,5 +43,28 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 	got := []Fault{f.Malformed, f.Columns[0].Unreadable, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
 	if want := []Fault{{1, 7}, {2, 6}, {2, 4}, {2, 5}, {2, 7}}; !slices.Equal(got, want) {
 		t.Errorf("faults %v, want %v", got, want)
+	}
+}
+
+// Every file is looked at, and classes over those that train.
+func TestVerifyLooksAtEveryFile(t *testing.T) {
+	const columns = "columns: [{name: a, bounds: [0, 10]}]\nlabel: {column: y, classes: [no, yes]}\n"
+	for _, c := range []struct{ what, table, other, schema, want string }{
+		{"classes in two files", "a,y\n1,no\n", "a,y\n1,yes\n", "also: [b.csv]\n", ""},
+		{"nonsense in the second", "a,y\n1,no\n2,yes\n", "a,y\nx,z\n", "also: [b.csv]\n", `b.csv: most values of column "a"`},
+		{"nonsense in the test file", "a,y\n1,no\n2,yes\n", "a,y\nx,z\n", "test: b.csv\n", `test file: most values of column "a"`},
+		{"a class in the test file alone", "a,y\n1,no\n", "a,y\n1,yes\n", "test: b.csv\n", "class yes has no record"},
+	} {
+		dir := t.TempDir()
+		path := write(t, dir, "t.csv", c.table)
+		write(t, dir, "b.csv", c.other)
+		write(t, dir, "t.csv.schema.yaml", c.schema+columns)
+		r, err := Verify(path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(r.Private.Faults, "; "); !strings.Contains(said, c.want) || (said == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", c.what, said, c.want)
+		}
 	}
 }

@@ -177,7 +177,7 @@ func unlabeled(set *datasets.Set) []string {
 	if bad == 0 || set.Classes == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d of %d public test records have a label that is none of the %d classes, and count in no accuracy: labels of arrays are numbered from 0, those of tables are listed in the schema", bad, set.Test.Len(), set.Classes)}
+	return []string{fmt.Sprintf("%d of %d public test records have a label that is none of the %d classes, and are left out of the accuracy: labels of arrays are numbered from 0, those of tables are listed in the schema", bad, set.Test.Len(), set.Classes)}
 }
 
 // resolve completes a plan for a device.

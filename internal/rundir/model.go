@@ -49,7 +49,7 @@ const (
 	Shape          = "shape"        // of an example: channels x rows x columns
 	Input          = "input"        // what becomes of a value x before the network or the front end reads it
 	Classes        = "classes"      // their names, a JSON list; null of a regression
-	Schema         = "schema"       // of a table of one's own, YAML
+	Schema         = "schema"       // of a table of one's own, JSON
 	FeatureNorm    = "feature_norm" // of what the network reads, at most: longer rows are scaled down; "none"
 )
 

@@ -61,7 +61,7 @@ Under the banner PRIVATE it also tells you, the owner, what training never shows
 
   published formats   the number of records, labels that are no class
   tables              malformed records, numbers out of bounds, unknown categories,
-                      bad labels: how many of each, in which column, and the first
+                      bad labels: how many, in which column, and the line of the first
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
@@ -307,7 +307,7 @@ func places(w io.Writer, f tabular.FileRecords) {
 // verdict is the last line about a table.
 func verdict(faults []string) string {
 	if len(faults) == 0 {
-		return "verdict: the records are what the schema describes"
+		return "verdict: most values of each column are what the schema describes"
 	}
 	return "verdict: table and schema do not match: " + strings.Join(faults, "; ")
 }

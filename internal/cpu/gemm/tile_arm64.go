@@ -14,43 +14,12 @@ func tileShape() (m, n int) { return baseM, baseN }
 // isa names the instruction set of the assembly.
 const isa = "NEON"
 
-// Kernels by their number of rows.
-type (
-	tileKernels      []func(kc int, a, b *float32, ldb int, c *float32, ldc int, accumulate bool)
-	correlateKernels []func(kc int, a *float32, taps *int32, x0, x1, c0, c1 *float32, ldc int, accumulate, relu bool, bias *float32)
-	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc int, accumulate bool)
-)
-
-// kernels are those of one number of columns.
-type kernels struct {
-	columns  int
-	tile     tileKernels
-	contract contractKernels
-}
-
-var whole = kernels{
-	columns:  baseN,
-	tile:     tileKernels{1: tile1NEON, tile2NEON, tile3NEON, tile4NEON, tile5NEON, tile6NEON},
-	contract: contractKernels{1: contract1NEON, contract2NEON, contract3NEON, contract4NEON, contract5NEON, contract6NEON},
-}
-
-var narrow = kernels{
-	columns: baseN / 2,
-	tile:    tileKernels{1: tileNarrow1NEON, tileNarrow2NEON, tileNarrow3NEON, tileNarrow4NEON, tileNarrow5NEON, tileNarrow6NEON},
-	contract: contractKernels{
-		1: contractNarrow1NEON, contractNarrow2NEON, contractNarrow3NEON, contractNarrow4NEON,
-		contractNarrow5NEON, contractNarrow6NEON, contractNarrow7NEON, contractNarrow8NEON,
-	},
-}
-
-var byCorrelate = correlateKernels{1: correlate1NEON, correlate2NEON, correlate3NEON, correlate4NEON, correlate5NEON, correlate6NEON}
-
-// forColumns are the kernels that compute n columns.
-func forColumns(n int) *kernels {
-	if n <= narrow.columns {
-		return &narrow
+// columnsOf is how many columns the kernels for n of them compute.
+func columnsOf(n int) int {
+	if n <= baseN/2 {
+		return baseN / 2
 	}
-	return &whole
+	return baseN
 }
 
 // block holds a tile of which C has only some columns, until they are copied.
@@ -78,18 +47,18 @@ func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c 
 		tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
 		return
 	}
-	k := forColumns(n)
-	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+k.columns-1], c[(tiles*h-1)*ldc+n-1]
+	columns := columnsOf(n)
+	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+columns-1], c[(tiles*h-1)*ldc+n-1]
 	var part block
 	for i := range tiles {
 		rows := c[i*h*ldc:]
 		for p := 0; p < kc; p += step {
 			long, add := min(step, kc-p), accumulate || p > 0
-			if n == k.columns {
-				k.tile[h](long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &rows[0], ldc, add)
+			if n == columns {
+				tileKernel(columns, h, long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &rows[0], ldc, add)
 				continue
 			}
-			k.tile[h](long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &part[0], baseN, false)
+			tileKernel(columns, h, long, &a[i*lda+p*TileM], &b[p*ldb], ldb, &part[0], baseN, false)
 			part.put(rows, ldc, h, n, add)
 		}
 	}
@@ -110,7 +79,7 @@ func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32,
 		p := (*[pairWords]int32)(pairs)
 		x0, x1 := &x[p[0]/4], &x[p[1]/4]
 		if p[4] == group && p[5] == group {
-			byCorrelate[h](kc, &a[0], &taps[0], x0, x1, &c[p[2]/4], &c[p[3]/4], ldc, accumulate, relu, first)
+			correlateKernel(h, kc, &a[0], &taps[0], x0, x1, &c[p[2]/4], &c[p[3]/4], ldc, accumulate, relu, first)
 			continue
 		}
 		// The kernel writes whole groups. Where there is room for less, they are cut, with what C held in them.
@@ -122,7 +91,7 @@ func correlate(h, kc int, a []float32, taps []int32, x []float32, pairs []int32,
 				}
 			}
 		}
-		byCorrelate[h](kc, &a[0], &taps[0], x0, x1, &part[0], &part[group], baseN, accumulate, relu, first)
+		correlateKernel(h, kc, &a[0], &taps[0], x0, x1, &part[0], &part[group], baseN, accumulate, relu, first)
 		for half := range 2 {
 			if n := int(p[4+half]); n > 0 {
 				for i := range h {
@@ -140,13 +109,13 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 		return
 	}
 	_, _, _, _ = jumps[rows-1], taps[h-1], b[rows*inner*TileN-1], c[(h-1)*ldc+n-1]
-	k := forColumns(n)
-	if n == k.columns {
-		k.contract[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, accumulate)
+	columns := columnsOf(n)
+	if n == columns {
+		contractKernel(columns, h, rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &c[0], ldc, accumulate)
 		return
 	}
 	var part block
-	k.contract[h](rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &part[0], baseN, false)
+	contractKernel(columns, h, rows, inner, &jumps[0], &x[0], &taps[0], &b[0], &part[0], baseN, false)
 	part.put(c, ldc, h, n, accumulate)
 }
 
@@ -166,7 +135,7 @@ func transposeColumnsB(dst, src []float32, k, ld, n int) bool {
 		return false
 	}
 	turn(dst, src, k, ld, n, TileN)
-	if padded := forColumns(n).columns; n < padded {
+	if padded := columnsOf(n); n < padded {
 		for p := range k {
 			clear(dst[p*TileN+n : p*TileN+padded])
 		}

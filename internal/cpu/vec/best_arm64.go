@@ -20,27 +20,45 @@ var neon = func() kernels {
 		}
 		portable.bytes(dst[whole:], src[whole:], scale, offset)
 	}
-	k.sum = func(x []float32) float64 {
-		return sumOf(x, func(groups int, l *lanes) { sumNEON(groups, &l[0], &x[0]) }, func(i int) float64 { return float64(x[i]) })
-	}
-	k.sumSquares = func(x []float32) float64 {
-		return sumOf(x, func(groups int, l *lanes) { sumSquaresNEON(groups, &l[0], &x[0]) }, func(i int) float64 { return float64(x[i]) * float64(x[i]) })
-	}
-	k.dot = func(x, y []float32) float64 {
-		return sumOf(x, func(groups int, l *lanes) { dotNEON(groups, &l[0], &x[0], &y[0]) }, func(i int) float64 { return float64(x[i]) * float64(y[i]) })
-	}
+	k.sum, k.sumSquares, k.dot = sumOf, sumSquaresOf, dotOf
 	return k
 }()
 
-// sumOf adds up whole groups of lanes by a kernel, and the elements behind them one by one.
-func sumOf(x []float32, kernel func(groups int, l *lanes), element func(i int) float64) float64 {
+// Each adds up whole groups of lanes by its kernel, which is called directly so that the lanes stay off the heap, and the
+// elements behind them one by one.
+
+func sumOf(x []float32) float64 {
 	var l lanes
 	whole := len(x) / len(l) * len(l)
 	if whole > 0 {
-		kernel(whole/len(l), &l)
+		sumNEON(whole/len(l), &l[0], &x[0])
 	}
-	for i := whole; i < len(x); i++ {
-		l[i-whole] += element(i)
+	for i, v := range x[whole:] {
+		l[i] += float64(v)
+	}
+	return l.total()
+}
+
+func sumSquaresOf(x []float32) float64 {
+	var l lanes
+	whole := len(x) / len(l) * len(l)
+	if whole > 0 {
+		sumSquaresNEON(whole/len(l), &l[0], &x[0])
+	}
+	for i, v := range x[whole:] {
+		l[i] += float64(v) * float64(v)
+	}
+	return l.total()
+}
+
+func dotOf(x, y []float32) float64 {
+	var l lanes
+	whole := len(x) / len(l) * len(l)
+	if whole > 0 {
+		dotNEON(whole/len(l), &l[0], &x[0], &y[0])
+	}
+	for i, v := range x[whole:] {
+		l[i] += float64(v) * float64(y[whole+i])
 	}
 	return l.total()
 }
