@@ -9,9 +9,12 @@ import (
 func TestLeastAdmitted(t *testing.T) {
 	event := func(sigma float64) Event { return PoissonBatch(0.01, 200, Gaussian{sigma}) }
 	subset := func(sigma float64) Event { return SubsetBatch(0.01, 200, Gaussian{sigma}) }
-	terms := BudgetTerms{Epsilon: 2, Delta: 1e-6, Neighbouring: AddRemove, Order: 8, SamplingRate: 0.01}
+	terms := BudgetTerms{Epsilon: 2, Delta: 1e-6, Order: 8, SamplingRate: 0.01}
 	for name, event := range map[string]func(float64) Event{RDP: event, Paper: event, CTCDP: subset} {
-		terms.Accountant = name
+		terms.Accountant, terms.Neighbouring = name, AddRemove
+		if name == CTCDP {
+			terms.Neighbouring = ReplaceOne
+		}
 		open := func() (Budget, error) { return NewBudget(terms) }
 		sigma, err := LeastAdmitted(event, open, 0.1, 1e6)
 		if err != nil {
@@ -33,9 +36,12 @@ func TestLeastAdmitted(t *testing.T) {
 			t.Errorf("%s: nothing is admitted: %v", name, err)
 		}
 	}
-	terms.Accountant = PLD
+	terms.Accountant, terms.Neighbouring = PLD, AddRemove
 	_, err := NewBudget(terms)
 	refused(t, err, "accountant pld has no filter")
+	terms.Accountant = CTCDP
+	_, err = NewBudget(terms)
+	refused(t, err, "ctcdp holds under replace-one only")
 }
 
 // The order for a budget's repetitions is the one for as many as it pays for.
