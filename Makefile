@@ -89,10 +89,11 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
 
 # Nothing but the kernels of that processor is run: that the rest compiles is seen sooner without optimisation.
+# What make lint vets is the same there, but for assembly.
 ARM64 = CGO_ENABLED=0 GOARCH=arm64
 arm64: ## build and vet for arm64, and test its kernels where EMULATOR runs programs of it
 	$(ARM64) $(GO) build -gcflags='all=-N -l' ./...
-	$(ARM64) $(GO) vet -gcflags='all=-N -l' ./...
+	$(ARM64) $(GO) vet -gcflags='all=-N -l' ./internal/cpu/... ./internal/stream
 	@if $(call found,$(EMULATOR)); then echo testing by $(EMULATOR); \
 		$(ARM64) $(TEST) -exec $(EMULATOR) ./internal/cpu/peak ./internal/cpu/vec && \
 		$(ARM64) $(TEST) -exec $(EMULATOR) -skip 'Long|Winograd' ./internal/cpu/gemm; \

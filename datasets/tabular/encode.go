@@ -31,6 +31,13 @@ type table struct {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
+var errUTF16 = errors.New("it is text in UTF-16: save it in UTF-8")
+
+// isUTF16 goes by the mark at the beginning, as spreadsheets write it.
+func isUTF16(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
+}
+
 // cut finds header and records. Its errors are about structure and quote the
 // schema alone.
 func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
@@ -40,6 +47,9 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t.lines = t.lines[t.before:]
 	names := s.columnNames() // a schema's own order, which no line of the file moves
 	if s.Header == headerRequired {
+		if isUTF16(text) { // without a header, what the file begins with may be a record
+			return nil, errUTF16
+		}
 		names = nil
 		if len(t.lines) > 0 {
 			for i := range s.Separator {
@@ -55,6 +65,8 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	place := func(name string) error {
 		at := slices.Index(names, name)
 		switch {
+		case at >= 0 && slices.Contains(names[at+1:], name):
+			return fmt.Errorf("its header names column %q twice: rename one of them", name)
 		case at >= 0 || !labeled && name == s.Label.Column:
 		case labeled:
 			return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)

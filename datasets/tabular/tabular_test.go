@@ -247,7 +247,7 @@ func TestForms(t *testing.T) {
 	for name, c := range map[string]struct{ schema, text string }{
 		"header":              {plain, "a,b,y\n1,y,0\n"},
 		"another order":       {plain, "y,more,b,a\n0,?,y,1\n"},
-		"twice a name":        {plain, "a,b,y,a\n1,y,0,0\n"},
+		"twice a name":        {plain, "a,b,y,c,c\n1,y,0,0,0\n"}, // which nothing reads
 		"no end of line":      {plain, "a,b,y\n1,y,0"},
 		"other ends of lines": {plain, "a,b,y\r\n1,y,0\r\n"},
 		"byte order mark":     {plain, "\xef\xbb\xbfa,b,y\n1,y,0\n"},
@@ -403,6 +403,8 @@ func TestRefusals(t *testing.T) {
 		{plain, "", `no column "a"`},
 		{plain, "a,secret,y\n", `no column "b"`},
 		{plain, "1,secret,0\n", `no column`},
+		{plain, "a,b,y,a\n", `"a" twice`},
+		{plain, "\xff\xfea\x00,\x00b\x00", "save it in UTF-8"},
 	} {
 		dir := t.TempDir()
 		path := write(t, dir, "t.csv", c.text)
