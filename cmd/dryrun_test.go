@@ -35,6 +35,7 @@ label: {column: z, classes: [a, b]}
 `), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	absent := "privgrad: warning: " + filepath.Join(dir, "t.csv") + " does not exist: training needs it, and this estimate does not\n"
 	for _, more := range [][]string{
 		{"--data", "csv:t.csv", "--public-n", "500", "--delta", "1e-4", "--batch", "50", "--epsilon", "1"},
 		{"--epsilon", "1", "--batch", "60", "--steps", "20", "--model", "logistic", "--optimizer", "dp-blsgd", "--accountant", "rdp"},
@@ -45,8 +46,12 @@ label: {column: z, classes: [a, b]}
 		{"--data", "csv:t.csv", "--public-n", "500", "--optimizer", "lbfgs"},
 		{"--noise-multiplier", "0", "--model", "logistic", "--batch", "60", "--steps", "3"},
 	} {
-		args := append([]string{"train", "--dry-run"}, more...)
-		r := object(t, ok(t, append(args, "--json")...))
+		args := append([]string{"train", "--dry-run", "--json"}, more...)
+		said := privgrad(args...)
+		if said.code != cli.ExitDone || strings.Contains(said.stderr, absent) != (more[1] == "csv:t.csv") {
+			t.Fatalf("%v: exit %d, %q", more, said.code, said.stderr)
+		}
+		r := object(t, said.stdout)
 		if once := more[len(more)-1] == "majority" || more[len(more)-1] == "lbfgs"; (r["seconds_estimate"] == nil) != once {
 			t.Errorf("%v: the time is %v", more, r["seconds_estimate"])
 		}
@@ -57,6 +62,13 @@ label: {column: z, classes: [a, b]}
 			t.Errorf("a dry run does not say %q:\n%s", want, text)
 		}
 	}
+	there := filepath.Join(t.TempDir(), "t.csv")
+	for name, text := range map[string]string{there + ".gz": "", there + ".schema.yaml": readFile(t, "t.csv.schema.yaml")} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(t, "train", "--dry-run", "--data", "csv:"+there, "--public-n", "500", "--delta", "1e-4", "--batch", "50", "--epsilon", "1", "--steps", "2")
 	if left := tree(t, dir); len(left) != 1 {
 		t.Errorf("it wrote %v", left)
 	}
