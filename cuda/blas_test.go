@@ -30,7 +30,7 @@ func openLibrary(t *testing.T, o fake.Options) device.Device {
 	t.Helper()
 	d := open(t, o)
 	if v, err := d.CuBLAS(); err != nil {
-		t.Skip(err)
+		t.Skipf("without cuBLAS there is nothing to compare: %v", err)
 	} else {
 		t.Logf("cuBLAS %s", v)
 	}

@@ -13,7 +13,7 @@ import (
 func TestConformanceOnGPU(t *testing.T) {
 	d, err := cudrv.Open()
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("only a machine with NVIDIA's driver and a GPU runs this; the same suite runs on the interpreted GPU: %v", err)
 	}
 	if n, err := d.Devices(); err != nil || n == 0 {
 		t.Skipf("there are %d GPUs (%v)", n, err)

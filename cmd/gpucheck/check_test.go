@@ -115,7 +115,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 
 func TestSteps(t *testing.T) {
 	if _, err := os.Stat("/bin/bash"); err != nil {
-		t.Skip(err)
+		t.Skipf("the check of a GPU is a script for bash: %v", err)
 	}
 	// What fails, and what its reason or log says; everything else passes or cannot run.
 	for mode, failures := range map[string]map[string]string{

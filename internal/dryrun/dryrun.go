@@ -3,12 +3,8 @@
 package dryrun
 
 import (
-	"errors"
-	"io/fs"
 	"math"
 	"math/rand/v2"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -76,27 +72,10 @@ func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
 		return nil, err
 	}
 	e := t.estimate()
-	if path := absent(p.Config); path != "" {
+	if path := p.Config.Absent(); path != "" {
 		e.Warnings = append(e.Warnings, path+" does not exist: training needs it, and this estimate does not")
 	}
 	return e, nil
-}
-
-// absent is where the user's own data should be and are not; else empty.
-func absent(c plan.Config) string {
-	if !strings.HasPrefix(c.Data, plan.TablePrefix) && plan.FormOf(c.Data) == nil {
-		return ""
-	}
-	path, err := c.Path()
-	if err != nil {
-		return ""
-	}
-	for _, end := range []string{"", ".gz"} { // tables may be compressed
-		if _, err := os.Stat(path + end); !errors.Is(err, fs.ErrNotExist) {
-			return ""
-		}
-	}
-	return path
 }
 
 // testRecords is about how many public test records there are: nobody has counted them.

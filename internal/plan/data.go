@@ -327,16 +327,34 @@ func (c *Config) Path() (string, error) {
 		bases[i] = base
 		for _, folder := range folders {
 			path := filepath.Join(base, folder, name)
-			for _, end := range []string{"", ".gz"} { // tables may be compressed
-				if _, err := os.Stat(path + end); err == nil {
-					c.DataDir = base
-					return path, nil
-				}
+			if isThere(path) {
+				c.DataDir = base
+				return path, nil
 			}
 		}
 	}
 	c.DataDir = bases[0] // what opens it says that nothing is there
 	return filepath.Join(bases[0], name), nil
+}
+
+// isThere says whether a path leads to something. Tables may be compressed.
+func isThere(path string) bool {
+	return slices.ContainsFunc([]string{"", ".gz"}, func(end string) bool {
+		_, err := os.Stat(path + end)
+		return err == nil
+	})
+}
+
+// Absent is the path of data of the user's own, if nothing is there; else it is empty.
+func (c Config) Absent() string {
+	if !strings.HasPrefix(c.Data, TablePrefix) && FormOf(c.Data) == nil {
+		return ""
+	}
+	path, err := c.Path()
+	if err != nil || isThere(path) {
+		return ""
+	}
+	return path
 }
 
 // Model describes a named model; Input is the shape of Fashion-MNIST where

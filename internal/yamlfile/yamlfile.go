@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -245,19 +244,10 @@ func keys(t reflect.Type) (all []string) {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
-	known, ok := fields.Load(t)
-	if !ok {
-		of := map[string]reflect.StructField{}
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			of[name] = f
+	for f := range t.Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
+			return f, true
 		}
-		known, _ = fields.LoadOrStore(t, of)
 	}
-	f, ok := known.(map[string]reflect.StructField)[key]
-	return f, ok
+	return reflect.StructField{}, false
 }
-
-// fields are those of structs, by their keys: looking for one takes longer than all else that
-// is done with a setting.
-var fields sync.Map

@@ -18,11 +18,11 @@ func TestGPU(t *testing.T) {
 	}
 	d, err := cudrv.Open()
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("only a machine with NVIDIA's driver can test it: %v", err)
 	}
 	n, err := d.Devices()
 	if e := (*driver.Error)(nil); errors.As(err, &e) && e.Code == driver.NoDevice || n == 0 {
-		t.Skip("the driver sees no device")
+		t.Skip("NVIDIA's driver is here, and sees no GPU to test on")
 	}
 	drivertest.Run(t, d)
 }

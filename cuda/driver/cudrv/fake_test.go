@@ -173,7 +173,7 @@ func TestLibrary(t *testing.T) {
 	}
 	cc := cmp.Or(os.Getenv("CC"), "gcc")
 	if _, err := exec.LookPath(cc); err != nil {
-		t.Skip(err)
+		t.Skipf("only a C compiler can build the library that stands for the driver: %v", err)
 	}
 	for _, l := range libraries {
 		dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestNeedsGlibcAlone(t *testing.T) {
 	}
 	f, err := elf.Open(name)
 	if err != nil {
-		t.Skip(err)
+		t.Skipf("the program is no ELF file, so nothing lists its libraries: %v", err)
 	}
 	defer f.Close()
 	libs, err := f.ImportedLibraries()
