@@ -80,7 +80,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 	writeModel(t, filepath.Join(dir, "other.safetensors"), 1, 2.5, 3)
 	t.Setenv("MODE", mode)
 	t.Setenv("MODELS", dir)
-	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second}
+	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second, atOnce: 2}
 	if mode == "slow" {
 		c.limit = 3 * time.Second
 	}

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func main() {
 }
 
 func run() {
-	c := &check{system: machine{}, budget: 9 * time.Minute, seconds: 1, rounds: 1, python: "python3", limit: time.Hour}
+	c := &check{system: machine{}, budget: 9 * time.Minute, seconds: 1, rounds: 1, python: "python3", limit: time.Hour, atOnce: min(8, runtime.NumCPU())}
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()

@@ -37,7 +37,9 @@ type check struct {
 	python      string
 	interpreter string // what it names, once it was found
 	limit       time.Duration
+	atOnce      int // jobs of a group that measures nothing
 
+	adding  sync.Mutex // of what follows
 	report  report
 	end     time.Time // of the present group's share; zero for no bound
 	scratch string    // emptied at the end
@@ -58,6 +60,25 @@ func (c *check) left() time.Duration {
 		return math.MaxInt64
 	}
 	return c.end.Sub(c.system.Now())
+}
+
+// together runs jobs that measure nothing, several at once: they wait for the processor more than for
+// the GPU.
+func (c *check) together(ctx context.Context, jobs []job, judge func(s *step, stdout []byte) error) {
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	free := make(chan struct{}, c.atOnce)
+	for _, j := range jobs {
+		if c.atOnce <= 1 { // as tests want it
+			c.run(ctx, j, judge)
+			continue
+		}
+		free <- struct{}{}
+		wait.Go(func() {
+			c.run(ctx, j, judge)
+			<-free
+		})
+	}
 }
 
 // run runs a job, reports it, and gives the step and what it printed on stdout.
@@ -173,6 +194,8 @@ func (c *check) skip(name, why string) {
 // add reports a step. A report is complete after every one, so that a machine
 // that is taken away leaves what was found.
 func (c *check) add(s *step, log []byte) {
+	c.adding.Lock()
+	defer c.adding.Unlock()
 	c.report.Steps = append(c.report.Steps, s)
 	fmt.Printf("%-8s %8.1f s  %s", s.Status, s.Seconds, s.Name)
 	if s.Reason != "" {

@@ -149,16 +149,21 @@ func (c *check) info(ctx context.Context) {
 	})
 }
 
-// test runs one test of a binary in a process of its own on the GPU: what a failing kernel
-// does to a context stays there.
+// test runs one test of a binary on the GPU.
 func (c *check) test(ctx context.Context, name, binary, pattern string, limit time.Duration) (*step, []byte) {
-	return c.run(ctx, job{
+	return c.run(ctx, c.testing(name, binary, pattern, limit), ran)
+}
+
+// testing is one test of a binary in a process of its own: what a failing kernel does to a context
+// stays there.
+func (c *check) testing(name, binary, pattern string, limit time.Duration) job {
+	return job{
 		name: name, limit: limit, needs: 5 * time.Second, env: []string{"PRIVGRAD_GPU=1"},
 		// A test that hangs says where, before the limit does.
 		command: []string{
 			filepath.Join(c.bundle, binary), "-test.v", "-test.run=" + pattern, "-test.timeout=" + (min(limit, c.limit) * 9 / 10).String(),
 		},
-	}, ran)
+	}
 }
 
 var skips = regexp.MustCompile(`(?m)^--- SKIP: `)
@@ -194,9 +199,11 @@ func (c *check) kernels(ctx context.Context) {
 	if err != nil {
 		c.add(&step{Name: "kernels", Status: failed, Reason: err.Error()}, nil)
 	}
+	var jobs []job
 	for _, t := range tests {
-		c.test(ctx, "kernels/"+t, "kernels.test", "^"+t+"$", time.Minute)
+		jobs = append(jobs, c.testing("kernels/"+t, "kernels.test", "^"+t+"$", time.Minute))
 	}
+	c.together(ctx, jobs, ran)
 }
 
 var failedSubtest = regexp.MustCompile(`(?m)^    --- FAIL: TestConformance/(\S+)`)
@@ -373,18 +380,19 @@ func (c *check) sanitizer(ctx context.Context) {
 		c.skip("sanitizer", err.Error())
 		return
 	}
+	var jobs []job
 	for _, tool := range []string{"memcheck", "racecheck", "initcheck", "synccheck"} {
 		for _, t := range tests {
-			env := "PRIVGRAD_GPU=bare"
-			c.run(ctx, job{
-				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, needs: 10 * time.Second, env: []string{env},
+			jobs = append(jobs, job{
+				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, needs: 10 * time.Second, env: []string{"PRIVGRAD_GPU=bare"},
 				command: []string{
 					program, "--tool", tool, "--error-exitcode", "9",
 					filepath.Join(c.bundle, "kernels.test"), "-test.v", "-test.run=^" + t + "$",
 				},
-			}, ran)
+			})
 		}
 	}
+	c.together(ctx, jobs, ran)
 }
 
 // timing is a command that measures a workload on the GPU.
