@@ -186,6 +186,20 @@ func TestSteps(t *testing.T) {
 	}
 }
 
+// compute-sanitizer fails where a test makes no call of CUDA.
+func TestIdle(t *testing.T) {
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skipf("the command is a script: %v", err)
+	}
+	for prints, want := range map[string]string{"nothing to do": skipped, "--- FAIL: TestOne; nothing to do": failed, "an error": failed} {
+		c := &check{system: machine{}, out: t.TempDir(), limit: time.Minute}
+		s, _ := c.run(t.Context(), job{name: "one", limit: time.Minute, idle: "nothing to do", command: []string{"/bin/sh", "-c", "echo '" + prints + "'; exit 9"}}, nil)
+		if s.Status != want {
+			t.Errorf("a command that prints %q is %q, want %q: %s", prints, s.Status, want, s.Reason)
+		}
+	}
+}
+
 // NaN agrees with nothing.
 func TestNearRefusesNaN(t *testing.T) {
 	w := func(x float32) []safetensors.Tensor { return []safetensors.Tensor{{Name: "w", Data: []float32{1, x}}} }

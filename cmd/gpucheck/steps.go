@@ -385,6 +385,7 @@ func (c *check) sanitizer(ctx context.Context) {
 		for _, t := range tests {
 			jobs = append(jobs, job{
 				name: "sanitizer/" + tool + " " + t, limit: 5 * time.Minute, needs: 10 * time.Second, env: []string{"PRIVGRAD_GPU=bare"},
+				idle: "Target application terminated before first instrumented API call", // some tests need no GPU
 				command: []string{
 					program, "--tool", tool, "--error-exitcode", "9",
 					filepath.Join(c.bundle, "kernels.test"), "-test.v", "-test.run=^" + t + "$",
