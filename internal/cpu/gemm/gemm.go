@@ -144,14 +144,14 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 	height, width := split(m), min((n+TileN-1)/TileN, blockN/TileN)
 	// Short blocks are packed together and run one after the other on a tile of C while it is in cache.
 	long := max(blockK/step, 1) * step
-	// A row-major B is packed in long contiguous reads. Any other is packed panel by panel, each when it is needed first:
-	// so it is in cache, and nothing of it goes to memory where no other block of A needs it.
-	stretch, deep := blockN, blockM/TileM
-	if b.CS != 1 {
-		stretch = TileN
-		if height.panels <= deep {
-			width = 1
-		}
+	// B is packed panel by panel, each when it is needed first: so it is in cache, and nothing of it goes to memory where no
+	// other block of A needs it. Without a kernel that packs, a row-major one is packed in long contiguous reads.
+	stretch, deep := TileN, blockM/TileM
+	switch {
+	case b.CS == 1 && !packing():
+		stretch = blockN
+	case height.panels <= deep:
+		width = 1
 	}
 	ws.a = grow(ws.a, min(height.panels, deep)*min(long, k)*TileM)
 	ws.b = grow(ws.b, width*min(long, k)*TileN)
@@ -174,7 +174,12 @@ func mul(c, a, b Matrix, accumulate bool, step int, ws *Workspace) {
 				for j := packed; j < j1; j += stretch {
 					end := min(j+stretch, j1)
 					panels := ws.b[(j-packed)/TileN%width*kc*TileN:]
-					if i == 0 {
+					switch {
+					case i > 0:
+					case b.CS == 1 && packing() && end-j == TileN:
+						t.mulPack(c, j, panels, b.Data[j:], b.RS)
+						continue
+					default:
 						packB(panels, kc*TileN, b.Slice(0, kc, j, end))
 						t.ahead = b.Slice(0, kc, end, min(end+TileN, j1)).T()
 					}
@@ -248,6 +253,16 @@ func (t *tiles) mul(c Matrix, j0, j1 int, b []float32, ldb, strideB int) {
 		t.level(c, t.first, taller, j, n, panel, ldb)
 		t.level(c, taller, t.end, j, n, panel, ldb)
 	}
+}
+
+// mulPack computes TileN columns from j on, and packs the panel of B for them, whose rows lie ldb apart.
+func (t *tiles) mulPack(c Matrix, j int, panel, b []float32, ldb int) {
+	row, h := t.height.panel(t.first)
+	tilePack(h, t.kc, t.step, t.a, b, ldb, panel, c.Data[row*c.RS+j:], c.RS, t.accumulate)
+	rest := *t
+	rest.first++
+	rest.a = t.a[min(t.strideA, len(t.a)):]
+	rest.mul(c, j, j+TileN, panel, TileN, 0)
 }
 
 // level computes n columns from j on, of panels first to end, which are of equal height.

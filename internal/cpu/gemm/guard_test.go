@@ -13,7 +13,7 @@ import (
 
 // Every operand, the result and every packing buffer lie in turn directly before and after memory that faults.
 func TestNothingOutsideIsTouched(t *testing.T) {
-	const most = 64 * 700 // with the padding of panels
+	const most = 128 * 700 // with the padding of panels
 	var regions [7]guard.Region
 	for i := range regions {
 		regions[i] = guard.New(t, 4*most)
@@ -26,7 +26,7 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	}
 	eachImplementation(t, func(t *testing.T) {
 		for round := range 400 {
-			m, n, k := 1+r.IntN(50), 1+r.IntN(50), 1+r.IntN(40)
+			m, n, k := 1+r.IntN(100), 1+r.IntN(100), 1+r.IntN(40) // often rows enough for packing
 			if round%10 == 0 {
 				k = 300 + r.IntN(400)
 			}

@@ -61,6 +61,104 @@ func tile13AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, 
 //go:noescape
 func tile14AVX512(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// tilePack1AVX512 computes 1 rows of 32 columns of C (+)= A*B as tile1AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack1AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack2AVX512 computes 2 rows of 32 columns of C (+)= A*B as tile2AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack2AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack3AVX512 computes 3 rows of 32 columns of C (+)= A*B as tile3AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack3AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack4AVX512 computes 4 rows of 32 columns of C (+)= A*B as tile4AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack4AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack5AVX512 computes 5 rows of 32 columns of C (+)= A*B as tile5AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack5AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack6AVX512 computes 6 rows of 32 columns of C (+)= A*B as tile6AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack6AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack7AVX512 computes 7 rows of 32 columns of C (+)= A*B as tile7AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack7AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack8AVX512 computes 8 rows of 32 columns of C (+)= A*B as tile8AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack8AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack9AVX512 computes 9 rows of 32 columns of C (+)= A*B as tile9AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack9AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack10AVX512 computes 10 rows of 32 columns of C (+)= A*B as tile10AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack10AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack11AVX512 computes 11 rows of 32 columns of C (+)= A*B as tile11AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack11AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack12AVX512 computes 12 rows of 32 columns of C (+)= A*B as tile12AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack12AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack13AVX512 computes 13 rows of 32 columns of C (+)= A*B as tile13AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack13AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
+// tilePack14AVX512 computes 14 rows of 32 columns of C (+)= A*B as tile14AVX512 does, from a[kc][14] and b[kc][ldb], and copies
+// b[kc][32] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and
+// step are at least 1.
+//
+//go:noescape
+func tilePack14AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
+
 // transposeLowAAVX512 turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][14]; the columns of missing rows
 // are zero.
 //

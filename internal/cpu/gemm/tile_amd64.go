@@ -129,6 +129,20 @@ func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c 
 	inUse().tile[h](tiles, kc, step, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], apart, ldahead)
 }
 
+// packing says whether there is tilePack. With AVX2 it would cost what it saves.
+func packing() bool { return wide }
+
+// tilePack is tile for one tile of TileN columns that packs the panel of B, whose rows lie ldb apart, on its way.
+func tilePack(h, kc, step int, a, b []float32, ldb int, packed, c []float32, ldc int, accumulate bool) {
+	_, _, _, _ = a[(kc-1)*TileM+h-1], b[(kc-1)*ldb+TileN-1], packed[kc*TileN-1], c[(h-1)*ldc+TileN-1]
+	packTiles[h](kc, step, &a[0], &b[0], ldb, &packed[0], &c[0], ldc, accumulate)
+}
+
+var packTiles = [...]func(kc, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool){
+	1: tilePack1AVX512, tilePack2AVX512, tilePack3AVX512, tilePack4AVX512, tilePack5AVX512, tilePack6AVX512, tilePack7AVX512,
+	tilePack8AVX512, tilePack9AVX512, tilePack10AVX512, tilePack11AVX512, tilePack12AVX512, tilePack13AVX512, tilePack14AVX512,
+}
+
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A; it reports false where there is no kernel for it.
 func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly {

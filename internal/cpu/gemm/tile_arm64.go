@@ -119,6 +119,11 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 	part.put(c, ldc, h, n, accumulate)
 }
 
+// packing says that no tile packs B.
+func packing() bool { return false }
+
+func tilePack(_, _, _ int, _, _ []float32, _ int, _, _ []float32, _ int, _ bool) { agree(0, 1) }
+
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A if there is a kernel for it.
 func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly {

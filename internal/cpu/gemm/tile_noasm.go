@@ -15,6 +15,11 @@ func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c 
 	tilePortable(tiles, h, kc, step, a, lda, b, ldb, c, ldc, n, accumulate)
 }
 
+// packing says that no tile packs B.
+func packing() bool { return false }
+
+func tilePack(_, _, _ int, _, _ []float32, _ int, _, _ []float32, _ int, _ bool) { agree(0, 1) }
+
 func transposeRowsA(_, _ []float32, _, _, _ int) bool { return false }
 
 func transposeColumnsB(_, _ []float32, _, _, _ int) bool { return false }

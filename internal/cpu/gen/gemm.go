@@ -128,6 +128,63 @@ func tile(g *asm, f form, h int) {
 	run("narrow", 1)
 }
 
+// packAhead is how many rows further on tilePack asks for a row of B.
+const packAhead = 16
+
+// tilePack is tile of one tile of all f.n columns, which packs the panel of B on its way: nothing waits for a copy, and later
+// tiles of the panel read it from there.
+func tilePack(g *asm, f form, h int) {
+	name := fmt.Sprintf("tilePack%d%s", h, f.suffix)
+	g.function(name, "kc, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool",
+		fmt.Sprintf("%s computes %d rows of %d columns of C (+)= A*B as tile%d%s does, from a[kc][%d] and b[kc][ldb], and copies", name, h, f.n, h, f.suffix, f.m),
+		fmt.Sprintf("b[kc][%d] into packed. It prefetches later rows of b, and what lies behind each row: the next panel. kc and", f.n),
+		"step are at least 1.")
+	a, b, ldb, packed := g.gp("a"), g.gp("b"), g.floatStride("ldb"), g.gp("packed")
+	c, ldc := g.gp("c"), g.floatStride("ldc")
+	left, add := g.AllocLocal(8), g.AllocLocal(8)
+	far := g.GP64()
+	g.MOVQ(ldb, far)
+	g.SHLQ(Imm(2), far) // of four rows
+	sum, cols, t := g.tileOf(f, h, 2), g.registers(f, 2), g.registers(f, 2)
+	kc, steps := g.GP64(), g.GP64()
+	g.MOVQ(g.gp("kc"), kc)
+	g.MOVQ(kc, left)
+	g.MOVB(g.flag("accumulate"), add)
+
+	g.Label("block")
+	g.clear(sum)
+	g.MOVQ(g.gp("step"), kc)
+	g.CMPQ(kc, left)
+	g.CMOVQGT(left, kc)
+	g.SUBQ(kc, left)
+	g.MOVQ(kc, steps)
+	g.repeat("step", steps, func() {
+		for j := range cols {
+			g.VMOVUPS(Mem{Base: b, Disp: 4 * f.lanes * j}, cols[j])
+		}
+		for j := range cols {
+			g.VMOVUPS(cols[j], Mem{Base: packed, Disp: 4 * f.lanes * j})
+		}
+		for line := 0; line < 4*f.n; line += 64 {
+			g.PREFETCHT0(Mem{Base: b, Index: far, Scale: packAhead / 4, Disp: line})
+			g.PREFETCHT1(Mem{Base: b, Disp: 4*f.n + line})
+		}
+		g.products(sum, cols, t, f.weights(a, 0))
+		g.ADDQ(ldb, b)
+		g.ADDQ(sizeOf(f.n), packed)
+		g.ADDQ(sizeOf(f.m), a)
+	})
+	n, flag := g.GP64(), g.GP8()
+	g.MOVQ(U32(uint32(f.n)), n)
+	g.MOVB(add, flag)
+	g.storeTile(f, "tile", sum, c, ldc, n, flag, cols[0], t[0], func() {
+		g.MOVB(Imm(1), add)
+		g.CMPQ(left, Imm(0))
+		g.JNZ(LabelRef("block"))
+		g.end()
+	})
+}
+
 // weights are those of step u in a panel of A.
 func (f form) weights(a reg.GPVirtual, u int) func(i int) Mem {
 	return func(i int) Mem { return Mem{Base: a, Disp: 4 * (u*f.m + i)} }

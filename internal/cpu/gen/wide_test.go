@@ -155,6 +155,34 @@ func TestAVX512Tiles(t *testing.T) {
 	}
 }
 
+func TestAVX512TilesThatPack(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(5, 6))
+	for h := 1; h <= avx512.m; h++ {
+		for _, rows := range [][2]int{{1, 1}, {2, 2}, {3, 8}, {6, 2}, {5, 3}} {
+			kc, step := rows[0], rows[1]
+			for _, accumulate := range []bool{false, true} {
+				ldb, ldc := avx512.n+r.IntN(5), avx512.n+r.IntN(4)
+				a, b, c := random(r, (kc-1)*avx512.m+h), random(r, (kc-1)*ldb+avx512.n), random(r, (h-1)*ldc+avx512.n)
+				want, packed := slices.Clone(c), make([]float32, kc*avx512.n)
+				for i := range h {
+					for j := range avx512.n {
+						want[i*ldc+j] = blocks(kc, step, func(p int) float32 { return a[p*avx512.m+i] },
+							func(p int) float32 { return b[p*ldb+j] }, c[i*ldc+j], accumulate)
+					}
+				}
+				for p := range kc {
+					copy(packed[p*avx512.n:], b[p*ldb:][:avx512.n])
+				}
+				got, panel := floatBytes(c), floatBytes(make([]float32, len(packed)))
+				m.run(t, functions[fmt.Sprintf("tilePack%dAVX512", h)], kc, step, floatBytes(a), floatBytes(b), ldb, panel, got, ldc, accumulate)
+				check(t, got, want)
+				check(t, panel, packed)
+			}
+		}
+	}
+}
+
 func TestAVX512Correlate(t *testing.T) {
 	functions, m := kernelsOf(t, "../gemm", "kernels512")
 	r := rand.New(rand.NewPCG(3, 4))
