@@ -182,6 +182,19 @@ func transposeBAVX512(n int, src *float32, ld int, rows int, dst *float32)
 //go:noescape
 func turnBAVX512(n int, src *float32, ld int, dst *float32)
 
+// turnA12AVX512 turns 12 rows of n floats, ld apart, into dst[n][14]; what is left of a column is zero. n is at least 1.
+//
+//go:noescape
+func turnA12AVX512(n int, src *float32, ld int, dst *float32)
+
+//go:noescape
+func turnA13AVX512(n int, src *float32, ld int, dst *float32)
+
+// turnA14AVX512 turns 14 rows of n floats, ld apart, into dst[n][14]; what is left of a column is zero. n is at least 1.
+//
+//go:noescape
+func turnA14AVX512(n int, src *float32, ld int, dst *float32)
+
 // copyAAVX512 copies n groups of 1 to 14 neighbouring floats, ld apart, into dst[n][14], and leaves the rest of it.
 // n is at least 1.
 //

@@ -250,8 +250,21 @@ var byPicks = [...]func(channels, windows int, delta *float32, at *int32, output
 	1: picks1, picks2, picks3, picks4, picks5, picks6, picks7, picks8,
 }
 
-// transposeRowsAWide is transposeRowsA for wider panels. It needs AVX2 alone.
+// transposeRowsAWide is transposeRowsA for wider panels. It needs AVX2 alone where the wide kernels are not in use.
 func transposeRowsAWide(dst, src []float32, k, ld, h int) {
+	if wide {
+		switch h {
+		case 12:
+			turnA12AVX512(k, &src[0], ld, &dst[0])
+			return
+		case 13:
+			turnA13AVX512(k, &src[0], ld, &dst[0])
+			return
+		case 14:
+			turnA14AVX512(k, &src[0], ld, &dst[0])
+			return
+		}
+	}
 	transposeLowAAVX512(k, &src[0], ld, min(h, 8), &dst[0])
 	if h > 8 {
 		transposeAAVX512(k, &src[8*ld], ld, h-8, &dst[8])

@@ -23,6 +23,9 @@ func gemm512(g *asm) {
 	transposeA(g, avx512)
 	transposeB(g, "transposeBAVX512", avx512.n)
 	turnB(g)
+	for _, h := range turnedRows {
+		turnA(g, h)
+	}
 	copyA512(g)
 	copyB(g, avx512)
 	for h := 1; h <= avx512.m; h++ {
@@ -149,47 +152,25 @@ func turnB(g *asm) {
 	f := avx512
 	g.function("turnBAVX512", "n int, src *float32, ld int, dst *float32",
 		fmt.Sprintf("turnBAVX512 turns %d rows of n floats, ld apart, into %d columns of dst[n][%d]. n is at least 1.", size, size, f.n))
-	n, src, ld, dst := g.gp("n"), g.gp("src"), g.floatStride("ld"), g.gp("dst")
-	ld3 := g.GP64()
-	g.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
-	fourth := make([]reg.GPVirtual, size/4) // rows 0, 4, 8 and 12
-	for i := range fourth {
-		fourth[i] = g.GP64()
-		if i == 0 {
-			g.MOVQ(src, fourth[i])
-		} else {
-			g.LEAQ(Mem{Base: fourth[i-1], Index: ld, Scale: 4}, fourth[i])
-		}
-	}
-	row := func(i int) Mem {
-		m := Mem{Base: fourth[i/4]}
-		switch i % 4 {
-		case 1, 2:
-			m.Index, m.Scale = ld, uint8(i%4)
-		case 3:
-			m.Index, m.Scale = ld3, 1
-		}
-		return m
-	}
+	n, src := g.gp("n"), g.rowsApart("src", "ld", size)
+	dst := g.gp("dst")
 	put := func(p int, column vector) { g.VMOVUPS(column, Mem{Base: dst, Disp: 4 * f.n * p}) }
 	g.whole("loop", "rest", size, n, func() {
 		r := g.registers(f, size)
 		for i := range r {
-			g.VMOVUPS(row(i), r[i])
+			g.VMOVUPS(src.row(i), r[i])
 		}
 		for p, column := range g.transpose16(r) {
 			put(p, column)
 		}
-		for _, p := range fourth {
-			g.ADDQ(sizeOf(size), p)
-		}
+		src.advance(size)
 		g.ADDQ(sizeOf(size*f.n), dst)
 	})
 	g.JZ(LabelRef("done"))
 	k := g.opmasks(n, 1)[0]
 	r := g.registers(f, size)
 	for i := range r {
-		g.VMOVUPS_Z(row(i), k, r[i])
+		g.VMOVUPS_Z(src.row(i), k, r[i])
 	}
 	for p, column := range g.transpose16(r)[:size-1] {
 		put(p, column)
@@ -198,6 +179,91 @@ func turnB(g *asm) {
 	}
 	g.Label("done")
 	g.end()
+}
+
+// turnedRows are the heights of panels of A that have a kernel of their own: those into which many rows are cut.
+var turnedRows = []int{12, 13, 14}
+
+// turnA turns h rows into a panel of A.
+func turnA(g *asm, h int) {
+	const size = 16
+	f := avx512
+	name := fmt.Sprintf("turnA%d%s", h, f.suffix)
+	g.function(name, "n int, src *float32, ld int, dst *float32",
+		fmt.Sprintf("%s turns %d rows of n floats, ld apart, into dst[n][%d]; what is left of a column is zero. n is at least 1.", name, h, f.m))
+	n, src := g.gp("n"), g.rowsApart("src", "ld", h)
+	dst, all, whole := g.gp("dst"), g.GP64(), g.K()
+	g.MOVQ(U32(1<<f.m-1), all)
+	g.KMOVW(all.As32(), whole)
+	at := func(p int) Mem { return Mem{Base: dst, Disp: 4 * f.m * p} }
+	rows := func(load func(from Mem, to vector)) []vector {
+		r := g.registers(f, size)
+		for i := range r {
+			if i < h {
+				load(src.row(i), r[i])
+			} else {
+				g.VXORPS(r[i], r[i], r[i])
+			}
+		}
+		return g.transpose16(r)
+	}
+	g.whole("loop", "rest", size, n, func() {
+		columns := rows(func(from Mem, to vector) { g.VMOVUPS(from, to) })
+		for p, column := range columns[:size-1] {
+			g.VMOVUPS(column, at(p)) // the next one lies over its end
+		}
+		g.VMOVUPS(columns[size-1], whole, at(size-1))
+		src.advance(size)
+		g.ADDQ(sizeOf(size*f.m), dst)
+	})
+	g.JZ(LabelRef("done"))
+	k := g.opmasks(n, 1)[0]
+	for p, column := range rows(func(from Mem, to vector) { g.VMOVUPS_Z(from, k, to) })[:size-1] {
+		g.VMOVUPS(column, whole, at(p))
+		g.DECQ(n)
+		g.JZ(LabelRef("done"))
+	}
+	g.Label("done")
+	g.end()
+}
+
+// rowsApart points at rows that lie one stride apart.
+type rowsApart struct {
+	g       *asm
+	ld, ld3 reg.GPVirtual
+	fourth  []reg.GPVirtual // rows 0, 4, 8 and so on
+}
+
+func (g *asm) rowsApart(src, ld string, rows int) *rowsApart {
+	r := &rowsApart{g: g, ld: g.floatStride(ld), ld3: g.GP64(), fourth: make([]reg.GPVirtual, (rows+3)/4)}
+	g.LEAQ(Mem{Base: r.ld, Index: r.ld, Scale: 2}, r.ld3)
+	for i := range r.fourth {
+		if i == 0 {
+			r.fourth[i] = g.gp(src)
+		} else {
+			r.fourth[i] = g.GP64()
+			g.LEAQ(Mem{Base: r.fourth[i-1], Index: r.ld, Scale: 4}, r.fourth[i])
+		}
+	}
+	return r
+}
+
+func (r *rowsApart) row(i int) Mem {
+	m := Mem{Base: r.fourth[i/4]}
+	switch i % 4 {
+	case 1, 2:
+		m.Index, m.Scale = r.ld, uint8(i%4)
+	case 3:
+		m.Index, m.Scale = r.ld3, 1
+	}
+	return m
+}
+
+// advance moves all rows on by so many floats.
+func (r *rowsApart) advance(floats int) {
+	for _, p := range r.fourth {
+		r.g.ADDQ(sizeOf(floats), p)
+	}
 }
 
 // transpose16 gives the columns of the 16 by 16 matrix whose rows are in r.
