@@ -343,7 +343,7 @@ func (n *net) convForward(i int) phase {
 	c := n.convs[i]
 	in, out := c.op.In[0], ir.Value(i+1)
 	return c.several(func(r0, r1 int, w *worker) {
-		n.convolve(i, r1-r0, n.from(n.values, out, r0), n.from(n.values, in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
+		n.convolve(i, r1-r0, n.valuesFrom(out, r0), n.valuesFrom(in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	})
 }
 
@@ -367,14 +367,14 @@ func (n *net) convInputGrad(i int) phase {
 	plane := c.op.Shape[1] * c.op.Shape[2]
 	if p := &c.back[0]; p.squares != nil {
 		return c.several(func(r0, r1 int, w *worker) {
-			dy, apart := c.dy.layAll(r1-r0, n.from(n.deltas, out, r0), n.width[out], w.gradients[i])
-			p.squares.Correlate(n.from(n.deltas, in, r0), plane, &p.w.squares, dy[p.start:], gemm.Images{N: r1 - r0, X: apart, C: n.width[in]}, n.shared[in], nil, false, &w.squares)
+			dy, apart := c.dy.layAll(r1-r0, n.deltasFrom(out, r0), n.width[out], w.gradients[i])
+			p.squares.Correlate(n.deltasFrom(in, r0), plane, &p.w.squares, dy[p.start:], gemm.Images{N: r1 - r0, X: apart, C: n.width[in]}, n.shared[in], nil, false, &w.squares)
 		})
 	}
 	whole := len(c.back) == 1 && c.op.Window.StrideH*c.op.Window.StrideW == 1
 	return phase{each: []func(int, *worker){func(b int, w *worker) {
 		dx := n.delta(in, b)
-		dy := c.dy.lay(n.from(n.deltas, out, b), w.gradients[i])
+		dy := c.dy.lay(n.deltasFrom(out, b), w.gradients[i])
 		if !whole && !n.shared[in] {
 			clear(dx)
 		}
@@ -412,7 +412,7 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	}
 	out, k, positions := c.op.Columns()
 	dy := n.delta(ir.Value(i+1), b)
-	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
+	x := c.x.lay(n.valuesFrom(c.op.In[0], b), w.images[i])
 	weights, delta := gemm.RowMajor(g[:k*out], k, out), gemm.RowMajor(dy, out, positions)
 	if c.squares != nil && !c.byTaps {
 		c.squares.Contract(weights, x, delta, accumulate, &w.squares)
@@ -427,7 +427,7 @@ func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	c, pool := n.convs[i], i+1
 	out, k, _ := c.op.Columns()
 	dy := n.delta(ir.Value(pool+1), b)
-	x := c.x.lay(n.from(n.values, c.op.In[0], b), w.images[i])
+	x := c.x.lay(n.valuesFrom(c.op.In[0], b), w.images[i])
 	sum := g
 	if accumulate {
 		g = w.scratch(len(g))

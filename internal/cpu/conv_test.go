@@ -40,7 +40,7 @@ func TestGramGradientGoesByTaps(t *testing.T) {
 		got := n.instantiate(op, 0, w)
 		out, k, positions := c.op.Columns()
 		want := make([]float32, k*out)
-		x := c.x.lay(n.from(n.values, c.op.In[0], 0), w.images[op])
+		x := c.x.lay(n.valuesFrom(c.op.In[0], 0), w.images[op])
 		gemm.Contract(gemm.RowMajor(want, k, out), x, c.taps, gemm.RowMajor(n.delta(op+1, 0), out, positions), false, new(gemm.PackedB))
 		same := true
 		for i := range want {

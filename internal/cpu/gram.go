@@ -42,7 +42,7 @@ func (n *net) normGram(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		dy := n.delta(ir.Value(i+1), b)
 		w.gramA, w.gramD = grow(w.gramA, k*positions), grow(w.gramD, out*positions)
-		c.taps.Columns(w.gramA, c.x.lay(n.from(n.values, op.In[0], b), w.images[i]))
+		c.taps.Columns(w.gramA, c.x.lay(n.valuesFrom(op.In[0], b), w.images[i]))
 		transpose(w.gramD, dy, out, positions)
 		total, bound := 0.0, 0.0
 		for s0 := 0; s0 < positions; s0 += gramTile {

@@ -150,13 +150,13 @@ func (e *evaluator) build() {
 				if !e.slopes {
 					y = y[:len(y)/2]
 				}
-				v.convolve(i, 1, y, v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
+				v.convolve(i, 1, y, v.valuesFrom(in, 0), &c.w, c.bias, false, v.w)
 			}, in)
 			add(false, func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
 		case op.Kind == ir.Conv:
 			add(false, func(v *view) {
 				c := &e.deep[v.point][i]
-				v.convolve(i, 1, v.value(out, 0), v.from(v.values, in, 0), &c.w, c.bias, false, v.w)
+				v.convolve(i, 1, v.value(out, 0), v.valuesFrom(in, 0), &c.w, c.bias, false, v.w)
 			}, in, out)
 		case op.Kind == ir.GroupNorm:
 			lo, hi := e.span(op.Weight)

@@ -23,6 +23,8 @@ type net struct {
 	values  [][]float32 // by ir.Value, one row an example
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
+	brief   []bool      // value that the next op reads at once and nobody later: one row a worker, which stays in cache
+	holder  []int       // by example, the worker that takes it through the network
 	kept    []float32   // stored gradients, one row an example
 	keptAt  []int       // by op, offset in a row of kept, or of a worker's where passing
 	stored  int
@@ -81,7 +83,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	ops := len(p.Ops)
 	n.width = make([]int, ops+1)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
-	n.shared = make([]bool, ops+1)
+	n.shared, n.brief, n.holder = make([]bool, ops+1), make([]bool, ops+1), make([]int, n.chunk)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.norms = make([]*groupNormalization, ops)
 	n.clipper = host.NewClipper(s)
@@ -110,7 +112,11 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
-		n.values[v] = pages.Make[float32](size)
+		if n.brief[v] = n.isBrief(v, readers); n.brief[v] {
+			n.values[v] = make([]float32, threads*n.width[v]+slack)
+		} else {
+			n.values[v] = pages.Make[float32](size)
+		}
 		if need[v] && !n.onlyPicked(v, need) {
 			n.deltas[v] = pages.Make[float32](size)
 		}
@@ -151,6 +157,13 @@ func (n *net) planConvs(readers []int, need []bool) {
 			c.planPicks(&ops[next])
 		}
 	}
+}
+
+// isBrief: v is outputs of a convolution that a max pooling reads, example by example. The gradient needs only what it picked.
+func (n *net) isBrief(v int, readers []int) bool {
+	ops := n.program.Ops
+	return v > 0 && v < len(ops) && n.convs[v-1] != nil && n.convs[v-1].together() == 1 &&
+		ops[v].Kind == ir.MaxPool && ops[v].In[0] == ir.Value(v) && readers[v] == 1
 }
 
 // onlyPicked: v is outputs whose gradient nobody reads but at what a max pooling picked.
@@ -241,11 +254,20 @@ func (n *net) prepare(w *worker) {
 }
 
 // value and delta are one example's row of a value.
-func (n *net) value(v ir.Value, b int) []float32 { return row(n.values[v], b, n.width[v]) }
+func (n *net) value(v ir.Value, b int) []float32 { return row(n.values[v], n.place(v, b), n.width[v]) }
 func (n *net) delta(v ir.Value, b int) []float32 { return row(n.deltas[v], b, n.width[v]) }
 
-// from is a value's row and all that follows it.
-func (n *net) from(x [][]float32, v ir.Value, b int) []float32 { return x[v][b*n.width[v]:] }
+// valuesFrom and deltasFrom are an example's row and all that follows it.
+func (n *net) valuesFrom(v ir.Value, b int) []float32 { return n.values[v][n.place(v, b)*n.width[v]:] }
+func (n *net) deltasFrom(v ir.Value, b int) []float32 { return n.deltas[v][b*n.width[v]:] }
+
+// place is the number of example b's row of a value.
+func (n *net) place(v ir.Value, b int) int {
+	if n.brief != nil && n.brief[v] {
+		return n.holder[b]
+	}
+	return b
+}
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }
 
@@ -260,7 +282,8 @@ func (n *net) param(flat []float32, q int) []float32 {
 // prefetched is how many examples ahead a row is asked for: an MLP reads one in some 50 ns.
 const prefetched = 4
 
-func (n *net) gather(b int, _ *worker) {
+func (n *net) gather(b int, w *worker) {
+	n.holder[b] = w.number
 	if next := n.first + b + prefetched; next < len(n.rows) {
 		prefetch(n.table, n.rows[next])
 	}

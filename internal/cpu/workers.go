@@ -11,6 +11,7 @@ import (
 
 // worker is one thread's scratch memory, grown once.
 type worker struct {
+	number  int
 	a       gemm.PackedA
 	b       gemm.PackedB
 	ws      gemm.Workspace
@@ -89,8 +90,8 @@ func startWorkers(n int, prepare func(*worker)) *workers {
 	ws := &workers{n: n, jobs: make(chan *job, n), patience: leastLooks}
 	ws.mayLook = n <= runtime.GOMAXPROCS(0) // else who looks keeps others from working
 	prepare(&ws.own)
-	for range n - 1 {
-		w := new(worker)
+	for i := range n - 1 {
+		w := &worker{number: i + 1}
 		prepare(w)
 		go ws.help(w)
 	}
