@@ -35,6 +35,11 @@ func (n *net) applyBlock(tile int, w *worker) {
 // update applies a rule (device.Rule) to parameters lo to hi.
 func update(u *host.Update[float32], lo, hi int, w *worker) {
 	p, s := u.P[lo:hi], &u.Scalars
+	rate := s[device.Rate]
+	if u.Rule == device.SGD {
+		vec.Descend(p, -rate, s[device.Scale], u.G[lo:hi], s[device.L2])
+		return
+	}
 	d := w.scratch(len(p))
 	if u.Rule == device.Average {
 		// The difference, and not (1 − Blend)·p: 1 − Blend in float32 would pull
@@ -48,18 +53,14 @@ func update(u *host.Update[float32], lo, hi int, w *worker) {
 		return
 	}
 	vec.Mix(d, s[device.Scale], u.G[lo:hi], s[device.L2], p)
-	rate := s[device.Rate]
-	switch u.Rule {
-	case device.HeavyBall:
+	if u.Rule == device.HeavyBall {
 		m := u.State[0][lo:hi]
 		vec.Mix(m, s[device.Momentum], m, 1, d)
 		vec.Axpy(p, -rate, m)
-	case device.Adam:
-		m, v := u.State[0][lo:hi], u.State[1][lo:hi]
-		vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
-		vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
-		vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Variance], s[device.Floor], s[device.Epsilon])
-	default:
-		vec.Axpy(p, -rate, d)
+		return
 	}
+	m, v := u.State[0][lo:hi], u.State[1][lo:hi]
+	vec.Mix(m, s[device.Beta1], m, 1-s[device.Beta1], d)
+	vec.MixSquares(v, s[device.Beta2], 1-s[device.Beta2], d)
+	vec.Adam(p, rate/s[device.Bias1], m, 1/s[device.Bias2], v, s[device.Variance], s[device.Floor], s[device.Epsilon])
 }

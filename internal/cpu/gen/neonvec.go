@@ -41,6 +41,11 @@ func neonVec(n *neon) {
 		n.do(fmla, v[1], v[0], c[0])
 		n.move(v[0], v[1])
 	})
+	n.elementwise("descend", "dst, dst, x", "a, b, c", func(v, c []int, t int) {
+		n.do(fmul, t, v[0], c[2])
+		n.do(fmla, t, v[1], c[1])
+		n.do(fmla, v[0], t, c[0])
+	})
 	n.elementwise("mixSquares", "dst, dst, x", "a, b", func(v, c []int, t int) {
 		n.do(fmul, t, v[1], v[1])
 		n.do(fmul, t, t, c[1])

@@ -96,6 +96,13 @@ func vec(g *asm) {
 		g.VFMADD231PS(in[0], s[0], in[1])
 		return in[1]
 	})
+	g.elementwise("descend", "dst[i] += a*(b*x[i] + c*dst[i]), in three roundings, of which the first is c*dst[i]'s", []string{"dst", "x"}, []string{"a", "b", "c"}, func(in, s []vector) vector {
+		d := v()
+		g.VMULPS(in[0], s[2], d)
+		g.VFMADD231PS(in[1], s[1], d)
+		g.VFMADD231PS(d, s[0], in[0])
+		return in[0]
+	})
 	g.elementwise("mixSquares", "dst[i] = a*dst[i] + b*x[i]*x[i]", []string{"dst", "x"}, []string{"a", "b"}, func(in, s []vector) vector {
 		g.VMULPS(in[1], in[1], in[1])
 		g.VMULPS(in[1], s[1], in[1])

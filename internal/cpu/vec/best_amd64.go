@@ -44,6 +44,7 @@ var avx2 = kernels{
 	axpy:          axpyAVX2,
 	scaled:        scaledAVX2,
 	mix:           mixAVX2,
+	descend:       descendAVX2,
 	mixSquares:    mixSquaresAVX2,
 	modulus:       modulusAVX2,
 	addExcess:     addExcessAVX2,

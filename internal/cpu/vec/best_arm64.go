@@ -12,7 +12,7 @@ var neon = func() kernels {
 	k.tanhGrad, k.sigmoidGrad = tanhGradNEON, sigmoidGradNEON
 	k.addVec, k.axpy, k.scaled = addVecNEON, axpyNEON, scaledNEON
 	k.mix, k.mixSquares, k.modulus = mixNEON, mixSquaresNEON, modulusNEON
-	k.addExcess, k.adam = addExcessNEON, adamNEON
+	k.addExcess, k.adam, k.descend = addExcessNEON, adamNEON, descendNEON
 	k.bytes = func(dst []float32, src []uint8, scale, offset float32) {
 		whole := len(dst) &^ 15
 		if whole > 0 {

@@ -59,6 +59,11 @@ func axpyAVX2(dst []float32, x []float32, a float32)
 //go:noescape
 func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
 
+// descendAVX2 sets, for the length of dst, dst[i] += a*(b*x[i] + c*dst[i]), in three roundings, of which the first is c*dst[i]'s.
+//
+//go:noescape
+func descendAVX2(dst []float32, x []float32, a float32, b float32, c float32)
+
 // mixSquaresAVX2 sets, for the length of dst, dst[i] = a*dst[i] + b*x[i]*x[i].
 //
 //go:noescape

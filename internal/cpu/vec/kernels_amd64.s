@@ -979,6 +979,69 @@ done:
 	VZEROUPPER
 	RET
 
+// func descendAVX2(dst []float32, x []float32, a float32, b float32, c float32)
+// Requires: AVX, FMA3
+TEXT ·descendAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Y0
+	VBROADCASTSS b+52(FP), Y1
+	VBROADCASTSS c+56(FP), Y2
+	XORQ         BX, BX
+	SUBQ         $0x10, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Y3
+	VMOVUPS     (CX)(BX*4), Y4
+	VMULPS      Y3, Y2, Y5
+	VFMADD231PS Y4, Y1, Y5
+	VFMADD231PS Y5, Y0, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	VMOVUPS     32(AX)(BX*4), Y3
+	VMOVUPS     32(CX)(BX*4), Y4
+	VMULPS      Y3, Y2, Y5
+	VFMADD231PS Y4, Y1, Y5
+	VFMADD231PS Y5, Y0, Y3
+	VMOVUPS     Y3, 32(AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Y3
+	VMOVUPS     (CX)(BX*4), Y4
+	VMULPS      Y3, Y2, Y5
+	VFMADD231PS Y4, Y1, Y5
+	VFMADD231PS Y5, Y0, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	ADDQ        $0x08, BX
+	SUBQ        $0x08, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, DX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), SI
+	NEGQ        DX
+	VMOVUPS     (SI)(DX*4), Y3
+	VMASKMOVPS  (AX)(BX*4), Y3, Y4
+	VMASKMOVPS  (CX)(BX*4), Y3, Y5
+	VMULPS      Y4, Y2, Y2
+	VFMADD231PS Y5, Y1, Y2
+	VFMADD231PS Y2, Y0, Y4
+	VMASKMOVPS  Y4, Y3, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
 // Requires: AVX, FMA3
 TEXT ·mixSquaresAVX2(SB), NOSPLIT, $0-56

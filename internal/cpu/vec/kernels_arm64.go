@@ -54,6 +54,11 @@ func scaledNEON(dst []float32, x []float32, a float32)
 //go:noescape
 func mixNEON(dst []float32, x []float32, y []float32, a float32, b float32)
 
+// descendNEON is the kernel of that name, on the length of dst.
+//
+//go:noescape
+func descendNEON(dst []float32, x []float32, a float32, b float32, c float32)
+
 // mixSquaresNEON is the kernel of that name, on the length of dst.
 //
 //go:noescape

@@ -584,6 +584,74 @@ below1:
 	ADD $1, R7, R6
 	RET
 
+// func descendNEON(dst []float32, x []float32, a float32, b float32, c float32)
+TEXT ·descendNEON(SB), NOSPLIT, $0-60
+	MOVD dst_base+0(FP), R0
+	MOVD dst_len+8(FP), R6
+	MOVD dst_base+0(FP), R1
+	MOVD x_base+24(FP), R2
+	FMOVS a+48(FP), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS b+52(FP), F30
+	VDUP V30.S[0], V30.S4
+	FMOVS c+56(FP), F31
+	VDUP V31.S[0], V31.S4
+	SUBS $16, R6, R7
+	BLT below16
+
+by16:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	WORD $0x6e3fdc10 // FMUL.S4 V16 = V0, V31
+	WORD $0x4e3ecc90 // FMLA.S4 V16 = V4, V30
+	WORD $0x4e3dce00 // FMLA.S4 V0 = V16, V29
+	WORD $0x6e3fdc32 // FMUL.S4 V18 = V1, V31
+	WORD $0x4e3eccb2 // FMLA.S4 V18 = V5, V30
+	WORD $0x4e3dce41 // FMLA.S4 V1 = V18, V29
+	WORD $0x6e3fdc54 // FMUL.S4 V20 = V2, V31
+	WORD $0x4e3eccd4 // FMLA.S4 V20 = V6, V30
+	WORD $0x4e3dce82 // FMLA.S4 V2 = V20, V29
+	WORD $0x6e3fdc76 // FMUL.S4 V22 = V3, V31
+	WORD $0x4e3eccf6 // FMLA.S4 V22 = V7, V30
+	WORD $0x4e3dcec3 // FMLA.S4 V3 = V22, V29
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $16, R7
+	BGE by16
+
+below16:
+	ADD $16, R7, R6
+	SUBS $4, R6, R7
+	BLT below4
+
+by4:
+	VLD1.P 16(R1), [V0.S4]
+	VLD1.P 16(R2), [V4.S4]
+	WORD $0x6e3fdc10 // FMUL.S4 V16 = V0, V31
+	WORD $0x4e3ecc90 // FMLA.S4 V16 = V4, V30
+	WORD $0x4e3dce00 // FMLA.S4 V0 = V16, V29
+	VST1.P [V0.S4], 16(R0)
+	SUBS $4, R7
+	BGE by4
+
+below4:
+	ADD $4, R7, R6
+	SUBS $1, R6, R7
+	BLT below1
+
+by1:
+	FMOVS.P 4(R1), F0
+	FMOVS.P 4(R2), F4
+	WORD $0x6e3fdc10 // FMUL.S4 V16 = V0, V31
+	WORD $0x4e3ecc90 // FMLA.S4 V16 = V4, V30
+	WORD $0x4e3dce00 // FMLA.S4 V0 = V16, V29
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R7
+	BGE by1
+
+below1:
+	ADD $1, R7, R6
+	RET
+
 // func mixSquaresNEON(dst []float32, x []float32, a float32, b float32)
 TEXT ·mixSquaresNEON(SB), NOSPLIT, $0-56
 	MOVD dst_base+0(FP), R0

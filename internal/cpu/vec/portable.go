@@ -79,6 +79,11 @@ var portable = kernels{
 			dst[i] = fma(a, x[i], b*y[i])
 		}
 	},
+	descend: func(dst, x []float32, a, b, c float32) {
+		for i := range dst {
+			dst[i] = fma(a, fma(b, x[i], c*dst[i]), dst[i])
+		}
+	},
 	mixSquares: func(dst, x []float32, a, b float32) {
 		for i := range dst {
 			dst[i] = fma(a, dst[i], b*(x[i]*x[i]))

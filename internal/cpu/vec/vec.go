@@ -78,6 +78,12 @@ func Mix(dst []float32, a float32, x []float32, b float32, y []float32) {
 	use.mix(dst, x, y, a, b)
 }
 
+// Descend sets dst[i] += a·(b·x[i] + c·dst[i]), with the bits of Mix and Axpy.
+func Descend(dst []float32, a, b float32, x []float32, c float32) {
+	fits(len(dst), len(x))
+	use.descend(dst, x, a, b, c)
+}
+
 // MixSquares sets dst[i] = a·dst[i] + b·x[i]².
 func MixSquares(dst []float32, a, b float32, x []float32) {
 	fits(len(dst), len(x))
@@ -199,6 +205,7 @@ type kernels struct {
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
 	mix                             func(dst, x, y []float32, a, b float32)
+	descend                         func(dst, x []float32, a, b, c float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
 	modulus                         func(dst, x, y []float32)
 	addExcess                       func(dst, x []float32, a, b float32)

@@ -65,6 +65,9 @@ var elementwise = []struct {
 	{"Mix", func(dst, x, y []float32) { Mix(dst, a, x, b, y) }, func(_, x, y float64) float64 {
 		return float64(float32(a))*x + float64(float32(b))*y
 	}, func(_, x, y float64) float64 { return math.Abs(a*x) + math.Abs(b*y) }, 2.01},
+	{"Descend", func(dst, x, _ []float32) { Descend(dst, a, b, x, 0.25) }, func(d, x, _ float64) float64 {
+		return d + float64(float32(a))*(float64(float32(b))*x+0.25*d)
+	}, func(d, x, _ float64) float64 { return math.Abs(d) + math.Abs(a*b*x) + math.Abs(a*0.25*d) }, 3.01},
 	{"MixSquares", func(dst, x, _ []float32) { MixSquares(dst, a, b, x) }, func(d, x, _ float64) float64 {
 		return float64(float32(a))*d + float64(float32(b))*x*x
 	}, func(d, x, _ float64) float64 { return math.Abs(a*d) + math.Abs(b*x*x) }, 3.01},
@@ -175,6 +178,22 @@ func TestElementwise(t *testing.T) {
 					}
 				}
 			})
+		}
+	})
+}
+
+// A step of descent is that of two kernels, bit for bit.
+func TestDescendIsMixAndAxpy(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(6)
+		for n := range 100 {
+			p, x, d := values(r, n), values(r, n), make([]float32, n)
+			want, got := slices.Clone(p), slices.Clone(p)
+			Mix(d, b, x, 0.3, p)
+			Axpy(want, a, d)
+			if Descend(got, a, b, x, 0.3); !slices.Equal(got, want) {
+				t.Fatalf("n = %d: %g, want %g", n, got, want)
+			}
 		}
 	})
 }
