@@ -173,13 +173,15 @@ var allowed = map[string][]string{
 		"perexample",
 	},
 	"internal/cli/data": {
-		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/plan", "internal/usage", "train",
+		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/durable", "internal/plan",
+		"internal/usage", "train",
 	},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
 		"internal/plan", "internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
+	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "trained"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/l2p"
 	"github.com/privgrad/privgrad/internal/cli/machine"
+	"github.com/privgrad/privgrad/internal/cli/model"
 	"github.com/privgrad/privgrad/internal/cli/price"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -30,9 +31,9 @@ import (
 var commands = []func() *cobra.Command{
 	newTrain,
 	newResume,
-	newEval,
-	newPredict,
-	newExport,
+	model.Eval,
+	model.Predict,
+	model.Export,
 	newReport,
 	newVerify,
 	price.Account,

@@ -1,11 +1,14 @@
 package cmd
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,6 +16,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/model"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -26,7 +30,7 @@ func quick(t *testing.T, flags ...string) (dir string) {
 }
 
 // predictions are those of a command line.
-func predictionsOf(t *testing.T, args ...string) (all []predicted) {
+func predictionsOf(t *testing.T, args ...string) (all []model.Predicted) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(ok(t, append([]string{"predict", "--json"}, args...)...)), &all); err != nil {
 		t.Fatal(err)
@@ -59,6 +63,27 @@ func TestPredictAndExport(t *testing.T) {
 	if math.Abs(sum-1) > 1e-9 || !slices.Equal(all[0].Probabilities, all[1].Probabilities) {
 		t.Errorf("predictions %+v", all)
 	}
+	table := filepath.Join(t.TempDir(), "p.csv")
+	if said := ok(t, "predict", dir, images, "--csv", table); !strings.Contains(said, "2 predictions") {
+		t.Errorf("it says %q", said)
+	}
+	f, err := os.Open(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 3 || len(rows[0]) != 12 || rows[0][0] != "name" || rows[0][1] != "class" || rows[0][2] != "p(T-shirt/top)" {
+		t.Fatalf("the table is %v, %v", rows, err)
+	}
+	for i, row := range rows[1:] {
+		for j, p := range all[i].Probabilities {
+			if got, err := strconv.ParseFloat(row[2+j], 64); err != nil || got != p || row[0] != all[i].Name || row[1] != *all[i].Class {
+				t.Errorf("prediction %d is %v, in JSON %+v", i, row, all[i])
+			}
+		}
+	}
+	fails(t, cli.ExitFailed, []string{"predict", dir, images, "--csv", filepath.Join(dir, "none", "p.csv")}, "none")
 	file := filepath.Join(t.TempDir(), "m.onnx")
 	wantKeys(t, object(t, ok(t, "export", dir, "--onnx", file, "--json")), "run", "file", "format")
 	if i, err := os.Stat(file); err != nil || i.Size() < 15910*4 {

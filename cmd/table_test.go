@@ -141,6 +141,30 @@ func TestVerifyTable(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"data", "verify", "mnist", "--schema", "bank"}, "--schema")
 }
 
+// A schema begins with the names of a file's first line, and nothing of its records.
+func TestSchemaOfATable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte("dose,group,more\n1,SECRET,0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	human, text := ok(t, "data", "schema", "csv:"+path, "--label", "more"), ok(t, "data", "schema", "csv:"+path, "--label", "more", "--json")
+	wantKeys(t, object(t, text), "table", "schema", "file")
+	if strings.Contains(human+text, "SECRET") || !strings.Contains(human, "name: dose") || object(t, text)["schema"] != human {
+		t.Errorf("it prints\n%s\n%s", human, text)
+	}
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "privgrad data schema csv:"+path)
+	write := []string{"data", "schema", "csv:" + path, "--label", "more", "--out", path + ".schema.yaml"}
+	ok(t, write...)
+	if b, err := os.ReadFile(path + ".schema.yaml"); err != nil || string(b) != human {
+		t.Errorf("it writes %q, %v", b, err)
+	}
+	fails(t, cli.ExitUsage, write, "exists already")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "t.csv.schema.yaml", "must be a number")
+	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:" + path, "--label", "none"}, `no column "none"`)
+	fails(t, cli.ExitUsage, []string{"data", "schema", "mnist"}, "give csv:PATH")
+	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:nowhere.csv"}, "nowhere.csv does not exist")
+}
+
 // A model of a table reads tables by its columns' names, with or without labels, and says what a solver did.
 func TestPredictTable(t *testing.T) {
 	path := tableFiles(t, 0)

@@ -25,11 +25,11 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "data",
-		Short:   "List, fetch, verify and shard data sets",
-		Long:    "data lists the data sets, fetches those that are not built in, verifies files, and cuts sets\ninto shards.",
+		Short:   "List, fetch, describe, verify and shard data sets",
+		Long:    "data lists the data sets, fetches those that are not built in, begins a schema for your own table,\nverifies files, and cuts sets into shards.",
 		Example: "  privgrad data list\n  privgrad data fetch mnist --data-dir data/mnist",
 	}
-	cmd.AddCommand(list(), fetch(), verify(), shard())
+	cmd.AddCommand(list(), fetch(), schema(), verify(), shard())
 	return cmd
 }
 

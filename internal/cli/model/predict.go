@@ -1,20 +1,23 @@
-package cmd
+package model
 
 import (
+	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/trained"
 )
 
-// predicted is a record in the output of predict.
-type predicted struct {
+// Predicted is a record in the output of predict.
+type Predicted struct {
 	Name          string    `json:"name"`
 	Class         *string   `json:"class"`           // null in a regression
 	Probabilities []float64 `json:"probabilities"`   // of the classes in their order; null where the model gives none
@@ -39,8 +42,10 @@ func (m *modelFlags) open(run string) (*trained.Model, error) {
 	return trained.Open(run, m.options)
 }
 
-func newPredict() *cobra.Command {
+// Predict is the command that classifies records.
+func Predict() *cobra.Command {
 	var flags modelFlags
+	var file string
 	return cli.Command{
 		Use:   "predict RUN PATH...",
 		Short: "Classify new records with a saved model",
@@ -48,13 +53,17 @@ func newPredict() *cobra.Command {
 folder of images, or an array from numpy.save (.npy, uint8 images or float32 values). It
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
-predict prints the class and its probability. Using a model costs no privacy.`,
+predict prints the class and its probability. With --csv it writes a table instead, with a
+probability for every class. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy
-  privgrad predict runs/table new.csv`,
-		Args:  cli.SomeArgs("a run directory", "images, folders of images, .npy files or tables"),
-		Flags: flags.register,
+  privgrad predict runs/table new.csv --csv predictions.csv`,
+		Args: cli.SomeArgs("a run directory", "images, folders of images, .npy files or tables"),
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&file, "csv", "", "file to write: name, class, and the probability of every class")
+			flags.register(f)
+		},
 		Run: func(c *cli.Call) error {
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
@@ -68,19 +77,56 @@ predict prints the class and its probability. Using a model costs no privacy.`,
 			if err != nil {
 				return err
 			}
-			all := make([]predicted, len(names))
+			all := make([]Predicted, len(names))
 			for i, p := range predictions {
-				all[i] = predicted{Name: names[i], Class: &p.Class, Probabilities: p.Probabilities}
+				all[i] = Predicted{Name: names[i], Class: &p.Class, Probabilities: p.Probabilities}
 				if len(m.Classes()) == 0 {
 					all[i].Class, all[i].Value = nil, &p.Logits[0]
 				}
 			}
-			return cli.Show(c, all, describePredictions)
+			if file == "" {
+				return cli.Show(c, all, describePredictions)
+			}
+			if err := durable.WriteFile(file, func(w io.Writer) error { return writePredictions(w, m.Classes(), all) }); err != nil {
+				return err
+			}
+			return cli.Show(c, all, func(w io.Writer, all []Predicted) { fmt.Fprintf(w, "wrote %s: %d predictions\n", file, len(all)) })
 		},
 	}.New()
 }
 
-func describePredictions(w io.Writer, all []predicted) {
+// writePredictions writes a table with a header: name and class, and the probabilities of all classes where the model
+// gives some; of a regression, name and value.
+func writePredictions(w io.Writer, classes []string, all []Predicted) error {
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	header := []string{"name", "class"}
+	switch {
+	case len(classes) == 0:
+		header[1] = "value"
+	case len(all) == 0 || all[0].Probabilities != nil:
+		for _, class := range classes {
+			header = append(header, "p("+class+")")
+		}
+	}
+	table := csv.NewWriter(w)
+	table.Write(header)
+	for _, p := range all {
+		row := []string{p.Name}
+		if p.Class == nil {
+			row = append(row, number(*p.Value))
+		} else {
+			row = append(row, *p.Class)
+		}
+		for _, x := range p.Probabilities {
+			row = append(row, number(x))
+		}
+		table.Write(row)
+	}
+	table.Flush()
+	return table.Error() // the first of all
+}
+
+func describePredictions(w io.Writer, all []Predicted) {
 	cli.Table(w, 0, func(w io.Writer) {
 		for _, p := range all {
 			switch {

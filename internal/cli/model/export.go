@@ -1,4 +1,4 @@
-package cmd
+package model
 
 import (
 	"fmt"
@@ -18,7 +18,8 @@ type exportation struct {
 	Format string `json:"format"`
 }
 
-func newExport() *cobra.Command {
+// Export is the command that writes a model for other programs.
+func Export() *cobra.Command {
 	var flags modelFlags
 	var file string
 	return cli.Command{

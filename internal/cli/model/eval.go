@@ -1,4 +1,5 @@
-package cmd
+// Package model is the commands that use the saved model of a run.
+package model
 
 import (
 	"fmt"
@@ -15,7 +16,8 @@ import (
 	"github.com/privgrad/privgrad/trained"
 )
 
-func newEval() *cobra.Command {
+// Eval is the command that evaluates a model.
+func Eval() *cobra.Command {
 	var dataDir, device string
 	var threads int
 	var average bool

@@ -1,0 +1,73 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// begun is the JSON form of data schema.
+type begun struct {
+	Table  string `json:"table"`
+	Schema string `json:"schema"` // YAML with placeholders
+	File   string `json:"file"`   // that it was written to, else empty
+}
+
+func schema() *cobra.Command {
+	var label, out string
+	return cli.Command{
+		Use:   "schema csv:PATH",
+		Short: "Print the beginning of a schema for your own table",
+		Long: `schema prints a schema (YAML) for a table, with the column names from the first line of the
+file. Replace each placeholder with what you know about the data: the bounds of numbers, the
+categories, and the classes of the label. Training and data verify refuse a schema that
+still has placeholders. With --out it writes a new file: PATH.schema.yaml is the one that
+training looks for.
+
+It reads that first line and nothing else. If it looks like a record, because a field is
+empty or a number, the command refuses it. It cannot tell a record of nothing but words
+from a line of names. So look at what it prints before you show it to others.`,
+		Example: "  privgrad data schema csv:visits.csv --label back --out visits.csv.schema.yaml\n  privgrad data verify csv:visits.csv",
+		Args:    cli.OneArg("a table"),
+		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&label, "label", "", "name of the column to predict (default: a placeholder)")
+			f.StringVar(&out, "out", "", "file to write, which must not exist (default: print the schema)")
+		},
+		Run: func(c *cli.Call) error {
+			name := c.Arguments[0]
+			if !strings.HasPrefix(name, plan.TablePrefix) {
+				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, plan.TablePrefix)
+			}
+			path, err := (&plan.Config{Data: name}).Path()
+			if err != nil {
+				return err
+			}
+			text, err := tabular.Skeleton(path, label)
+			if err != nil {
+				return usage.Wrap(err)
+			}
+			if out == "" {
+				return c.Show(begun{path, text, ""}, func(w io.Writer) { io.WriteString(w, text) })
+			}
+			if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+				return usage.Errorf("%s exists already, and may be a schema that is filled in: name another file, or remove it", out)
+			}
+			if err := durable.WriteFile(out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+				return err
+			}
+			return c.Show(begun{path, text, out}, func(w io.Writer) { fmt.Fprintf(w, "wrote %s: replace its placeholders\n", out) })
+		},
+	}.New()
+}
