@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Schedule is DP-SGD's: steps batches at one rate, each asked for one
@@ -27,6 +28,22 @@ type Schedule struct {
 	Price func(s Schedule, sigma float64) (float64, error)
 
 	byAdvantage bool // Price is an attack's advantage
+}
+
+// MostSteps is more than anybody trains for.
+const MostSteps = 1_000_000_000
+
+// StepsOf is the number of steps in which each record is expected to take part epochs times.
+func StepsOf(epochs, samplingRate float64) (int, error) {
+	// The quotient is exact in the reals far more often than in floating point.
+	steps := math.Floor(epochs / samplingRate * (1 + 1e-12))
+	if !(steps >= 1) {
+		return 0, usage.Errorf("%v epochs at sampling rate %v make no step: give more epochs or --steps", epochs, samplingRate)
+	}
+	if steps > MostSteps {
+		return 0, usage.Errorf("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", epochs, samplingRate, steps)
+	}
+	return int(steps), nil
 }
 
 // Events are what the schedule releases at a noise multiplier of the sum.

@@ -132,6 +132,37 @@ func TestAccountRefuses(t *testing.T) {
 	}
 }
 
+// What people know of a training is a schedule, the one that train would run.
+func TestScheduleOfATraining(t *testing.T) {
+	quick := []string{"--delta", "1e-5", "--accountant", "rdp", "--json"}
+	run := func(command string, args ...string) map[string]any {
+		t.Helper()
+		return object(t, ok(t, append(append([]string{command}, quick...), args...)...))
+	}
+	dry := object(t, ok(t, "train", "--batch", "256", "--epochs", "3", "--noise-multiplier", "1.1", "--delta", "1e-5", "--accountant", "rdp", "--dry-run", "--json"))
+	known := run("account", "--noise-multiplier", "1.1", "--batch", "256", "--public-n", "60000", "--epochs", "3")
+	if known["epsilon"] != dry["epsilon"] {
+		t.Errorf("ε is %v, that of train %v", known["epsilon"], dry["epsilon"])
+	}
+	rate := ftoa(256. / 60000)
+	for _, args := range [][]string{{"--sampling-rate", rate, "--steps", "703"}, {"--sampling-rate", rate, "--epochs", "3"}, {"--batch", "256", "--public-n", "60000", "--steps", "703"}} {
+		if same := run("account", append(args, "--noise-multiplier", "1.1")...); same["epsilon"] != known["epsilon"] {
+			t.Errorf("%v: ε is %v, not %v", args, same["epsilon"], known["epsilon"])
+		}
+	}
+	if c := run("calibrate", "--epsilon", "3", "--batch", "256", "--public-n", "60000", "--epochs", "3"); c["steps"] != 703.0 || ftoa(c["sampling_rate"]) != rate {
+		t.Errorf("calibrated %v steps at rate %v", c["steps"], c["sampling_rate"])
+	}
+	for args, want := range map[string]string{
+		"--batch 256": "--batch needs --public-n", "--public-n 60000": "--public-n needs --batch", "--batch 256 --public-n 60000 --sampling-rate 0.1": "beside --batch",
+		"--batch 300 --public-n 256": "at most the number of records", "--batch NaN --public-n 256": "batch NaN", "--batch -1 --public-n 256": "batch -1",
+		"--batch 256 --public-n 60000 --epochs 0": "make no step", "--batch 256 --public-n 60000 --epochs 1 --steps 1": "give one", "--epochs 3": "needs a sampling rate",
+		"--sampling-rate 0 --epochs 3": "sampling rate 0", "--sampling fixed-size --neighbouring replace-one --batch 2.5 --public-n 60000": "whole number",
+	} {
+		fails(t, cli.ExitUsage, append([]string{"account", "--noise-multiplier", "1", "--delta", "1e-5"}, strings.Fields(args)...), want)
+	}
+}
+
 func TestCalibrate(t *testing.T) {
 	base := []string{"--delta", "1e-5", "--json"}
 	solve := func(args ...string) map[string]any {
@@ -166,6 +197,8 @@ func TestCalibrate(t *testing.T) {
 		{"--epsilon 3 --delta 1e-5", "two of"},
 		{"--epsilon 3 --delta 1e-5 --steps 10", "two of"},
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 0.1 --noise-multiplier 1", "two of"},
+		{"--epsilon 3 --delta 1e-5 --epochs 10", "--epochs needs a sampling rate"},
+		{"--epsilon 3 --delta 1e-5 --epochs 10 --noise-multiplier 1", "--epochs needs a sampling rate"},
 		{"--epsilon 0 --delta 1e-5 --steps 10 --sampling-rate 0.1", "epsilon 0"},
 		{"--epsilon 3 --delta 2 --steps 10 --sampling-rate 0.1", "delta 2"},
 		{"--epsilon 3 --delta 1e-5 --steps 0 --sampling-rate 0.1", "count 0"},

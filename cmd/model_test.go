@@ -83,6 +83,7 @@ func TestPredictAndExport(t *testing.T) {
 			}
 		}
 	}
+	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--csv", images}, "one of the files to read")
 	fails(t, cli.ExitFailed, []string{"predict", dir, images, "--csv", filepath.Join(dir, "none", "p.csv")}, "none")
 	file := filepath.Join(t.TempDir(), "m.onnx")
 	wantKeys(t, object(t, ok(t, "export", dir, "--onnx", file, "--json")), "run", "file", "format")

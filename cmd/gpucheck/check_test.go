@@ -191,9 +191,15 @@ func TestIdle(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skipf("the command is a script: %v", err)
 	}
-	for prints, want := range map[string]string{"nothing to do": skipped, "--- FAIL: TestOne; nothing to do": failed, "an error": failed} {
+	for prints, want := range map[string]string{
+		"--- PASS: TestOne\nnothing to do": skipped, "--- SKIP: TestOne\nnothing to do": skipped,
+		"--- FAIL: TestOne\nnothing to do": failed, "nothing to do": failed, "--- PASS: TestOne\nan error": failed,
+	} {
 		c := &check{system: machine{}, out: t.TempDir(), limit: time.Minute}
-		s, _ := c.run(t.Context(), job{name: "one", limit: time.Minute, idle: "nothing to do", command: []string{"/bin/sh", "-c", "echo '" + prints + "'; exit 9"}}, nil)
+		if err := os.Mkdir(filepath.Join(c.out, "logs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := c.run(t.Context(), job{name: "one", limit: time.Minute, idle: "nothing to do", command: []string{"/bin/sh", "-c", "printf %b '" + prints + "'; exit 9"}}, nil)
 		if s.Status != want {
 			t.Errorf("a command that prints %q is %q, want %q: %s", prints, s.Status, want, s.Reason)
 		}

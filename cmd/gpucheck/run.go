@@ -39,7 +39,7 @@ type check struct {
 	limit       time.Duration
 	atOnce      int // jobs of a group that measures nothing
 
-	adding  sync.Mutex // of what follows
+	adding  sync.Mutex // of steps to the report
 	report  report
 	end     time.Time // of the present group's share; zero for no bound
 	scratch string    // emptied at the end
@@ -52,7 +52,7 @@ type job struct {
 	needs   time.Duration // about what it takes: with less time left it does not start
 	env     []string
 	command []string
-	idle    string // printed by a command that had nothing to do; without a failed test that is no failure
+	idle    string // printed by a tool that had nothing to watch, which is no failure of a test that ended well
 }
 
 // left is what remains of the present group's share of the budget.
@@ -103,8 +103,8 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 	}
 	stdout, log := out.Bytes(), both.all.Bytes()
 	switch {
-	case j.idle != "" && bytes.Contains(log, []byte(j.idle)) && !bytes.Contains(log, []byte("--- FAIL: ")):
-		err = notRun(j.idle)
+	case err != nil && j.idle != "" && bytes.Contains(log, []byte(j.idle)) && passedOrSkipped.Match(log):
+		err = notRun(complaint(skips.Find(log), j.idle))
 	case err == nil && judge != nil:
 		err = judge(s, stdout)
 	case errors.As(err, new(tooLate)) && limit < own && !bytes.Contains(log, []byte("--- FAIL: ")):

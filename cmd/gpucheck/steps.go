@@ -166,7 +166,10 @@ func (c *check) testing(name, binary, pattern string, limit time.Duration) job {
 	}
 }
 
-var skips = regexp.MustCompile(`(?m)^--- SKIP: `)
+var (
+	skips           = regexp.MustCompile(`(?m)^--- SKIP: `)
+	passedOrSkipped = regexp.MustCompile(`(?m)^--- (PASS|SKIP): `)
+)
 
 // ran tells a test that passed from one that was skipped, or is not there.
 func ran(_ *step, stdout []byte) error {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/privgrad/privgrad/datasets"
 )
@@ -65,12 +67,7 @@ func skeleton(line []byte, label string) (string, error) {
 	if len(header) == 0 || len(bytes.TrimSpace(header[0])) == 0 {
 		return "", errors.New("its first line is empty: begin the file with the names of the columns, or write a schema with header: none")
 	}
-	separator := separators[0]
-	for _, c := range []byte(separators) {
-		if bytes.Count(header[0], []byte{c}) > bytes.Count(header[0], []byte{separator}) {
-			separator = c
-		}
-	}
+	separator := mostOf(header[0])
 	names := split(header[0], separator)
 	if err := checkNames(names); err != nil {
 		return "", err
@@ -97,26 +94,52 @@ func skeleton(line []byte, label string) (string, error) {
 	return b.String(), nil
 }
 
+// mostOf is the separator that a line has most of outside of quotes.
+func mostOf(line []byte) byte {
+	counts, quoted := make([]int, len(separators)), false
+	for _, c := range line {
+		if c == '"' {
+			quoted = !quoted
+		} else if i := strings.IndexByte(separators, c); i >= 0 && !quoted {
+			counts[i]++
+		}
+	}
+	return separators[slices.Index(counts, slices.Max(counts))]
+}
+
 // checkNames says why the fields of a line are no names of columns. It repeats none of them: they may be a record's.
 func checkNames(names []string) error {
-	const instead = "write a schema with header: none, which lists all columns in order, or begin the file with a line of names"
+	const instead = "begin the file with a line of names, or write a schema by hand, with header: none"
+	if len(names) < 2 {
+		return fmt.Errorf("its first line has one field only: separate names by commas, semicolons, tabs or bars, or write a schema by hand, with another separator")
+	}
 	for i, name := range names {
-		_, err := strconv.ParseFloat(name, 64)
 		switch {
 		case name == "":
-			return fmt.Errorf("field %d of its first line is empty, so that this seems to be no header: %s", i+1, instead)
-		case err == nil:
-			return fmt.Errorf("field %d of its first line is a number, so that this seems to be a record: %s", i+1, instead)
+			return fmt.Errorf("field %d of its first line is empty, so that this seems to be no header: name the column, or %s", i+1, instead)
+		case !utf8.ValidString(name):
+			return fmt.Errorf("field %d of its first line is no UTF-8: save the file in UTF-8", i+1)
+		case strings.ContainsFunc(name, unicode.IsControl):
+			return fmt.Errorf("field %d of its first line has a control character: save the file as text whose lines end in newlines", i+1)
+		case isValue(name):
+			return fmt.Errorf("field %d of its first line looks like a value, so that this seems to be a record: %s", i+1, instead)
 		case slices.Contains(names[:i], name):
-			return fmt.Errorf("field %d of its first line stands there twice, so that this seems to be no header: %s", i+1, instead)
+			return fmt.Errorf("field %d of its first line stands there twice, so that this seems to be no header: rename one of them, or %s", i+1, instead)
 		}
 	}
 	return nil
 }
 
+// isValue says whether a field is rather a number, a date or a sign for what is missing than a name.
+func isValue(field string) bool {
+	first, _ := utf8.DecodeRuneInString(field)
+	_, err := strconv.ParseFloat(field, 64)
+	return err == nil || unicode.IsDigit(first) || strings.ContainsRune("+-.<>", first) || !strings.ContainsFunc(field, unicode.IsLetter)
+}
+
 var (
 	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-	ambiguous = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"}
+	ambiguous = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 )
 
 // scalar is a name in YAML, in quotes where it might be read as something else.

@@ -52,7 +52,7 @@ func TestSkeleton(t *testing.T) {
 }
 
 func TestSkeletonQuotesNames(t *testing.T) {
-	for _, name := range []string{"y", "No", "null", "a: b", "#1", "ü", `say "hi"`, `back\slash`, "-", "a, b"} {
+	for _, name := range []string{"y", "No", "null", "a: b", "#a", "ü", `say "hi"`, `back\slash`, "*a", "a, b", "a; b; c", "Sales 2020"} {
 		quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 		text, err := Skeleton(tableOf(t, quoted+",z\n"), "z")
 		if err != nil {
@@ -68,7 +68,15 @@ func TestSkeletonQuotesNames(t *testing.T) {
 // No error repeats a field: the first line may be a record.
 func TestSkeletonRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"secret,31\n":              "a number",
+		"secret,31\n":              "a value",
+		"secret,12%\n":             "a value",
+		"secret,2020-01-31\n":      "a value",
+		"secret,-1 kg\n":           "a value",
+		"secret,?\n":               "a value",
+		"secret,NaN\n":             "a value",
+		"secret 31 4.5\n":          "one field",
+		"a,secret\r1,2\r3,4":       "control character",
+		"secret,Gr\xf6\xdfe\n":     "UTF-8",
 		"secret,\n":                "empty",
 		"secret,secret\n":          "twice",
 		"":                         "empty",

@@ -313,7 +313,7 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 			return nil, nil, missing(path)
 		}
 	}
-	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s, which `privgrad data schema csv:%[1]s` begins, or name a schema, one of %[3]s or a file", path, trim(path)+suffix, strings.Join(SchemaNames(), ", "))
+	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s (`privgrad data schema csv:%[1]s` prints a start), or name a schema, one of %[3]s or a file", path, trim(path)+suffix, strings.Join(SchemaNames(), ", "))
 }
 
 // Report is what Verify found out about a table.

@@ -343,6 +343,9 @@ func (n *net) convForward(i int) phase {
 	c := n.convs[i]
 	in, out := c.op.In[0], ir.Value(i+1)
 	return c.several(func(r0, r1 int, w *worker) {
+		if n.brief[out] { // then r1 is r0+1, and the same worker goes on with the pooling
+			n.holder[r0] = w.number
+		}
 		n.convolve(i, r1-r0, n.valuesFrom(out, r0), n.valuesFrom(in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	})
 }

@@ -24,7 +24,7 @@ type net struct {
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
 	brief   []bool      // value that the next op reads at once and nobody later: one row a worker, which stays in cache
-	holder  []int       // by example, the worker that takes it through the network
+	holder  []int       // by example, the worker that wrote its last brief value
 	kept    []float32   // stored gradients, one row an example
 	keptAt  []int       // by op, offset in a row of kept, or of a worker's where passing
 	stored  int
@@ -282,8 +282,7 @@ func (n *net) param(flat []float32, q int) []float32 {
 // prefetched is how many examples ahead a row is asked for: an MLP reads one in some 50 ns.
 const prefetched = 4
 
-func (n *net) gather(b int, w *worker) {
-	n.holder[b] = w.number
+func (n *net) gather(b int, _ *worker) {
 	if next := n.first + b + prefetched; next < len(n.rows) {
 		prefetch(n.table, n.rows[next])
 	}

@@ -207,7 +207,7 @@ const (
 	leastBatch              = 1e-6
 	mostThreads             = 1024
 	mostFolds               = 1000
-	mostSteps               = 1_000_000_000
+	mostSteps               = accountant.MostSteps
 )
 
 // exact reports whether sums and noise are of integers, which hides records

@@ -358,15 +358,10 @@ func (p *Plan) resolveSampling() error {
 	if c.Steps != nil {
 		p.Steps = *c.Steps
 	} else {
-		// The quotient is exact in the reals far more often than in floating point.
-		steps := math.Floor(*c.Epochs / p.SamplingRate * (1 + 1e-12))
-		if steps < 1 {
-			return usage.Errorf("%v epochs at sampling rate %v make no step: give more epochs or --steps", *c.Epochs, p.SamplingRate)
+		var err error
+		if p.Steps, err = accountant.StepsOf(*c.Epochs, p.SamplingRate); err != nil {
+			return err
 		}
-		if steps > mostSteps {
-			return usage.Errorf("%v epochs at sampling rate %v make %.0f steps: give fewer epochs or a larger batch", *c.Epochs, p.SamplingRate, steps)
-		}
-		p.Steps = int(steps)
 	}
 	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {

@@ -1,10 +1,8 @@
 package data
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -37,8 +35,8 @@ still has placeholders. With --out it writes a new file: PATH.schema.yaml is the
 training looks for.
 
 It reads that first line and nothing else. If it looks like a record, because a field is
-empty or a number, the command refuses it. It cannot tell a record of nothing but words
-from a line of names. So look at what it prints before you show it to others.`,
+empty, a number or a date, the command refuses it. It cannot tell words of a record, such as
+male or A12, from names of columns. So look at what it prints before you show it to others.`,
 		Example: "  privgrad data schema csv:visits.csv --label back --out visits.csv.schema.yaml\n  privgrad data verify csv:visits.csv",
 		Args:    cli.OneArg("a table"),
 		Flags: func(f *pflag.FlagSet) {
@@ -61,7 +59,7 @@ from a line of names. So look at what it prints before you show it to others.`,
 			if out == "" {
 				return c.Show(begun{path, text, ""}, func(w io.Writer) { io.WriteString(w, text) })
 			}
-			if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(out); err == nil {
 				return usage.Errorf("%s exists already, and may be a schema that is filled in: name another file, or remove it", out)
 			}
 			if err := durable.WriteFile(out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {

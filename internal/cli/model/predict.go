@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/trained"
 )
 
@@ -54,7 +56,7 @@ folder of images, or an array from numpy.save (.npy, uint8 images or float32 val
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
 predict prints the class and its probability. With --csv it writes a table instead, with a
-probability for every class. Using a model costs no privacy.`,
+probability for every class where the model gives some. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy
@@ -65,6 +67,9 @@ probability for every class. Using a model costs no privacy.`,
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {
+			if err := notAnInput(file, c.Arguments[1:]); err != nil {
+				return err
+			}
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
 				return err
@@ -93,6 +98,20 @@ probability for every class. Using a model costs no privacy.`,
 			return cli.Show(c, all, func(w io.Writer, all []Predicted) { fmt.Fprintf(w, "wrote %s: %d predictions\n", file, len(all)) })
 		},
 	}.New()
+}
+
+// notAnInput refuses to write over what is to be read.
+func notAnInput(file string, inputs []string) error {
+	out, err := os.Stat(file)
+	if err != nil {
+		return nil // it is new
+	}
+	for _, input := range inputs {
+		if in, err := os.Stat(input); err == nil && os.SameFile(in, out) {
+			return usage.Errorf("csv %s: it is one of the files to read: name another file", file)
+		}
+	}
+	return nil
 }
 
 // writePredictions writes a table with a header: name and class, and the probabilities of all classes where the model

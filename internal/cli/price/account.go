@@ -42,7 +42,8 @@ func Account() *cobra.Command {
 		Use:   "account",
 		Short: "Say what a schedule of noisy releases costs",
 		Long: `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
-is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. The noise
+is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. In place of the
+rate you may give --batch and --public-n, and in place of the steps --epochs. The noise
 multiplier is σ/C: the noise in units of the clip norm. For anything else, list the
 noisy releases in a JSON file and give it by --events.
 
@@ -62,6 +63,7 @@ Write all mechanisms that read the same batch into one batch event. Mechanisms a
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
 An accountant that has no bound for an event refuses it and names others.`,
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
+  privgrad account --noise-multiplier 1.1 --batch 256 --public-n 60000 --epochs 60 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
 		Flags: func(f *pflag.FlagSet) {
@@ -76,7 +78,7 @@ An accountant that has no bound for an event refuses it and names others.`,
 			if c.Given("order") && !(order > 1) {
 				return usage.Errorf("order %v: must be above 1, as Rényi orders are", order)
 			}
-			if err := a.check(); err != nil {
+			if err := a.check(c.Given); err != nil {
 				return err
 			}
 			events, err := a.events(c, file)
@@ -136,7 +138,7 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 		}
 		return a.Events(a.sigma), nil
 	}
-	for _, name := range []string{"noise-multiplier", "sampling-rate", "sampling", "steps"} {
+	for _, name := range []string{"noise-multiplier", "sampling-rate", "batch", "public-n", "sampling", "steps", "epochs"} {
 		if c.Given(name) {
 			return nil, usage.Errorf("--events %s and --%s were both given: the file describes every release, so leave out --%[2]s", file, name)
 		}

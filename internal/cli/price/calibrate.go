@@ -42,11 +42,15 @@ multiplier that keeps ε within --epsilon at --delta, for --steps steps at
 To find the largest number of steps or the largest sampling rate instead, give
 --noise-multiplier and leave out --steps or --sampling-rate.
 
+In place of a sampling rate you may give --batch and --public-n, and in place of steps
+--epochs.
+
 Give --advantage in place of --epsilon to limit an attack. An attacker guesses whether
 a record was used. The advantage is the rate of true positives minus the rate of false
 positives: 0 means that the attacker learns nothing, 1 that every guess is right.
 --advantage does not need --delta. With --delta, calibrate prints ε as well.`,
 		Example: `  privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --steps 1000
+  privgrad calibrate --epsilon 3 --delta 1e-5 --batch 256 --public-n 60000 --epochs 60
   privgrad calibrate --epsilon 3 --delta 1e-5 --sampling-rate 0.01 --noise-multiplier 1.1   # how many steps?
   privgrad calibrate --epsilon 3 --delta 1e-5 --steps 1000 --noise-multiplier 1.1           # how large a batch?
   privgrad calibrate --advantage 0.1 --sampling-rate 0.01 --steps 1000                      # limits an attack`,
@@ -60,7 +64,7 @@ positives: 0 means that the attacker learns nothing, 1 that every guess is right
 
 func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	given := call.Given
-	if err := a.check(); err != nil {
+	if err := a.check(given); err != nil {
 		return err
 	}
 	schedule, target := a.Schedule, a.epsilon
@@ -75,7 +79,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	c := calibration{NoiseMultiplier: a.sigma, SamplingRate: a.SamplingRate, Steps: a.Steps, Accountant: a.Accountant, Neighbouring: string(a.Neighbouring)}
 	var found string
 	var err error
-	switch rate, steps := given("sampling-rate"), given("steps"); {
+	switch rate, steps := a.rated(given), a.counted(given); {
 	case !given("noise-multiplier") && rate && steps:
 		c.NoiseMultiplier, _, err = schedule.Calibrate(target)
 		found = fmt.Sprintf("noise multiplier %.6g", c.NoiseMultiplier)
@@ -86,7 +90,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 		c.SamplingRate, _, err = schedule.CalibrateSamplingRate(target, a.sigma)
 		found = fmt.Sprintf("sampling rate %.6g", c.SamplingRate)
 	default:
-		return usage.Errorf("give exactly two of --noise-multiplier, --sampling-rate and --steps: calibrate finds the third")
+		return usage.Errorf("give exactly two of --noise-multiplier, --sampling-rate and --steps: calibrate finds the third; --batch with --public-n is a rate, and --epochs are steps")
 	}
 	if err != nil {
 		return usage.Wrap(err)

@@ -30,6 +30,10 @@ type settings struct {
 	accountant.Schedule
 	epsilon, sigma float64
 	sampling       string
+
+	// What people know of a training; the schedule's rate and steps follow.
+	batch, epochs float64
+	publicN       int
 }
 
 // define adds them; those of a schedule have a default only where a command uses it.
@@ -39,7 +43,10 @@ func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.Float64Var(&a.epsilon, "epsilon", 0, "privacy budget ε")
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C per step")
 	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "probability that a record joins a batch; 1: all records")
+	f.Float64Var(&a.batch, "batch", 0, "expected batch size: with --public-n, in place of --sampling-rate")
+	f.IntVar(&a.publicN, "public-n", 0, "public number of records, with --batch")
 	f.IntVar(&a.Steps, "steps", steps, "number of steps")
+	f.Float64Var(&a.epochs, "epochs", 0, "expected passes over the data, in place of --steps")
 	f.StringVar(&a.sampling, "sampling", poisson, "how batches are drawn: poisson, or fixed-size, which needs --neighbouring replace-one")
 	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
 	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "how two data sets may differ: add-remove or replace-one")
@@ -51,13 +58,62 @@ const (
 	subsets = "fixed-size"
 )
 
-// check finds how batches are drawn.
-func (a *settings) check() error {
+// check finds how batches are drawn, how large they are, and how many.
+func (a *settings) check(given func(flag string) bool) error {
 	if a.sampling != poisson && a.sampling != subsets {
 		return usage.Unknown("sampling", a.sampling, []string{poisson, subsets})
 	}
 	a.Subsets = a.sampling == subsets
+	if err := a.setRate(given); err != nil {
+		return err
+	}
+	return a.setSteps(given)
+}
+
+// setRate makes a sampling rate of --batch and --public-n, as train does.
+func (a *settings) setRate(given func(flag string) bool) error {
+	switch {
+	case !given("batch") && !given("public-n"):
+		return nil
+	case given("sampling-rate"):
+		return usage.Errorf("--sampling-rate was given beside --batch or --public-n: give the rate, or the other two")
+	case !given("batch"):
+		return usage.Errorf("--public-n needs --batch, the expected batch size: together they are a sampling rate")
+	case !given("public-n"):
+		return usage.Errorf("--batch needs --public-n, the public number of records: together they are a sampling rate")
+	case !(a.batch > 0 && a.batch <= float64(a.publicN)):
+		return usage.Errorf("batch %v of %d records: must be above 0, and at most the number of records", a.batch, a.publicN)
+	case a.Subsets && a.batch != math.Trunc(a.batch):
+		return usage.Errorf("batch %v: a batch of fixed size has a whole number of records", a.batch)
+	}
+	a.SamplingRate = a.batch / float64(a.publicN)
 	return nil
+}
+
+// setSteps makes steps of --epochs, as train does.
+func (a *settings) setSteps(given func(flag string) bool) error {
+	switch {
+	case !given("epochs"):
+		return nil
+	case given("steps"):
+		return usage.Errorf("--steps and --epochs were both given: give one")
+	case !a.rated(given):
+		return usage.Errorf("--epochs needs a sampling rate: give --sampling-rate, or --batch and --public-n")
+	case !(a.SamplingRate > 0 && a.SamplingRate <= 1):
+		return usage.Errorf("sampling rate %v: must be in (0, 1]", a.SamplingRate)
+	}
+	var err error
+	a.Steps, err = accountant.StepsOf(a.epochs, a.SamplingRate)
+	return err
+}
+
+// rated says whether a sampling rate was given, and counted the same of the number of steps.
+func (a *settings) rated(given func(flag string) bool) bool {
+	return given("sampling-rate") || given("batch")
+}
+
+func (a *settings) counted(given func(flag string) bool) bool {
+	return given("steps") || given("epochs")
 }
 
 // accountants lists them, those apart whose figures are none.

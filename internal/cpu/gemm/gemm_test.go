@@ -113,10 +113,10 @@ func TestProducts(t *testing.T) {
 				k = depths[round]
 			}
 			if round%40 == 39 {
-				m = 100 + r.IntN(40) // more than one block of A
+				m = blockM + 1 + r.IntN(blockM) // more than one block of A
 			}
 			if round%60 == 59 {
-				m, n, k = 3, blockN+r.IntN(40), 5
+				m, n, k = []int{3, 60}[r.IntN(2)], blockN+r.IntN(40), 5
 			}
 			la, lb := layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
 			accumulate := r.IntN(2) == 0

@@ -418,6 +418,25 @@ func TestAVX512Turn(t *testing.T) {
 	}
 }
 
+func TestAVX512TurnToPanels(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(19, 20))
+	for _, rows := range turnedRows {
+		for n := 1; n <= 50; n++ {
+			ld := n + r.IntN(3)
+			src, want := random(r, (rows-1)*ld+n), make([]float32, n*avx512.m)
+			for p := range n {
+				for i := range rows {
+					want[p*avx512.m+i] = src[i*ld+p]
+				}
+			}
+			got := floatBytes(random(r, len(want)))
+			m.run(t, functions[fmt.Sprintf("turnA%dAVX512", rows)], n, floatBytes(src), ld, got)
+			check(t, got, want)
+		}
+	}
+}
+
 func TestAVX512Copies(t *testing.T) {
 	functions, m := kernelsOf(t, "../gemm", "kernels512")
 	r := rand.New(rand.NewPCG(7, 8))
