@@ -8472,38 +8472,22 @@ done:
 	RET
 
 // func turnA12AVX512(n int, src *float32, ld int, dst *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·turnA12AVX512(SB), NOSPLIT, $0-32
-	MOVQ   n+0(FP), AX
-	MOVQ   ld+16(FP), CX
-	SHLQ   $0x02, CX
-	LEAQ   (CX)(CX*2), DX
-	MOVQ   src+8(FP), BX
-	LEAQ   (BX)(CX*4), SI
-	LEAQ   (SI)(CX*4), DI
-	MOVQ   dst+24(FP), R8
-	MOVQ   $0x00003fff, R9
-	KMOVW  R9, K1
-	IMUL3Q $0x0c, CX, R9
-	LEAQ   (BX)(R9*1), R10
-	LEAQ   (SI)(R9*1), R11
-	LEAQ   (DI)(R9*1), R9
-	SUBQ   $0x10, AX
-	JL     rest
+	MOVQ  n+0(FP), AX
+	MOVQ  ld+16(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DX
+	MOVQ  src+8(FP), BX
+	LEAQ  (BX)(CX*4), SI
+	LEAQ  (SI)(CX*4), DI
+	MOVQ  dst+24(FP), R8
+	MOVQ  $0x00003fff, R9
+	KMOVW R9, K1
+	SUBQ  $0x10, AX
+	JL    rest
 
 loop:
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(CX*1)
-	PREFETCHT0  (R10)(CX*2)
-	PREFETCHT0  (R10)(DX*1)
-	PREFETCHT0  (R11)
-	PREFETCHT0  (R11)(CX*1)
-	PREFETCHT0  (R11)(CX*2)
-	PREFETCHT0  (R11)(DX*1)
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	PREFETCHT0  (R9)(CX*2)
-	PREFETCHT0  (R9)(DX*1)
 	VMOVUPS     (BX), Z0
 	VMOVUPS     (BX)(CX*1), Z1
 	VMOVUPS     (BX)(CX*2), Z2
@@ -8603,9 +8587,6 @@ loop:
 	ADDQ        $0x40, BX
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
-	ADDQ        $0x40, R10
-	ADDQ        $0x40, R11
-	ADDQ        $0x40, R9
 	ADDQ        $0x00000380, R8
 	SUBQ        $0x10, AX
 	JGE         loop
@@ -8747,41 +8728,23 @@ done:
 	RET
 
 // func turnA13AVX512(n int, src *float32, ld int, dst *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·turnA13AVX512(SB), NOSPLIT, $0-32
-	MOVQ   n+0(FP), AX
-	MOVQ   ld+16(FP), CX
-	SHLQ   $0x02, CX
-	LEAQ   (CX)(CX*2), DX
-	MOVQ   src+8(FP), BX
-	LEAQ   (BX)(CX*4), SI
-	LEAQ   (SI)(CX*4), DI
-	LEAQ   (DI)(CX*4), R8
-	MOVQ   dst+24(FP), R9
-	MOVQ   $0x00003fff, R10
-	KMOVW  R10, K1
-	IMUL3Q $0x0d, CX, R10
-	LEAQ   (BX)(R10*1), R11
-	LEAQ   (SI)(R10*1), R12
-	LEAQ   (DI)(R10*1), R13
-	LEAQ   (R8)(R10*1), R10
-	SUBQ   $0x10, AX
-	JL     rest
+	MOVQ  n+0(FP), AX
+	MOVQ  ld+16(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DX
+	MOVQ  src+8(FP), BX
+	LEAQ  (BX)(CX*4), SI
+	LEAQ  (SI)(CX*4), DI
+	LEAQ  (DI)(CX*4), R8
+	MOVQ  dst+24(FP), R9
+	MOVQ  $0x00003fff, R10
+	KMOVW R10, K1
+	SUBQ  $0x10, AX
+	JL    rest
 
 loop:
-	PREFETCHT0  (R11)
-	PREFETCHT0  (R11)(CX*1)
-	PREFETCHT0  (R11)(CX*2)
-	PREFETCHT0  (R11)(DX*1)
-	PREFETCHT0  (R12)
-	PREFETCHT0  (R12)(CX*1)
-	PREFETCHT0  (R12)(CX*2)
-	PREFETCHT0  (R12)(DX*1)
-	PREFETCHT0  (R13)
-	PREFETCHT0  (R13)(CX*1)
-	PREFETCHT0  (R13)(CX*2)
-	PREFETCHT0  (R13)(DX*1)
-	PREFETCHT0  (R10)
 	VMOVUPS     (BX), Z0
 	VMOVUPS     (BX)(CX*1), Z1
 	VMOVUPS     (BX)(CX*2), Z2
@@ -8882,10 +8845,6 @@ loop:
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
 	ADDQ        $0x40, R8
-	ADDQ        $0x40, R11
-	ADDQ        $0x40, R12
-	ADDQ        $0x40, R13
-	ADDQ        $0x40, R10
 	ADDQ        $0x00000380, R9
 	SUBQ        $0x10, AX
 	JGE         loop
@@ -9027,42 +8986,23 @@ done:
 	RET
 
 // func turnA14AVX512(n int, src *float32, ld int, dst *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·turnA14AVX512(SB), NOSPLIT, $0-32
-	MOVQ   n+0(FP), AX
-	MOVQ   ld+16(FP), CX
-	SHLQ   $0x02, CX
-	LEAQ   (CX)(CX*2), DX
-	MOVQ   src+8(FP), BX
-	LEAQ   (BX)(CX*4), SI
-	LEAQ   (SI)(CX*4), DI
-	LEAQ   (DI)(CX*4), R8
-	MOVQ   dst+24(FP), R9
-	MOVQ   $0x00003fff, R10
-	KMOVW  R10, K1
-	IMUL3Q $0x0e, CX, R10
-	LEAQ   (BX)(R10*1), R11
-	LEAQ   (SI)(R10*1), R12
-	LEAQ   (DI)(R10*1), R13
-	LEAQ   (R8)(R10*1), R10
-	SUBQ   $0x10, AX
-	JL     rest
+	MOVQ  n+0(FP), AX
+	MOVQ  ld+16(FP), CX
+	SHLQ  $0x02, CX
+	LEAQ  (CX)(CX*2), DX
+	MOVQ  src+8(FP), BX
+	LEAQ  (BX)(CX*4), SI
+	LEAQ  (SI)(CX*4), DI
+	LEAQ  (DI)(CX*4), R8
+	MOVQ  dst+24(FP), R9
+	MOVQ  $0x00003fff, R10
+	KMOVW R10, K1
+	SUBQ  $0x10, AX
+	JL    rest
 
 loop:
-	PREFETCHT0  (R11)
-	PREFETCHT0  (R11)(CX*1)
-	PREFETCHT0  (R11)(CX*2)
-	PREFETCHT0  (R11)(DX*1)
-	PREFETCHT0  (R12)
-	PREFETCHT0  (R12)(CX*1)
-	PREFETCHT0  (R12)(CX*2)
-	PREFETCHT0  (R12)(DX*1)
-	PREFETCHT0  (R13)
-	PREFETCHT0  (R13)(CX*1)
-	PREFETCHT0  (R13)(CX*2)
-	PREFETCHT0  (R13)(DX*1)
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(CX*1)
 	VMOVUPS     (BX), Z0
 	VMOVUPS     (BX)(CX*1), Z1
 	VMOVUPS     (BX)(CX*2), Z2
@@ -9163,10 +9103,6 @@ loop:
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
 	ADDQ        $0x40, R8
-	ADDQ        $0x40, R11
-	ADDQ        $0x40, R12
-	ADDQ        $0x40, R13
-	ADDQ        $0x40, R10
 	ADDQ        $0x00000380, R9
 	SUBQ        $0x10, AX
 	JGE         loop

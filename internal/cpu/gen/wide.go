@@ -207,18 +207,13 @@ func turnA(g *asm, h int) {
 		}
 		return g.transpose16(r)
 	}
-	below := src.below()
 	g.whole("loop", "rest", size, n, func() {
-		for i := range h {
-			g.PREFETCHT0(below.row(i)) // the next panel's
-		}
 		columns := rows(func(from Mem, to vector) { g.VMOVUPS(from, to) })
 		for p, column := range columns[:size-1] {
 			g.VMOVUPS(column, at(p)) // the next one lies over its end
 		}
 		g.VMOVUPS(columns[size-1], whole, at(size-1))
 		src.advance(size)
-		below.advance(size)
 		g.ADDQ(sizeOf(size*f.m), dst)
 	})
 	g.JZ(LabelRef("done"))
@@ -235,13 +230,12 @@ func turnA(g *asm, h int) {
 // rowsApart points at rows that lie one stride apart.
 type rowsApart struct {
 	g       *asm
-	count   int
 	ld, ld3 reg.GPVirtual
 	fourth  []reg.GPVirtual // rows 0, 4, 8 and so on
 }
 
 func (g *asm) rowsApart(src, ld string, rows int) *rowsApart {
-	r := &rowsApart{g: g, count: rows, ld: g.floatStride(ld), ld3: g.GP64(), fourth: make([]reg.GPVirtual, (rows+3)/4)}
+	r := &rowsApart{g: g, ld: g.floatStride(ld), ld3: g.GP64(), fourth: make([]reg.GPVirtual, (rows+3)/4)}
 	g.LEAQ(Mem{Base: r.ld, Index: r.ld, Scale: 2}, r.ld3)
 	for i := range r.fourth {
 		if i == 0 {
@@ -263,18 +257,6 @@ func (r *rowsApart) row(i int) Mem {
 		m.Index, m.Scale = r.ld3, 1
 	}
 	return m
-}
-
-// below are as many rows, right below them.
-func (r *rowsApart) below() *rowsApart {
-	b := &rowsApart{g: r.g, count: r.count, ld: r.ld, ld3: r.ld3, fourth: make([]reg.GPVirtual, len(r.fourth))}
-	apart := r.g.GP64()
-	r.g.IMUL3Q(Imm(uint64(r.count)), r.ld, apart)
-	for i, p := range r.fourth {
-		b.fourth[i] = r.g.GP64()
-		r.g.LEAQ(Mem{Base: p, Index: apart, Scale: 1}, b.fourth[i])
-	}
-	return b
 }
 
 // advance moves all rows on by so many floats.
