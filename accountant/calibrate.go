@@ -33,9 +33,9 @@ type Schedule struct {
 // MostSteps is more than anybody trains for.
 const MostSteps = 1_000_000_000
 
-// StepsOf is the number of steps in which each record is expected to take part epochs times.
+// StepsOf is the number of steps, rounded down, in which each record is expected to take part epochs times.
 func StepsOf(epochs, samplingRate float64) (int, error) {
-	// The quotient is exact in the reals far more often than in floating point.
+	// The quotient is often whole, and in floating point just below it.
 	steps := math.Floor(epochs / samplingRate * (1 + 1e-12))
 	if !(steps >= 1) {
 		return 0, usage.Errorf("%v epochs at sampling rate %v make no step: give more epochs or --steps", epochs, samplingRate)

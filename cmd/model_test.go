@@ -83,8 +83,8 @@ func TestPredictAndExport(t *testing.T) {
 			}
 		}
 	}
-	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--csv", images}, "one of the files to read")
-	fails(t, cli.ExitFailed, []string{"predict", dir, images, "--csv", filepath.Join(dir, "none", "p.csv")}, "none")
+	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--csv", images}, "exists already")
+	fails(t, cli.ExitFailed, []string{"predict", dir, images, "--csv", filepath.Join(dir, "none", "p.csv")}, "there is no folder")
 	file := filepath.Join(t.TempDir(), "m.onnx")
 	wantKeys(t, object(t, ok(t, "export", dir, "--onnx", file, "--json")), "run", "file", "format")
 	if i, err := os.Stat(file); err != nil || i.Size() < 15910*4 {

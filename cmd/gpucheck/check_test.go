@@ -191,17 +191,20 @@ func TestIdle(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
 		t.Skipf("the command is a script: %v", err)
 	}
-	for prints, want := range map[string]string{
-		"--- PASS: TestOne\nnothing to do": skipped, "--- SKIP: TestOne\nnothing to do": skipped,
-		"--- FAIL: TestOne\nnothing to do": failed, "nothing to do": failed, "--- PASS: TestOne\nan error": failed,
+	for _, x := range []struct{ prints, status, reason string }{
+		{"--- PASS: TestOne\nnothing to do\n", skipped, "nothing to do"},
+		{"    x_test.go:1: no GPU needed\n--- SKIP: TestOne\nnothing to do\n", skipped, "x_test.go:1: no GPU needed"},
+		{"    x_test.go:2: wrong\n--- FAIL: TestOne\nnothing to do\n", failed, "x_test.go:2: wrong"},
+		{"nothing to do\n", failed, "nothing to do"},
+		{"--- PASS: TestOne\nan error\n", failed, "an error"},
 	} {
 		c := &check{system: machine{}, out: t.TempDir(), limit: time.Minute}
 		if err := os.Mkdir(filepath.Join(c.out, "logs"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s, _ := c.run(t.Context(), job{name: "one", limit: time.Minute, idle: "nothing to do", command: []string{"/bin/sh", "-c", "printf %b '" + prints + "'; exit 9"}}, nil)
-		if s.Status != want {
-			t.Errorf("a command that prints %q is %q, want %q: %s", prints, s.Status, want, s.Reason)
+		s, _ := c.run(t.Context(), job{name: "one", limit: time.Minute, idle: "nothing to do", command: []string{"/bin/sh", "-c", "printf %s '" + x.prints + "'; exit 9"}}, nil)
+		if s.Status != x.status || s.Reason != x.reason {
+			t.Errorf("a command that prints %q is %q: %q; want %q: %q", x.prints, s.Status, s.Reason, x.status, x.reason)
 		}
 	}
 }

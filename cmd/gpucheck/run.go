@@ -104,7 +104,11 @@ func (c *check) run(ctx context.Context, j job, judge func(s *step, stdout []byt
 	stdout, log := out.Bytes(), both.all.Bytes()
 	switch {
 	case err != nil && j.idle != "" && bytes.Contains(log, []byte(j.idle)) && passedOrSkipped.Match(log):
-		err = notRun(complaint(skips.Find(log), j.idle))
+		why := j.idle
+		if skips.Match(log) {
+			why = complaint(stdout, why)
+		}
+		err = notRun(why)
 	case err == nil && judge != nil:
 		err = judge(s, stdout)
 	case errors.As(err, new(tooLate)) && limit < own && !bytes.Contains(log, []byte("--- FAIL: ")):

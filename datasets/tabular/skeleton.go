@@ -90,7 +90,7 @@ func skeleton(line []byte, label string) (string, error) {
 	if label == "" {
 		label = "LABEL"
 	}
-	fmt.Fprintf(&b, "label: {column: %s, classes: [CLASS, CLASS]}   # or bounds: [LOW, HIGH] for a regression\n", scalar(label))
+	fmt.Fprintf(&b, "label: {column: %s, classes: []}   # list all classes; for a regression, write bounds: [LOW, HIGH] instead\n", scalar(label))
 	return b.String(), nil
 }
 
@@ -109,22 +109,22 @@ func mostOf(line []byte) byte {
 
 // checkNames says why the fields of a line are no names of columns. It repeats none of them: they may be a record's.
 func checkNames(names []string) error {
-	const instead = "begin the file with a line of names, or write a schema by hand, with header: none"
+	const instead = "if it is a name, rename the column or write the schema by hand; if the line is a record, write a schema with header: none"
 	if len(names) < 2 {
 		return fmt.Errorf("its first line has one field only: separate names by commas, semicolons, tabs or bars, or write a schema by hand, with another separator")
 	}
 	for i, name := range names {
 		switch {
 		case name == "":
-			return fmt.Errorf("field %d of its first line is empty, so that this seems to be no header: name the column, or %s", i+1, instead)
+			return fmt.Errorf("field %d of its first line is empty: %s", i+1, "name the column; if the line is a record, write a schema with header: none")
 		case !utf8.ValidString(name):
 			return fmt.Errorf("field %d of its first line is no UTF-8: save the file in UTF-8", i+1)
 		case strings.ContainsFunc(name, unicode.IsControl):
 			return fmt.Errorf("field %d of its first line has a control character: save the file as text whose lines end in newlines", i+1)
 		case isValue(name):
-			return fmt.Errorf("field %d of its first line looks like a value, so that this seems to be a record: %s", i+1, instead)
+			return fmt.Errorf("field %d of its first line looks like a value and not like a name: %s", i+1, instead)
 		case slices.Contains(names[:i], name):
-			return fmt.Errorf("field %d of its first line stands there twice, so that this seems to be no header: rename one of them, or %s", i+1, instead)
+			return fmt.Errorf("field %d of its first line stands there twice: %s", i+1, instead)
 		}
 	}
 	return nil
@@ -134,10 +134,11 @@ func checkNames(names []string) error {
 func isValue(field string) bool {
 	first, _ := utf8.DecodeRuneInString(field)
 	_, err := strconv.ParseFloat(field, 64)
-	return err == nil || unicode.IsDigit(first) || strings.ContainsRune("+-.<>", first) || !strings.ContainsFunc(field, unicode.IsLetter)
+	return err == nil || slices.Contains(notNames, strings.ToLower(field)) || unicode.IsDigit(first) || strings.ContainsRune("+-.<>", first) || !strings.ContainsFunc(field, unicode.IsLetter)
 }
 
 var (
+	notNames  = []string{"na", "n/a", "nil", "null", "none", "missing", "unknown", "true", "false"}
 	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 	ambiguous = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 )

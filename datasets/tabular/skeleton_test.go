@@ -29,7 +29,7 @@ func TestSkeleton(t *testing.T) {
 	if s, err := parse([]byte(text)); err == nil {
 		t.Errorf("placeholders are a schema: %+v", s)
 	}
-	text = strings.NewReplacer("the ward\", bounds: [LOW, HIGH]", "the ward\", categories: [north, south]", "LOW, HIGH", "0, 100", "CLASS, CLASS", "\"no\", \"yes\"").Replace(text)
+	text = strings.NewReplacer("the ward\", bounds: [LOW, HIGH]", "the ward\", categories: [north, south]", "LOW, HIGH", "0, 100", "classes: []", "classes: [\"no\", \"yes\"]").Replace(text)
 	if err := os.WriteFile(path+suffix, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +52,13 @@ func TestSkeleton(t *testing.T) {
 }
 
 func TestSkeletonQuotesNames(t *testing.T) {
-	for _, name := range []string{"y", "No", "null", "a: b", "#a", "ü", `say "hi"`, `back\slash`, "*a", "a, b", "a; b; c", "Sales 2020"} {
+	for _, name := range []string{"y", "No", "a: b", "#a", "ü", `say "hi"`, `back\slash`, "*a", "a, b", "a; b; c", "Sales 2020"} {
 		quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 		text, err := Skeleton(tableOf(t, quoted+",z\n"), "z")
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := parse([]byte(strings.NewReplacer("LOW, HIGH", "0, 1", "CLASS, CLASS", "0, 1").Replace(text)))
+		s, err := parse([]byte(strings.NewReplacer("LOW, HIGH", "0, 1", "classes: []", "classes: [0, 1]").Replace(text)))
 		if err != nil || s.Columns[0].Name != name {
 			t.Errorf("%q: %v, %+v", name, err, s)
 		}
@@ -74,6 +74,8 @@ func TestSkeletonRefuses(t *testing.T) {
 		"secret,-1 kg\n":           "a value",
 		"secret,?\n":               "a value",
 		"secret,NaN\n":             "a value",
+		"secret,N/A\n":             "a value",
+		"secret,True\n":            "a value",
 		"secret 31 4.5\n":          "one field",
 		"a,secret\r1,2\r3,4":       "control character",
 		"secret,Gr\xf6\xdfe\n":     "UTF-8",

@@ -25,7 +25,7 @@ import (
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "data",
-		Short:   "List, fetch, describe, verify and shard data sets",
+		Short:   "List, fetch, verify and shard data sets, and begin schemas",
 		Long:    "data lists the data sets, fetches those that are not built in, begins a schema for your own table,\nverifies files, and cuts sets into shards.",
 		Example: "  privgrad data list\n  privgrad data fetch mnist --data-dir data/mnist",
 	}

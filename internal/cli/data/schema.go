@@ -35,8 +35,9 @@ still has placeholders. With --out it writes a new file: PATH.schema.yaml is the
 training looks for.
 
 It reads that first line and nothing else. If it looks like a record, because a field is
-empty, a number or a date, the command refuses it. It cannot tell words of a record, such as
-male or A12, from names of columns. So look at what it prints before you show it to others.`,
+empty, true, NA, or begins with a digit, the command refuses it. It cannot tell other words of
+a record, such as male or A12, from names of columns. So look at what it prints before you
+show it to others.`,
 		Example: "  privgrad data schema csv:visits.csv --label back --out visits.csv.schema.yaml\n  privgrad data verify csv:visits.csv",
 		Args:    cli.OneArg("a table"),
 		Flags: func(f *pflag.FlagSet) {

@@ -56,19 +56,20 @@ folder of images, or an array from numpy.save (.npy, uint8 images or float32 val
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
 predict prints the class and its probability. With --csv it writes a table instead, with a
-probability for every class where the model gives some. Using a model costs no privacy.`,
+column for each class's probability if the model gives probabilities. Using a model costs no
+privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy
   privgrad predict runs/table new.csv --csv predictions.csv`,
 		Args: cli.SomeArgs("a run directory", "images, folders of images, .npy files or tables"),
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&file, "csv", "", "file to write: name, class, and the probability of every class")
+			f.StringVar(&file, "csv", "", "file to write, which must not exist: name, class and the probability of each class, or a regression's value")
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {
-			if err := notAnInput(file, c.Arguments[1:]); err != nil {
-				return err
+			if _, err := os.Lstat(file); file != "" && err == nil {
+				return usage.Errorf("csv %s exists already: name another file, or remove it", file)
 			}
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
@@ -98,20 +99,6 @@ probability for every class where the model gives some. Using a model costs no p
 			return cli.Show(c, all, func(w io.Writer, all []Predicted) { fmt.Fprintf(w, "wrote %s: %d predictions\n", file, len(all)) })
 		},
 	}.New()
-}
-
-// notAnInput refuses to write over what is to be read.
-func notAnInput(file string, inputs []string) error {
-	out, err := os.Stat(file)
-	if err != nil {
-		return nil // it is new
-	}
-	for _, input := range inputs {
-		if in, err := os.Stat(input); err == nil && os.SameFile(in, out) {
-			return usage.Errorf("csv %s: it is one of the files to read: name another file", file)
-		}
-	}
-	return nil
 }
 
 // writePredictions writes a table with a header: name and class, and the probabilities of all classes where the model

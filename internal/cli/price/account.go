@@ -42,10 +42,12 @@ func Account() *cobra.Command {
 		Use:   "account",
 		Short: "Say what a schedule of noisy releases costs",
 		Long: `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
-is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. In place of the
-rate you may give --batch and --public-n, and in place of the steps --epochs. The noise
+is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. The noise
 multiplier is σ/C: the noise in units of the clip norm. For anything else, list the
 noisy releases in a JSON file and give it by --events.
+
+Instead of --sampling-rate you may give --batch and --public-n. Instead of --steps you may
+give --epochs. If test records are held out of a table, --public-n counts the others only.
 
 An events file looks like
   [{"batch": {"poisson": 0.01, "mechanisms": [{"mechanism": "gaussian", "noise_multiplier": 1}]}, "count": 1000},
@@ -78,8 +80,16 @@ An accountant that has no bound for an event refuses it and names others.`,
 			if c.Given("order") && !(order > 1) {
 				return usage.Errorf("order %v: must be above 1, as Rényi orders are", order)
 			}
+			if file != "" {
+				if err := alone(c, file); err != nil {
+					return err
+				}
+			}
 			if err := a.check(c.Given); err != nil {
 				return err
+			}
+			if c.Given("batch") && !a.counted(c.Given) {
+				return usage.Errorf("--batch was given without a number of steps: give --steps or --epochs")
 			}
 			events, err := a.events(c, file)
 			if err != nil {
@@ -127,6 +137,16 @@ func accountOf(events []accountant.Event, r accountant.Result, o accountant.Opti
 	return out, err
 }
 
+// alone refuses what a file of events says, too.
+func alone(c *cli.Call, file string) error {
+	for _, name := range []string{"noise-multiplier", "sampling-rate", "batch", "public-n", "sampling", "steps", "epochs"} {
+		if c.Given(name) {
+			return usage.Errorf("--events %s and --%s were both given: the file describes every release, so leave out --%[2]s", file, name)
+		}
+	}
+	return nil
+}
+
 // events are those of the file or the flags' one mechanism.
 func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) {
 	if file == "" {
@@ -137,11 +157,6 @@ func (a *settings) events(c *cli.Call, file string) ([]accountant.Event, error) 
 			return nil, usage.Errorf("steps %d: must be 1 or more", a.Steps)
 		}
 		return a.Events(a.sigma), nil
-	}
-	for _, name := range []string{"noise-multiplier", "sampling-rate", "batch", "public-n", "sampling", "steps", "epochs"} {
-		if c.Given(name) {
-			return nil, usage.Errorf("--events %s and --%s were both given: the file describes every release, so leave out --%[2]s", file, name)
-		}
 	}
 	in := c.InOrStdin()
 	if file != "-" {

@@ -42,8 +42,8 @@ multiplier that keeps ε within --epsilon at --delta, for --steps steps at
 To find the largest number of steps or the largest sampling rate instead, give
 --noise-multiplier and leave out --steps or --sampling-rate.
 
-In place of a sampling rate you may give --batch and --public-n, and in place of steps
---epochs.
+Instead of --sampling-rate you may give --batch and --public-n. Instead of --steps you may
+give --epochs. If test records are held out of a table, --public-n counts the others only.
 
 Give --advantage in place of --epsilon to limit an attack. An attacker guesses whether
 a record was used. The advantage is the rate of true positives minus the rate of false

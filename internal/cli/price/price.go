@@ -44,9 +44,9 @@ func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.Float64Var(&a.sigma, "noise-multiplier", 0, "noise multiplier σ/C per step")
 	f.Float64Var(&a.SamplingRate, "sampling-rate", rate, "probability that a record joins a batch; 1: all records")
 	f.Float64Var(&a.batch, "batch", 0, "expected batch size: with --public-n, in place of --sampling-rate")
-	f.IntVar(&a.publicN, "public-n", 0, "public number of records, with --batch")
+	f.IntVar(&a.publicN, "public-n", 0, "public number of records to train on, with --batch (of a table with a test_share, only the share that trains)")
 	f.IntVar(&a.Steps, "steps", steps, "number of steps")
-	f.Float64Var(&a.epochs, "epochs", 0, "expected passes over the data, in place of --steps")
+	f.Float64Var(&a.epochs, "epochs", 0, "expected passes over the data, in place of --steps; rounded down to whole steps, as in train")
 	f.StringVar(&a.sampling, "sampling", poisson, "how batches are drawn: poisson, or fixed-size, which needs --neighbouring replace-one")
 	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
 	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "how two data sets may differ: add-remove or replace-one")
@@ -70,7 +70,7 @@ func (a *settings) check(given func(flag string) bool) error {
 	return a.setSteps(given)
 }
 
-// setRate makes a sampling rate of --batch and --public-n, as train does.
+// setRate makes a sampling rate of --batch and --public-n, as train does of what is left to train on.
 func (a *settings) setRate(given func(flag string) bool) error {
 	switch {
 	case !given("batch") && !given("public-n"):
@@ -98,7 +98,7 @@ func (a *settings) setSteps(given func(flag string) bool) error {
 	case given("steps"):
 		return usage.Errorf("--steps and --epochs were both given: give one")
 	case !a.rated(given):
-		return usage.Errorf("--epochs needs a sampling rate: give --sampling-rate, or --batch and --public-n")
+		return usage.Errorf("--epochs needs a sampling rate: give --sampling-rate, or --batch and --public-n; to find the rate, give --steps instead")
 	case !(a.SamplingRate > 0 && a.SamplingRate <= 1):
 		return usage.Errorf("sampling rate %v: must be in (0, 1]", a.SamplingRate)
 	}

@@ -130,7 +130,7 @@ func graphPrograms() []*ir.Program {
 			x := b.Reshape(b.Act(ir.Tanh, b.Dense(ir.Input, 18, true)), 2, 3, 3)
 			b.Dense(b.Act(ir.Tanh, b.Conv(x, 3, pool2(1), true)), 3, true)
 		}),
-		// Other workers may take the examples on behind a product of many.
+		// After a dense layer, another worker may go on with an example.
 		build("pool-after-dense", ce, []int{10}, func(b *Builder) {
 			x := b.Reshape(b.Act(ir.Tanh, b.Dense(ir.Input, 32, true)), 2, 4, 4)
 			b.Dense(b.Act(ir.Tanh, b.Pool(ir.MaxPool, b.Conv(x, 3, ir.Square(3, 1, 1), true), pool2(2))), 3, true)
