@@ -144,14 +144,20 @@ func TestScheduleOfATraining(t *testing.T) {
 	if known["epsilon"] != dry["epsilon"] {
 		t.Errorf("ε is %v, that of train %v", known["epsilon"], dry["epsilon"])
 	}
+	// Of a table whose test records are held out, the others count.
+	held := object(t, ok(t, "train", "--data", "csv:"+tableFiles(t, 0), "--public-n", "200", "--batch", "40", "--epochs", "3", "--noise-multiplier", "1.1", "--delta", "1e-5", "--accountant", "rdp", "--dry-run", "--json"))
+	if left := run("account", "--noise-multiplier", "1.1", "--batch", "40", "--public-n", ftoa(held["public_n"]), "--epochs", "3"); left["epsilon"] != held["epsilon"] || held["public_n"] != 160.0 {
+		t.Errorf("of %v records ε is %v, that of train %v", held["public_n"], left["epsilon"], held["epsilon"])
+	}
 	rate := ftoa(256. / 60000)
 	for _, args := range [][]string{{"--sampling-rate", rate, "--steps", "703"}, {"--sampling-rate", rate, "--epochs", "3"}, {"--batch", "256", "--public-n", "60000", "--steps", "703"}} {
 		if same := run("account", append(args, "--noise-multiplier", "1.1")...); same["epsilon"] != known["epsilon"] {
 			t.Errorf("%v: ε is %v, not %v", args, same["epsilon"], known["epsilon"])
 		}
 	}
-	if c := run("calibrate", "--epsilon", "3", "--batch", "256", "--public-n", "60000", "--epochs", "3"); c["steps"] != 703.0 || ftoa(c["sampling_rate"]) != rate {
-		t.Errorf("calibrated %v steps at rate %v", c["steps"], c["sampling_rate"])
+	planned := object(t, ok(t, "train", "--batch", "256", "--epochs", "3", "--epsilon", "3", "--delta", "1e-5", "--accountant", "rdp", "--dry-run", "--json"))
+	if c := run("calibrate", "--epsilon", "3", "--batch", "256", "--public-n", "60000", "--epochs", "3"); c["steps"] != 703.0 || ftoa(c["sampling_rate"]) != rate || c["noise_multiplier"] != planned["noise_multiplier"] {
+		t.Errorf("calibrated noise %v, %v steps at rate %v; train's noise is %v", c["noise_multiplier"], c["steps"], c["sampling_rate"], planned["noise_multiplier"])
 	}
 	for args, want := range map[string]string{
 		"--batch 256 --public-n 60000": "give --steps or --epochs", "--events x.json --epochs 3": "leave out --epochs", "--batch 256 --public-n 60000 --epochs NaN": "make no step", "--batch 256 --public-n 60000 --epochs Inf": "steps: give fewer",
