@@ -181,7 +181,7 @@ var allowed = map[string][]string{
 		"internal/plan", "internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
+	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "trained"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
 }
 

@@ -189,7 +189,7 @@ func TestSteps(t *testing.T) {
 // compute-sanitizer fails where a test makes no call of CUDA.
 func TestIdle(t *testing.T) {
 	if _, err := os.Stat("/bin/sh"); err != nil {
-		t.Skipf("the command is a script: %v", err)
+		t.Skipf("the command that stands for compute-sanitizer is a script for sh: %v", err)
 	}
 	for _, x := range []struct{ prints, status, reason string }{
 		{"--- PASS: TestOne\nnothing to do\n", skipped, "nothing to do"},

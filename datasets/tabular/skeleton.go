@@ -111,12 +111,12 @@ func mostOf(line []byte) byte {
 func checkNames(names []string) error {
 	const instead = "if it is a name, rename the column or write the schema by hand; if the line is a record, write a schema with header: none"
 	if len(names) < 2 {
-		return fmt.Errorf("its first line has one field only: separate names by commas, semicolons, tabs or bars, or write a schema by hand, with another separator")
+		return errors.New("its first line has one field only: separate names by commas, semicolons, tabs or bars, or write a schema by hand, with another separator")
 	}
 	for i, name := range names {
 		switch {
 		case name == "":
-			return fmt.Errorf("field %d of its first line is empty: %s", i+1, "name the column; if the line is a record, write a schema with header: none")
+			return fmt.Errorf("field %d of its first line is empty: name the column; if the line is a record, write a schema with header: none", i+1)
 		case !utf8.ValidString(name):
 			return fmt.Errorf("field %d of its first line is no UTF-8: save the file in UTF-8", i+1)
 		case strings.ContainsFunc(name, unicode.IsControl):
@@ -140,7 +140,7 @@ func isValue(field string) bool {
 var (
 	notNames  = []string{"na", "n/a", "nil", "null", "none", "missing", "unknown", "true", "false"}
 	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-	ambiguous = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+	ambiguous = []string{"y", "n", "yes", "no", "on", "off"} // others are notNames
 )
 
 // scalar is a name in YAML, in quotes where it might be read as something else.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A Command does something, and prints one result.
@@ -146,4 +147,12 @@ func Help(key string) string {
 		}
 	}
 	return ""
+}
+
+// NewFile refuses to write over a file, which may be the only copy of something. No file is named by "".
+func NewFile(flag, path string) error {
+	if _, err := os.Lstat(path); path != "" && err == nil {
+		return usage.Errorf("%s %s exists already: name another file, or remove it", flag, path)
+	}
+	return nil
 }

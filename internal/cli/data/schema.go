@@ -3,7 +3,6 @@ package data
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,11 +56,11 @@ show it to others.`,
 			if err != nil {
 				return usage.Wrap(err)
 			}
+			if err := cli.NewFile("out", out); err != nil {
+				return err
+			}
 			if out == "" {
 				return c.Show(begun{path, text, ""}, func(w io.Writer) { io.WriteString(w, text) })
-			}
-			if _, err := os.Lstat(out); err == nil {
-				return usage.Errorf("%s exists already, and may be a schema that is filled in: name another file, or remove it", out)
 			}
 			if err := durable.WriteFile(out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/trained"
 )
 
@@ -68,8 +66,8 @@ privacy.`,
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {
-			if _, err := os.Lstat(file); file != "" && err == nil {
-				return usage.Errorf("csv %s exists already: name another file, or remove it", file)
+			if err := cli.NewFile("csv", file); err != nil {
+				return err
 			}
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
