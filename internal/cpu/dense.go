@@ -13,7 +13,7 @@ func (n *net) product(cols int, f func(r0, r1, c0, c1 int, w *worker)) phase {
 		tiles: func() int { return n.workers.n },
 		body: func(tile int, w *worker) {
 			if n.batch >= cols {
-				if lo, hi := cut(n.batch, gemm.TileM, tile, n.workers.n); lo < hi {
+				if lo, hi := cut(n.batch, 1, tile, n.workers.n); lo < hi {
 					f(lo, hi, 0, cols, w)
 				}
 				return

@@ -24,7 +24,7 @@ func lstm(g *asm) {
 	}
 	// twice gives -2|x|, bounded where tanh(x) has long been 1.
 	twice := func(xs []vector) (zs []vector) {
-		sign := g.load(g.octet("sign", 1<<31))
+		sign := g.load(g.copies("sign", 1<<31))
 		for _, x := range xs {
 			z := v()
 			g.VORPS(sign, x, z)
@@ -72,7 +72,7 @@ func lstm(g *asm) {
 		}
 		gates(os)
 		q, t := expm1(append(twice(xs), os...))
-		one, sign := g.load(g.floats("one", 1)), g.load(g.octet("sign", 1<<31))
+		one, sign := g.load(g.floats("one", 1)), g.load(g.copies("sign", 1<<31))
 		for k, x := range xs {
 			// tanh(x) is -expm1(-2|x|) over 2 + expm1(-2|x|), the first with the sign of x.
 			s, num, den := t[k], v(), q[k]

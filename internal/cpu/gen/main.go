@@ -81,7 +81,7 @@ func (u unit) render() (map[string][]byte, error) {
 
 // compile returns the unit's functions with every register and offset decided.
 func (u unit) compile() (*ir.File, error) {
-	g := &asm{Context: build.NewContext(), constants: map[string]operand.Mem{}}
+	g := &asm{Context: build.NewContext(), constants: map[string]operand.Mem{}, form: avx2}
 	g.ConstraintExpr("!noasm")
 	u.write(g)
 	file, err := g.Result()
@@ -112,6 +112,7 @@ type asm struct {
 	*build.Context
 	constants map[string]operand.Mem
 	said      string // of the function before, without its number
+	form      form   // of the kernel at hand
 }
 
 var number = regexp.MustCompile(`\d+`)
@@ -228,7 +229,7 @@ func (g *asm) end() {
 // splat broadcasts a float32 parameter. Load would move it by an instruction that knows no upper
 // halves of registers, and where others have written some, that takes a hundred times as long.
 func (g *asm) splat(param string) reg.VecVirtual {
-	v := g.YMM()
+	v := g.fresh()
 	g.VBROADCASTSS(g.address(g.Param(param)), v)
 	return v
 }
@@ -256,14 +257,14 @@ func (g *asm) words(name string, w ...uint32) operand.Mem {
 	return m
 }
 
-// floats returns eight copies of x as a memory operand.
+// floats returns sixteen copies of x as a memory operand.
 func (g *asm) floats(name string, x float32) operand.Mem {
-	return g.octet(name, math.Float32bits(x))
+	return g.copies(name, math.Float32bits(x))
 }
 
-// octet returns eight copies of w as a memory operand.
-func (g *asm) octet(name string, w uint32) operand.Mem {
-	return g.words(name, w, w, w, w, w, w, w, w)
+// copies returns sixteen copies of w as a memory operand.
+func (g *asm) copies(name string, w uint32) operand.Mem {
+	return g.words(name, slices.Repeat([]uint32{w}, 16)...)
 }
 
 // mask sets the first n of eight lanes, n in 0..8; it overwrites n.

@@ -10,10 +10,10 @@ import (
 )
 
 func vec(g *asm) {
-	v := g.YMM // a fresh register
+	v := g.fresh
 	g.elementwise("tanh", "dst[i] = tanh(x[i])", []string{"x"}, nil, func(in, held []vector) vector {
 		x, z, s := in[0], v(), v()
-		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VORPS(g.copies("sign", 1<<31), x, z)
 		g.VADDPS(z, z, z)
 		g.VMAXPS(z, held[0], z) // in this order NaN stays
 		q, n := g.expm1Reduced(z)
@@ -22,15 +22,15 @@ func vec(g *asm) {
 		g.VSUBPS(g.floats("one", 1), s, e)
 		g.VFMADD231PS(s, q, e)
 		g.VADDPS(g.floats("two", 2), e, q)
-		g.VANDPS(g.octet("magnitude", math.MaxInt32), e, e)
+		g.VANDPS(g.copies("magnitude", math.MaxInt32), e, e)
 		g.VDIVPS(q, e, e)
-		g.VANDPS(g.octet("sign", 1<<31), x, x)
+		g.VANDPS(g.copies("sign", 1<<31), x, x)
 		g.VORPS(x, e, e)
 		return e
 	}, func() vector { return g.load(g.floats("tanhLowest", -40)) }) // tanh(20) rounds to 1
 	g.elementwise("sigmoid", "dst[i] = 1/(1+exp(-x[i]))", []string{"x"}, nil, func(in, held []vector) vector {
 		x, z, s := in[0], v(), v()
-		g.VORPS(g.octet("sign", 1<<31), x, z)
+		g.VORPS(g.copies("sign", 1<<31), x, z)
 		g.VMAXPS(z, held[0], z)
 		e, n := g.expm1Reduced(z)
 		g.VADDPS(g.floats("one", 1), e, e)
@@ -44,7 +44,7 @@ func vec(g *asm) {
 		g.VMULPS(s, e, e)
 		one := g.load(g.floats("one", 1))
 		g.VADDPS(one, e, s)
-		g.VBLENDVPS(x, e, one, e) // the numerator: exp(x) left of zero
+		g.choose(x, e, one, e) // the numerator: exp(x) left of zero
 		g.VDIVPS(s, e, e)
 		return e
 	}, func() vector { return g.load(g.floats("sigmoidLowest", -104)) }) // exp(−104) rounds to 0
@@ -64,9 +64,7 @@ func vec(g *asm) {
 		return in[0]
 	})
 	g.elementwise("reluGrad", "dst[i] = g[i] where y[i] > 0, else 0", []string{"y", "g"}, nil, func(in, held []vector) vector {
-		const less = 0x11
-		g.VCMPPS(Imm(less), in[0], held[0], in[0])
-		g.VANDPS(in[1], in[0], in[0])
+		g.positive(in[0], held[0], in[1], held[0], in[0])
 		return in[0]
 	}, g.zero)
 	g.elementwise("leakyRelu", "dst[i] = max(x[i], a*x[i])", []string{"x"}, []string{"a"}, func(in, s []vector) vector {
@@ -76,11 +74,9 @@ func vec(g *asm) {
 		return y
 	})
 	g.elementwise("leakyReluGrad", "dst[i] = g[i] where y[i] > 0, else a*g[i]", []string{"y", "g"}, []string{"a"}, func(in, s []vector) vector {
-		const less = 0x11
 		d := v()
 		g.VMULPS(in[1], s[0], d)
-		g.VCMPPS(Imm(less), in[0], s[1], in[0])
-		g.VBLENDVPS(in[0], in[1], d, d)
+		g.positive(in[0], s[1], in[1], d, d)
 		return d
 	}, g.zero)
 	g.elementwise("addVec", "dst[i] += x[i]", []string{"dst", "x"}, nil, func(in, _ []vector) vector {
@@ -139,6 +135,7 @@ func vec(g *asm) {
 	lstm(g)
 	grids(g)
 	g.bytes()
+	g.bytes512()
 	g.prefetch()
 	g.halves()
 	g.halves512()
@@ -210,16 +207,54 @@ func vec(g *asm) {
 
 type vector = reg.VecVirtual
 
+// fresh is a new register of the kernel's form.
+func (g *asm) fresh() vector { return g.registers(g.form, 1)[0] }
+
 func (g *asm) load(m Mem) vector {
-	v := g.YMM()
+	v := g.fresh()
 	g.VMOVUPS(m, v)
 	return v
 }
 
 func (g *asm) zero() vector {
-	v := g.YMM()
+	v := g.fresh()
 	g.VXORPS(v, v, v)
 	return v
+}
+
+// nearest rounds to whole numbers, halves to even ones.
+func (g *asm) nearest(x, dst vector) {
+	const nearest = 8
+	if g.form == avx512 {
+		g.VRNDSCALEPS(Imm(nearest), x, dst)
+	} else {
+		g.VROUNDPS(Imm(nearest), x, dst)
+	}
+}
+
+// choose takes the lanes of yes where x has a sign, and else those of no; dst may be one of them.
+func (g *asm) choose(x, yes, no, dst vector) {
+	if g.form == avx512 {
+		k := g.K()
+		g.VPMOVD2M(x, k)
+		g.VBLENDMPS(yes, no, k, dst)
+	} else {
+		g.VBLENDVPS(x, yes, no, dst)
+	}
+}
+
+// positive takes the lanes of yes where x is above zero, and else those of no, of NaN, too; dst may be one of them.
+func (g *asm) positive(x, zero, yes, no, dst vector) {
+	const less = 0x11
+	if g.form == avx512 {
+		k := g.K()
+		g.VCMPPS(Imm(less), x, zero, k)
+		g.VBLENDMPS(yes, no, k, dst)
+	} else {
+		over := g.YMM()
+		g.VCMPPS(Imm(less), x, zero, over)
+		g.VBLENDVPS(over, yes, no, dst)
+	}
 }
 
 // pointers loads the data pointers of slices.
@@ -231,26 +266,29 @@ func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
 	return p
 }
 
-// elementwise writes a kernel of the length of dst. body maps inputs, broadcast scalars and what is held in registers to the
-// output; it may overwrite the inputs.
+// elementwise writes kernels of the length of dst, for AVX2 and for AVX-512. body maps inputs, broadcast scalars and what is
+// held in registers to the output; it may overwrite the inputs.
 func (g *asm) elementwise(name, doc string, inputs, scalars []string, body func(in, s []vector) vector, held ...func() vector) {
-	var s []vector
-	g.vectors(name, doc, inputs, scalars, 2, func() {
-		for _, p := range scalars {
-			s = append(s, g.splat(p))
-		}
-		for _, h := range held {
-			s = append(s, h())
-		}
-	}, func(u int, in func(string, int) vector, out func(int, vector)) {
-		for k := range u {
-			var x []vector
-			for _, p := range inputs {
-				x = append(x, in(p, k))
+	for _, g.form = range []form{avx2, avx512} {
+		var s []vector
+		g.vectors(name, doc, inputs, scalars, 2, func() {
+			for _, p := range scalars {
+				s = append(s, g.splat(p))
 			}
-			out(k, body(x, s))
-		}
-	})
+			for _, h := range held {
+				s = append(s, h())
+			}
+		}, func(u int, in func(string, int) vector, out func(int, vector)) {
+			for k := range u {
+				var x []vector
+				for _, p := range inputs {
+					x = append(x, in(p, k))
+				}
+				out(k, body(x, s))
+			}
+		})
+	}
+	g.form = avx2
 }
 
 // vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
@@ -266,37 +304,58 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	if len(scalars) > 0 {
 		signature += ", " + strings.Join(scalars, ", ") + " float32"
 	}
-	g.function(name+"AVX2", signature, fmt.Sprintf("%sAVX2 sets, for the length of dst, %s.", name, doc))
+	lanes, isa := g.form.lanes, "AVX2"
+	if g.form == avx512 {
+		isa = "AVX512"
+	}
+	g.function(name+isa, signature, fmt.Sprintf("%s%s sets, for the length of dst, %s.", name, isa, doc))
 	at := g.pointers(slices)
 	n, i := g.length("dst"), g.GP64()
 	prepare()
 	g.XORQ(i, i)
-	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 32 * k} }
+	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 4 * lanes * k} }
 	for _, u := range []int{unroll, 1} {
-		g.whole(fmt.Sprint("by", u), fmt.Sprint("after", u), 8*u, n, func() {
+		g.whole(fmt.Sprint("by", u), fmt.Sprint("after", u), lanes*u, n, func() {
 			body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
-			g.ADDQ(Imm(uint64(8*u)), i)
+			g.ADDQ(Imm(uint64(lanes*u)), i)
 		})
 	}
 	g.JZ(LabelRef("done"))
-	mask := g.YMM()
-	g.mask(n, mask)
-	body(1, func(p string, _ int) vector {
-		x := g.YMM()
-		g.VMASKMOVPS(m(p, 0), mask, x)
-		return x
-	}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
+	if g.form == avx512 {
+		mask := g.first(n)
+		body(1, func(p string, _ int) vector {
+			x := g.ZMM()
+			g.VMOVUPS_Z(m(p, 0), mask, x)
+			return x
+		}, func(_ int, v vector) { g.VMOVUPS(v, mask, m("dst", 0)) })
+	} else {
+		mask := g.YMM()
+		g.mask(n, mask)
+		body(1, func(p string, _ int) vector {
+			x := g.YMM()
+			g.VMASKMOVPS(m(p, 0), mask, x)
+			return x
+		}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
+	}
 	g.Label("done")
 	g.end()
+}
+
+// first is a mask of the first n lanes, n at most 16.
+func (g *asm) first(n reg.GPVirtual) reg.OpmaskVirtual {
+	bits, mask := g.GP64(), g.K()
+	g.MOVQ(I32(-1), bits)
+	g.BZHIQ(n, bits, bits)
+	g.KMOVW(bits.As32(), mask)
+	return mask
 }
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
 // f = z − n ln 2 lies within ln 2 / 2 of zero. The polynomial interpolates (expm1(f) − f)/f² at Chebyshev points.
 func (g *asm) expm1Reduced(z vector) (q, n vector) {
-	n, f, q := g.YMM(), g.YMM(), g.YMM()
+	n, f, q := g.fresh(), g.fresh(), g.fresh()
 	g.VMULPS(g.floats("log2e", math.Log2E), z, n)
-	const nearest = 8
-	g.VROUNDPS(Imm(nearest), n, n)
+	g.nearest(n, n)
 	high := float32(math.Ln2)
 	g.VMOVAPS(z, f)
 	g.VFNMADD231PS(g.floats("ln2High", high), n, f)
@@ -324,7 +383,7 @@ func (g *asm) expm1Polynomial(fs, qs []vector) {
 		}
 	}
 	for i, f := range fs {
-		ff := g.YMM()
+		ff := g.fresh()
 		g.VMULPS(f, f, ff)
 		g.VFMADD213PS(f, ff, qs[i])
 	}
@@ -332,7 +391,7 @@ func (g *asm) expm1Polynomial(fs, qs []vector) {
 
 // exponent sets s = 2ⁿ for integers n; it overwrites n.
 func (g *asm) exponent(n, s vector) {
-	g.VPADDD(g.octet("bias", 127), n, n)
+	g.VPADDD(g.copies("bias", 127), n, n)
 	g.VPSLLD(Imm(23), n, s)
 }
 
@@ -362,6 +421,34 @@ func (g *asm) bytes() {
 		g.INCQ(p["src"])
 		g.ADDQ(Imm(4), p["dst"])
 	})
+	g.Label("done")
+	g.end()
+}
+
+// bytes512 has a mask for what is left of sixteen.
+func (g *asm) bytes512() {
+	g.function("bytesAVX512", "dst []float32, src []uint8, scale, offset float32", "bytesAVX512 is bytesAVX2; it needs AVX-512 F and BMI2.")
+	g.form = avx512
+	p := g.pointers([]string{"dst", "src"})
+	n := g.length("dst")
+	scale, offset, x := g.splat("scale"), g.splat("offset"), g.ZMM()
+	g.form = avx2
+	scaled := func() {
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+	}
+	g.whole("loop", "rest", 16, n, func() {
+		g.VPMOVZXBD(Mem{Base: p["src"]}, x)
+		scaled()
+		g.VMOVUPS(x, Mem{Base: p["dst"]})
+		g.ADDQ(Imm(16), p["src"])
+		g.ADDQ(Imm(64), p["dst"])
+	})
+	g.JZ(LabelRef("done"))
+	mask := g.first(n)
+	g.VPMOVZXBD_Z(Mem{Base: p["src"]}, mask, x)
+	scaled()
+	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
 	g.Label("done")
 	g.end()
 }
@@ -418,10 +505,7 @@ func (g *asm) halves512() {
 		g.ADDQ(Imm(64), p["dst"])
 	})
 	g.JZ(LabelRef("done"))
-	bits, mask := g.GP64(), g.K()
-	g.MOVQ(I32(-1), bits)
-	g.BZHIQ(n, bits, bits)
-	g.KMOVW(bits.As32(), mask)
+	mask := g.first(n)
 	g.VMOVDQU16_Z(Mem{Base: p["src"]}, mask, h)
 	g.VCVTPH2PS(h, x)
 	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
@@ -494,7 +578,7 @@ func (g *asm) addLines2() {
 			do(sum, mask, at.Offset(32*half))
 		}
 	}
-	start := func() { g.VMOVAPS(g.octet("minus0", 1<<31), nothing) }
+	start := func() { g.VMOVAPS(g.copies("minus0", 1<<31), nothing) }
 	g.addLines("addLinesAVX2", "AVX2", start, func(line int, at, bits Mem) {
 		halves(line, at, bits, func(sum, mask vector, at Mem) { g.VMASKMOVPS(at, mask, sum) })
 	}, func(line int, at, bits Mem) {
@@ -647,7 +731,7 @@ func (g *asm) maxPool2(step, lanes int) {
 	y, arg, upper, rows, cols := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	right, down, diagonal := register(), register(), register()
-	g.VMOVDQU(g.octet("int1", 1), right)
+	g.VMOVDQU(g.copies("int1", 1), right)
 	g.fill(down, width)
 	g.VPADDD(right, down, diagonal)
 	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {
@@ -711,7 +795,7 @@ func (g *asm) maxUnpool2(lanes int) {
 	upper, arg, y, rows, cols := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols")
 	width, at := g.gp("width"), g.gp("at")
 	one, down, twos := register(), register(), register()
-	g.VMOVDQU(g.octet("int1", 1), one)
+	g.VMOVDQU(g.copies("int1", 1), one)
 	g.VMOVDQU(g.words("twos", 0, 2, 4, 6, 8, 10, 12, 14), twos)
 	g.fill(down, width)
 	g.windows(lanes, upper, width, y, arg, rows, cols, func(lower, j reg.GPVirtual) {

@@ -74,7 +74,15 @@ DATA half<>+16(SB)/4, $0x3f000000
 DATA half<>+20(SB)/4, $0x3f000000
 DATA half<>+24(SB)/4, $0x3f000000
 DATA half<>+28(SB)/4, $0x3f000000
-GLOBL half<>(SB), RODATA|NOPTR, $32
+DATA half<>+32(SB)/4, $0x3f000000
+DATA half<>+36(SB)/4, $0x3f000000
+DATA half<>+40(SB)/4, $0x3f000000
+DATA half<>+44(SB)/4, $0x3f000000
+DATA half<>+48(SB)/4, $0x3f000000
+DATA half<>+52(SB)/4, $0x3f000000
+DATA half<>+56(SB)/4, $0x3f000000
+DATA half<>+60(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $64
 
 DATA one<>+0(SB)/4, $0x3f800000
 DATA one<>+4(SB)/4, $0x3f800000
@@ -84,7 +92,15 @@ DATA one<>+16(SB)/4, $0x3f800000
 DATA one<>+20(SB)/4, $0x3f800000
 DATA one<>+24(SB)/4, $0x3f800000
 DATA one<>+28(SB)/4, $0x3f800000
-GLOBL one<>(SB), RODATA|NOPTR, $32
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
 
 // func chainsAVX512(rounds int, sum *float32)
 // Requires: AVX, AVX512DQ, AVX512F

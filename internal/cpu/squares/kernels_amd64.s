@@ -1081,7 +1081,15 @@ DATA half<>+16(SB)/4, $0x3f000000
 DATA half<>+20(SB)/4, $0x3f000000
 DATA half<>+24(SB)/4, $0x3f000000
 DATA half<>+28(SB)/4, $0x3f000000
-GLOBL half<>(SB), RODATA|NOPTR, $32
+DATA half<>+32(SB)/4, $0x3f000000
+DATA half<>+36(SB)/4, $0x3f000000
+DATA half<>+40(SB)/4, $0x3f000000
+DATA half<>+44(SB)/4, $0x3f000000
+DATA half<>+48(SB)/4, $0x3f000000
+DATA half<>+52(SB)/4, $0x3f000000
+DATA half<>+56(SB)/4, $0x3f000000
+DATA half<>+60(SB)/4, $0x3f000000
+GLOBL half<>(SB), RODATA|NOPTR, $64
 
 // func contract1AVX2(rows int, inner int, v *float32, channel int, row int, strideV int, b *float32, strideB int, p *float32, more bool, c *float32, ldc int, n int, skip int, accumulate bool)
 // Requires: AVX, FMA3

@@ -8,19 +8,32 @@ func best() kernels {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		return portable
 	}
-	k := avx2
-	switch {
+	switch k := avx2; {
 	case hasAVX512:
-		k.halves = halvesAVX512
-		k.addLines = by(addLinesAVX512)
-		k.squareColumns = func(sum []float64, d, x []float32) {
-			squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
-		}
-		k.gridSum = func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
-			gridSumAVX512(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
-		}
+		return avx512(k)
 	case !cpu.X86.HasF16C:
 		k.halves = portable.halves
+		return k
+	default:
+		return k
+	}
+}
+
+// avx512 has sixteen lanes where k has eight. Sums over a vector stay: they have as many lanes for every processor.
+func avx512(k kernels) kernels {
+	k.tanh, k.sigmoid, k.relu = tanhAVX512, sigmoidAVX512, reluAVX512
+	k.tanhGrad, k.sigmoidGrad, k.reluGrad = tanhGradAVX512, sigmoidGradAVX512, reluGradAVX512
+	k.leakyRelu, k.leakyReluGrad = leakyReluAVX512, leakyReluGradAVX512
+	k.addVec, k.axpy, k.scaled = addVecAVX512, axpyAVX512, scaledAVX512
+	k.mix, k.descend, k.mixSquares = mixAVX512, descendAVX512, mixSquaresAVX512
+	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
+	k.bytes, k.halves = bytesAVX512, halvesAVX512
+	k.addLines = by(addLinesAVX512)
+	k.squareColumns = func(sum []float64, d, x []float32) {
+		squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
+	}
+	k.gridSum = func(sum, squares []float64, d, x []float32, stride int, scale []float64) {
+		gridSumAVX512(&sum[0], &squares[0], &d[0], &x[0], stride, &scale[0], len(scale))
 	}
 	return k
 }
@@ -29,7 +42,7 @@ func by(kernel func(dst, src *float32, list *int32, groups int)) func(dst, src [
 	return func(dst, src []float32, list []int32, groups int) { kernel(&dst[0], &src[0], &list[0], groups) }
 }
 
-var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
+var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
 
 var avx2 = kernels{
 	tanh:          tanhAVX2,

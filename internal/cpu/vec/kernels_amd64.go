@@ -9,85 +9,170 @@ package vec
 //go:noescape
 func tanhAVX2(dst []float32, x []float32)
 
+// tanhAVX512 sets, for the length of dst, dst[i] = tanh(x[i]).
+//
+//go:noescape
+func tanhAVX512(dst []float32, x []float32)
+
 // sigmoidAVX2 sets, for the length of dst, dst[i] = 1/(1+exp(-x[i])).
 //
 //go:noescape
 func sigmoidAVX2(dst []float32, x []float32)
+
+// sigmoidAVX512 sets, for the length of dst, dst[i] = 1/(1+exp(-x[i])).
+//
+//go:noescape
+func sigmoidAVX512(dst []float32, x []float32)
 
 // reluAVX2 sets, for the length of dst, dst[i] = max(x[i], 0), NaN for NaN.
 //
 //go:noescape
 func reluAVX2(dst []float32, x []float32)
 
+// reluAVX512 sets, for the length of dst, dst[i] = max(x[i], 0), NaN for NaN.
+//
+//go:noescape
+func reluAVX512(dst []float32, x []float32)
+
 // tanhGradAVX2 sets, for the length of dst, dst[i] = g[i]*(1-y[i]*y[i]).
 //
 //go:noescape
 func tanhGradAVX2(dst []float32, y []float32, g []float32)
+
+// tanhGradAVX512 sets, for the length of dst, dst[i] = g[i]*(1-y[i]*y[i]).
+//
+//go:noescape
+func tanhGradAVX512(dst []float32, y []float32, g []float32)
 
 // sigmoidGradAVX2 sets, for the length of dst, dst[i] = g[i]*(y[i]-y[i]*y[i]).
 //
 //go:noescape
 func sigmoidGradAVX2(dst []float32, y []float32, g []float32)
 
+// sigmoidGradAVX512 sets, for the length of dst, dst[i] = g[i]*(y[i]-y[i]*y[i]).
+//
+//go:noescape
+func sigmoidGradAVX512(dst []float32, y []float32, g []float32)
+
 // reluGradAVX2 sets, for the length of dst, dst[i] = g[i] where y[i] > 0, else 0.
 //
 //go:noescape
 func reluGradAVX2(dst []float32, y []float32, g []float32)
+
+// reluGradAVX512 sets, for the length of dst, dst[i] = g[i] where y[i] > 0, else 0.
+//
+//go:noescape
+func reluGradAVX512(dst []float32, y []float32, g []float32)
 
 // leakyReluAVX2 sets, for the length of dst, dst[i] = max(x[i], a*x[i]).
 //
 //go:noescape
 func leakyReluAVX2(dst []float32, x []float32, a float32)
 
+// leakyReluAVX512 sets, for the length of dst, dst[i] = max(x[i], a*x[i]).
+//
+//go:noescape
+func leakyReluAVX512(dst []float32, x []float32, a float32)
+
 // leakyReluGradAVX2 sets, for the length of dst, dst[i] = g[i] where y[i] > 0, else a*g[i].
 //
 //go:noescape
 func leakyReluGradAVX2(dst []float32, y []float32, g []float32, a float32)
+
+// leakyReluGradAVX512 sets, for the length of dst, dst[i] = g[i] where y[i] > 0, else a*g[i].
+//
+//go:noescape
+func leakyReluGradAVX512(dst []float32, y []float32, g []float32, a float32)
 
 // addVecAVX2 sets, for the length of dst, dst[i] += x[i].
 //
 //go:noescape
 func addVecAVX2(dst []float32, x []float32)
 
+// addVecAVX512 sets, for the length of dst, dst[i] += x[i].
+//
+//go:noescape
+func addVecAVX512(dst []float32, x []float32)
+
 // axpyAVX2 sets, for the length of dst, dst[i] += a*x[i], rounded once.
 //
 //go:noescape
 func axpyAVX2(dst []float32, x []float32, a float32)
+
+// axpyAVX512 sets, for the length of dst, dst[i] += a*x[i], rounded once.
+//
+//go:noescape
+func axpyAVX512(dst []float32, x []float32, a float32)
 
 // mixAVX2 sets, for the length of dst, dst[i] = a*x[i] + b*y[i], the first product unrounded.
 //
 //go:noescape
 func mixAVX2(dst []float32, x []float32, y []float32, a float32, b float32)
 
+// mixAVX512 sets, for the length of dst, dst[i] = a*x[i] + b*y[i], the first product unrounded.
+//
+//go:noescape
+func mixAVX512(dst []float32, x []float32, y []float32, a float32, b float32)
+
 // descendAVX2 sets, for the length of dst, dst[i] += a*(b*x[i] + c*dst[i]), in three roundings, of which the first is c*dst[i]'s.
 //
 //go:noescape
 func descendAVX2(dst []float32, x []float32, a float32, b float32, c float32)
+
+// descendAVX512 sets, for the length of dst, dst[i] += a*(b*x[i] + c*dst[i]), in three roundings, of which the first is c*dst[i]'s.
+//
+//go:noescape
+func descendAVX512(dst []float32, x []float32, a float32, b float32, c float32)
 
 // mixSquaresAVX2 sets, for the length of dst, dst[i] = a*dst[i] + b*x[i]*x[i].
 //
 //go:noescape
 func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
 
+// mixSquaresAVX512 sets, for the length of dst, dst[i] = a*dst[i] + b*x[i]*x[i].
+//
+//go:noescape
+func mixSquaresAVX512(dst []float32, x []float32, a float32, b float32)
+
 // modulusAVX2 sets, for the length of dst, dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded.
 //
 //go:noescape
 func modulusAVX2(dst []float32, x []float32, y []float32)
+
+// modulusAVX512 sets, for the length of dst, dst[i] = sqrt(x[i]*x[i] + y[i]*y[i]), the second square unrounded.
+//
+//go:noescape
+func modulusAVX512(dst []float32, x []float32, y []float32)
 
 // addExcessAVX2 sets, for the length of dst, dst[i] += max(a*x[i] - b, 0), NaN for NaN.
 //
 //go:noescape
 func addExcessAVX2(dst []float32, x []float32, a float32, b float32)
 
+// addExcessAVX512 sets, for the length of dst, dst[i] += max(a*x[i] - b, 0), NaN for NaN.
+//
+//go:noescape
+func addExcessAVX512(dst []float32, x []float32, a float32, b float32)
+
 // adamAVX2 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c).
 //
 //go:noescape
 func adamAVX2(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
 
+// adamAVX512 sets, for the length of dst, dst[i] -= a*x[i] / (sqrt(max(b*y[i] - less, least)) + c).
+//
+//go:noescape
+func adamAVX512(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
+
 // scaledAVX2 sets, for the length of dst, dst[i] = a*x[i].
 //
 //go:noescape
 func scaledAVX2(dst []float32, x []float32, a float32)
+
+// scaledAVX512 sets, for the length of dst, dst[i] = a*x[i].
+//
+//go:noescape
+func scaledAVX512(dst []float32, x []float32, a float32)
 
 // gatedAVX2 sets, for the length of dst, dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx).
 //
@@ -127,6 +212,11 @@ func gridSumAVX512(sum *float64, squares *float64, d *float32, x *float32, strid
 //
 //go:noescape
 func bytesAVX2(dst []float32, src []uint8, scale float32, offset float32)
+
+// bytesAVX512 is bytesAVX2; it needs AVX-512 F and BMI2.
+//
+//go:noescape
+func bytesAVX512(dst []float32, src []uint8, scale float32, offset float32)
 
 // prefetch asks for the lines of the cache that x is on; x has at least one element.
 //

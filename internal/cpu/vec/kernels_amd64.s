@@ -157,7 +157,15 @@ DATA tanhLowest<>+16(SB)/4, $0xc2200000
 DATA tanhLowest<>+20(SB)/4, $0xc2200000
 DATA tanhLowest<>+24(SB)/4, $0xc2200000
 DATA tanhLowest<>+28(SB)/4, $0xc2200000
-GLOBL tanhLowest<>(SB), RODATA|NOPTR, $32
+DATA tanhLowest<>+32(SB)/4, $0xc2200000
+DATA tanhLowest<>+36(SB)/4, $0xc2200000
+DATA tanhLowest<>+40(SB)/4, $0xc2200000
+DATA tanhLowest<>+44(SB)/4, $0xc2200000
+DATA tanhLowest<>+48(SB)/4, $0xc2200000
+DATA tanhLowest<>+52(SB)/4, $0xc2200000
+DATA tanhLowest<>+56(SB)/4, $0xc2200000
+DATA tanhLowest<>+60(SB)/4, $0xc2200000
+GLOBL tanhLowest<>(SB), RODATA|NOPTR, $64
 
 DATA sign<>+0(SB)/4, $0x80000000
 DATA sign<>+4(SB)/4, $0x80000000
@@ -167,7 +175,15 @@ DATA sign<>+16(SB)/4, $0x80000000
 DATA sign<>+20(SB)/4, $0x80000000
 DATA sign<>+24(SB)/4, $0x80000000
 DATA sign<>+28(SB)/4, $0x80000000
-GLOBL sign<>(SB), RODATA|NOPTR, $32
+DATA sign<>+32(SB)/4, $0x80000000
+DATA sign<>+36(SB)/4, $0x80000000
+DATA sign<>+40(SB)/4, $0x80000000
+DATA sign<>+44(SB)/4, $0x80000000
+DATA sign<>+48(SB)/4, $0x80000000
+DATA sign<>+52(SB)/4, $0x80000000
+DATA sign<>+56(SB)/4, $0x80000000
+DATA sign<>+60(SB)/4, $0x80000000
+GLOBL sign<>(SB), RODATA|NOPTR, $64
 
 DATA log2e<>+0(SB)/4, $0x3fb8aa3b
 DATA log2e<>+4(SB)/4, $0x3fb8aa3b
@@ -177,7 +193,15 @@ DATA log2e<>+16(SB)/4, $0x3fb8aa3b
 DATA log2e<>+20(SB)/4, $0x3fb8aa3b
 DATA log2e<>+24(SB)/4, $0x3fb8aa3b
 DATA log2e<>+28(SB)/4, $0x3fb8aa3b
-GLOBL log2e<>(SB), RODATA|NOPTR, $32
+DATA log2e<>+32(SB)/4, $0x3fb8aa3b
+DATA log2e<>+36(SB)/4, $0x3fb8aa3b
+DATA log2e<>+40(SB)/4, $0x3fb8aa3b
+DATA log2e<>+44(SB)/4, $0x3fb8aa3b
+DATA log2e<>+48(SB)/4, $0x3fb8aa3b
+DATA log2e<>+52(SB)/4, $0x3fb8aa3b
+DATA log2e<>+56(SB)/4, $0x3fb8aa3b
+DATA log2e<>+60(SB)/4, $0x3fb8aa3b
+GLOBL log2e<>(SB), RODATA|NOPTR, $64
 
 DATA ln2High<>+0(SB)/4, $0x3f317218
 DATA ln2High<>+4(SB)/4, $0x3f317218
@@ -187,7 +211,15 @@ DATA ln2High<>+16(SB)/4, $0x3f317218
 DATA ln2High<>+20(SB)/4, $0x3f317218
 DATA ln2High<>+24(SB)/4, $0x3f317218
 DATA ln2High<>+28(SB)/4, $0x3f317218
-GLOBL ln2High<>(SB), RODATA|NOPTR, $32
+DATA ln2High<>+32(SB)/4, $0x3f317218
+DATA ln2High<>+36(SB)/4, $0x3f317218
+DATA ln2High<>+40(SB)/4, $0x3f317218
+DATA ln2High<>+44(SB)/4, $0x3f317218
+DATA ln2High<>+48(SB)/4, $0x3f317218
+DATA ln2High<>+52(SB)/4, $0x3f317218
+DATA ln2High<>+56(SB)/4, $0x3f317218
+DATA ln2High<>+60(SB)/4, $0x3f317218
+GLOBL ln2High<>(SB), RODATA|NOPTR, $64
 
 DATA ln2Low<>+0(SB)/4, $0xb102e308
 DATA ln2Low<>+4(SB)/4, $0xb102e308
@@ -197,7 +229,15 @@ DATA ln2Low<>+16(SB)/4, $0xb102e308
 DATA ln2Low<>+20(SB)/4, $0xb102e308
 DATA ln2Low<>+24(SB)/4, $0xb102e308
 DATA ln2Low<>+28(SB)/4, $0xb102e308
-GLOBL ln2Low<>(SB), RODATA|NOPTR, $32
+DATA ln2Low<>+32(SB)/4, $0xb102e308
+DATA ln2Low<>+36(SB)/4, $0xb102e308
+DATA ln2Low<>+40(SB)/4, $0xb102e308
+DATA ln2Low<>+44(SB)/4, $0xb102e308
+DATA ln2Low<>+48(SB)/4, $0xb102e308
+DATA ln2Low<>+52(SB)/4, $0xb102e308
+DATA ln2Low<>+56(SB)/4, $0xb102e308
+DATA ln2Low<>+60(SB)/4, $0xb102e308
+GLOBL ln2Low<>(SB), RODATA|NOPTR, $64
 
 DATA expm1_4<>+0(SB)/4, $0x3ab68885
 DATA expm1_4<>+4(SB)/4, $0x3ab68885
@@ -207,7 +247,15 @@ DATA expm1_4<>+16(SB)/4, $0x3ab68885
 DATA expm1_4<>+20(SB)/4, $0x3ab68885
 DATA expm1_4<>+24(SB)/4, $0x3ab68885
 DATA expm1_4<>+28(SB)/4, $0x3ab68885
-GLOBL expm1_4<>(SB), RODATA|NOPTR, $32
+DATA expm1_4<>+32(SB)/4, $0x3ab68885
+DATA expm1_4<>+36(SB)/4, $0x3ab68885
+DATA expm1_4<>+40(SB)/4, $0x3ab68885
+DATA expm1_4<>+44(SB)/4, $0x3ab68885
+DATA expm1_4<>+48(SB)/4, $0x3ab68885
+DATA expm1_4<>+52(SB)/4, $0x3ab68885
+DATA expm1_4<>+56(SB)/4, $0x3ab68885
+DATA expm1_4<>+60(SB)/4, $0x3ab68885
+GLOBL expm1_4<>(SB), RODATA|NOPTR, $64
 
 DATA expm1_3<>+0(SB)/4, $0x3c0905b7
 DATA expm1_3<>+4(SB)/4, $0x3c0905b7
@@ -217,7 +265,15 @@ DATA expm1_3<>+16(SB)/4, $0x3c0905b7
 DATA expm1_3<>+20(SB)/4, $0x3c0905b7
 DATA expm1_3<>+24(SB)/4, $0x3c0905b7
 DATA expm1_3<>+28(SB)/4, $0x3c0905b7
-GLOBL expm1_3<>(SB), RODATA|NOPTR, $32
+DATA expm1_3<>+32(SB)/4, $0x3c0905b7
+DATA expm1_3<>+36(SB)/4, $0x3c0905b7
+DATA expm1_3<>+40(SB)/4, $0x3c0905b7
+DATA expm1_3<>+44(SB)/4, $0x3c0905b7
+DATA expm1_3<>+48(SB)/4, $0x3c0905b7
+DATA expm1_3<>+52(SB)/4, $0x3c0905b7
+DATA expm1_3<>+56(SB)/4, $0x3c0905b7
+DATA expm1_3<>+60(SB)/4, $0x3c0905b7
+GLOBL expm1_3<>(SB), RODATA|NOPTR, $64
 
 DATA expm1_2<>+0(SB)/4, $0x3d2aaa8d
 DATA expm1_2<>+4(SB)/4, $0x3d2aaa8d
@@ -227,7 +283,15 @@ DATA expm1_2<>+16(SB)/4, $0x3d2aaa8d
 DATA expm1_2<>+20(SB)/4, $0x3d2aaa8d
 DATA expm1_2<>+24(SB)/4, $0x3d2aaa8d
 DATA expm1_2<>+28(SB)/4, $0x3d2aaa8d
-GLOBL expm1_2<>(SB), RODATA|NOPTR, $32
+DATA expm1_2<>+32(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+36(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+40(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+44(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+48(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+52(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+56(SB)/4, $0x3d2aaa8d
+DATA expm1_2<>+60(SB)/4, $0x3d2aaa8d
+GLOBL expm1_2<>(SB), RODATA|NOPTR, $64
 
 DATA expm1_1<>+0(SB)/4, $0x3e2aaa6e
 DATA expm1_1<>+4(SB)/4, $0x3e2aaa6e
@@ -237,7 +301,15 @@ DATA expm1_1<>+16(SB)/4, $0x3e2aaa6e
 DATA expm1_1<>+20(SB)/4, $0x3e2aaa6e
 DATA expm1_1<>+24(SB)/4, $0x3e2aaa6e
 DATA expm1_1<>+28(SB)/4, $0x3e2aaa6e
-GLOBL expm1_1<>(SB), RODATA|NOPTR, $32
+DATA expm1_1<>+32(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+36(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+40(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+44(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+48(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+52(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+56(SB)/4, $0x3e2aaa6e
+DATA expm1_1<>+60(SB)/4, $0x3e2aaa6e
+GLOBL expm1_1<>(SB), RODATA|NOPTR, $64
 
 DATA expm1_0<>+0(SB)/4, $0x3f000000
 DATA expm1_0<>+4(SB)/4, $0x3f000000
@@ -247,7 +319,15 @@ DATA expm1_0<>+16(SB)/4, $0x3f000000
 DATA expm1_0<>+20(SB)/4, $0x3f000000
 DATA expm1_0<>+24(SB)/4, $0x3f000000
 DATA expm1_0<>+28(SB)/4, $0x3f000000
-GLOBL expm1_0<>(SB), RODATA|NOPTR, $32
+DATA expm1_0<>+32(SB)/4, $0x3f000000
+DATA expm1_0<>+36(SB)/4, $0x3f000000
+DATA expm1_0<>+40(SB)/4, $0x3f000000
+DATA expm1_0<>+44(SB)/4, $0x3f000000
+DATA expm1_0<>+48(SB)/4, $0x3f000000
+DATA expm1_0<>+52(SB)/4, $0x3f000000
+DATA expm1_0<>+56(SB)/4, $0x3f000000
+DATA expm1_0<>+60(SB)/4, $0x3f000000
+GLOBL expm1_0<>(SB), RODATA|NOPTR, $64
 
 DATA bias<>+0(SB)/4, $0x0000007f
 DATA bias<>+4(SB)/4, $0x0000007f
@@ -257,7 +337,15 @@ DATA bias<>+16(SB)/4, $0x0000007f
 DATA bias<>+20(SB)/4, $0x0000007f
 DATA bias<>+24(SB)/4, $0x0000007f
 DATA bias<>+28(SB)/4, $0x0000007f
-GLOBL bias<>(SB), RODATA|NOPTR, $32
+DATA bias<>+32(SB)/4, $0x0000007f
+DATA bias<>+36(SB)/4, $0x0000007f
+DATA bias<>+40(SB)/4, $0x0000007f
+DATA bias<>+44(SB)/4, $0x0000007f
+DATA bias<>+48(SB)/4, $0x0000007f
+DATA bias<>+52(SB)/4, $0x0000007f
+DATA bias<>+56(SB)/4, $0x0000007f
+DATA bias<>+60(SB)/4, $0x0000007f
+GLOBL bias<>(SB), RODATA|NOPTR, $64
 
 DATA one<>+0(SB)/4, $0x3f800000
 DATA one<>+4(SB)/4, $0x3f800000
@@ -267,7 +355,15 @@ DATA one<>+16(SB)/4, $0x3f800000
 DATA one<>+20(SB)/4, $0x3f800000
 DATA one<>+24(SB)/4, $0x3f800000
 DATA one<>+28(SB)/4, $0x3f800000
-GLOBL one<>(SB), RODATA|NOPTR, $32
+DATA one<>+32(SB)/4, $0x3f800000
+DATA one<>+36(SB)/4, $0x3f800000
+DATA one<>+40(SB)/4, $0x3f800000
+DATA one<>+44(SB)/4, $0x3f800000
+DATA one<>+48(SB)/4, $0x3f800000
+DATA one<>+52(SB)/4, $0x3f800000
+DATA one<>+56(SB)/4, $0x3f800000
+DATA one<>+60(SB)/4, $0x3f800000
+GLOBL one<>(SB), RODATA|NOPTR, $64
 
 DATA two<>+0(SB)/4, $0x40000000
 DATA two<>+4(SB)/4, $0x40000000
@@ -277,7 +373,15 @@ DATA two<>+16(SB)/4, $0x40000000
 DATA two<>+20(SB)/4, $0x40000000
 DATA two<>+24(SB)/4, $0x40000000
 DATA two<>+28(SB)/4, $0x40000000
-GLOBL two<>(SB), RODATA|NOPTR, $32
+DATA two<>+32(SB)/4, $0x40000000
+DATA two<>+36(SB)/4, $0x40000000
+DATA two<>+40(SB)/4, $0x40000000
+DATA two<>+44(SB)/4, $0x40000000
+DATA two<>+48(SB)/4, $0x40000000
+DATA two<>+52(SB)/4, $0x40000000
+DATA two<>+56(SB)/4, $0x40000000
+DATA two<>+60(SB)/4, $0x40000000
+GLOBL two<>(SB), RODATA|NOPTR, $64
 
 DATA magnitude<>+0(SB)/4, $0x7fffffff
 DATA magnitude<>+4(SB)/4, $0x7fffffff
@@ -287,7 +391,15 @@ DATA magnitude<>+16(SB)/4, $0x7fffffff
 DATA magnitude<>+20(SB)/4, $0x7fffffff
 DATA magnitude<>+24(SB)/4, $0x7fffffff
 DATA magnitude<>+28(SB)/4, $0x7fffffff
-GLOBL magnitude<>(SB), RODATA|NOPTR, $32
+DATA magnitude<>+32(SB)/4, $0x7fffffff
+DATA magnitude<>+36(SB)/4, $0x7fffffff
+DATA magnitude<>+40(SB)/4, $0x7fffffff
+DATA magnitude<>+44(SB)/4, $0x7fffffff
+DATA magnitude<>+48(SB)/4, $0x7fffffff
+DATA magnitude<>+52(SB)/4, $0x7fffffff
+DATA magnitude<>+56(SB)/4, $0x7fffffff
+DATA magnitude<>+60(SB)/4, $0x7fffffff
+GLOBL magnitude<>(SB), RODATA|NOPTR, $64
 
 DATA lanes8<>+0(SB)/4, $0xffffffff
 DATA lanes8<>+4(SB)/4, $0xffffffff
@@ -306,6 +418,151 @@ DATA lanes8<>+52(SB)/4, $0x00000000
 DATA lanes8<>+56(SB)/4, $0x00000000
 DATA lanes8<>+60(SB)/4, $0x00000000
 GLOBL lanes8<>(SB), RODATA|NOPTR, $64
+
+// func tanhAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·tanhAVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    dst_len+8(FP), DX
+	VMOVUPS tanhLowest<>+0(SB), Z0
+	XORQ    BX, BX
+	SUBQ    $0x20, DX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VADDPS       Z2, Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VSUBPS       one<>+0(SB), Z2, Z3
+	VFMADD231PS  Z2, Z4, Z3
+	VADDPS       two<>+0(SB), Z3, Z4
+	VANDPS       magnitude<>+0(SB), Z3, Z3
+	VDIVPS       Z4, Z3, Z3
+	VANDPS       sign<>+0(SB), Z1, Z1
+	VORPS        Z1, Z3, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	VMOVUPS      64(CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VADDPS       Z2, Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VSUBPS       one<>+0(SB), Z2, Z3
+	VFMADD231PS  Z2, Z4, Z3
+	VADDPS       two<>+0(SB), Z3, Z4
+	VANDPS       magnitude<>+0(SB), Z3, Z3
+	VDIVPS       Z4, Z3, Z3
+	VANDPS       sign<>+0(SB), Z1, Z1
+	VORPS        Z1, Z3, Z3
+	VMOVUPS      Z3, 64(AX)(BX*4)
+	ADDQ         $0x20, BX
+	SUBQ         $0x20, DX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VADDPS       Z2, Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VSUBPS       one<>+0(SB), Z2, Z3
+	VFMADD231PS  Z2, Z4, Z3
+	VADDPS       two<>+0(SB), Z3, Z4
+	VANDPS       magnitude<>+0(SB), Z3, Z3
+	VDIVPS       Z4, Z3, Z3
+	VANDPS       sign<>+0(SB), Z1, Z1
+	VORPS        Z1, Z3, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	ADDQ         $0x10, BX
+	SUBQ         $0x10, DX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, DX
+	JZ           done
+	MOVQ         $-1, SI
+	BZHIQ        DX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (CX)(BX*4), K1, Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VADDPS       Z2, Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z0, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z0, Z2
+	VCVTPS2DQ    Z0, Z0
+	VMOVUPS      expm1_4<>+0(SB), Z3
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z3
+	VMULPS       Z2, Z2, Z4
+	VFMADD213PS  Z2, Z4, Z3
+	VPADDD       bias<>+0(SB), Z0, Z0
+	VPSLLD       $0x17, Z0, Z0
+	VSUBPS       one<>+0(SB), Z0, Z2
+	VFMADD231PS  Z0, Z3, Z2
+	VADDPS       two<>+0(SB), Z2, Z3
+	VANDPS       magnitude<>+0(SB), Z2, Z2
+	VDIVPS       Z3, Z2, Z2
+	VANDPS       sign<>+0(SB), Z1, Z1
+	VORPS        Z1, Z2, Z2
+	VMOVUPS      Z2, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
 
 // func sigmoidAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
@@ -472,7 +729,176 @@ DATA sigmoidLowest<>+16(SB)/4, $0xc2d00000
 DATA sigmoidLowest<>+20(SB)/4, $0xc2d00000
 DATA sigmoidLowest<>+24(SB)/4, $0xc2d00000
 DATA sigmoidLowest<>+28(SB)/4, $0xc2d00000
-GLOBL sigmoidLowest<>(SB), RODATA|NOPTR, $32
+DATA sigmoidLowest<>+32(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+36(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+40(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+44(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+48(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+52(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+56(SB)/4, $0xc2d00000
+DATA sigmoidLowest<>+60(SB)/4, $0xc2d00000
+GLOBL sigmoidLowest<>(SB), RODATA|NOPTR, $64
+
+// func sigmoidAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    dst_len+8(FP), DX
+	VMOVUPS sigmoidLowest<>+0(SB), Z0
+	XORQ    BX, BX
+	SUBQ    $0x20, DX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VADDPS       one<>+0(SB), Z4, Z4
+	VPSRAD       $0x01, Z3, Z2
+	VPSUBD       Z2, Z3, Z3
+	VPADDD       bias<>+0(SB), Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VMULPS       Z2, Z4, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VMULPS       Z2, Z4, Z4
+	VMOVUPS      one<>+0(SB), Z3
+	VADDPS       Z3, Z4, Z2
+	VPMOVD2M     Z1, K1
+	VBLENDMPS    Z4, Z3, K1, Z4
+	VDIVPS       Z2, Z4, Z4
+	VMOVUPS      Z4, (AX)(BX*4)
+	VMOVUPS      64(CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VADDPS       one<>+0(SB), Z4, Z4
+	VPSRAD       $0x01, Z3, Z2
+	VPSUBD       Z2, Z3, Z3
+	VPADDD       bias<>+0(SB), Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VMULPS       Z2, Z4, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VMULPS       Z2, Z4, Z4
+	VMOVUPS      one<>+0(SB), Z3
+	VADDPS       Z3, Z4, Z2
+	VPMOVD2M     Z1, K1
+	VBLENDMPS    Z4, Z3, K1, Z4
+	VDIVPS       Z2, Z4, Z4
+	VMOVUPS      Z4, 64(AX)(BX*4)
+	ADDQ         $0x20, BX
+	SUBQ         $0x20, DX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(BX*4), Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z3, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z3, Z2
+	VCVTPS2DQ    Z3, Z3
+	VMOVUPS      expm1_4<>+0(SB), Z4
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z4
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VFMADD213PS  Z2, Z5, Z4
+	VADDPS       one<>+0(SB), Z4, Z4
+	VPSRAD       $0x01, Z3, Z2
+	VPSUBD       Z2, Z3, Z3
+	VPADDD       bias<>+0(SB), Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VMULPS       Z2, Z4, Z4
+	VPADDD       bias<>+0(SB), Z3, Z3
+	VPSLLD       $0x17, Z3, Z2
+	VMULPS       Z2, Z4, Z4
+	VMOVUPS      one<>+0(SB), Z3
+	VADDPS       Z3, Z4, Z2
+	VPMOVD2M     Z1, K1
+	VBLENDMPS    Z4, Z3, K1, Z4
+	VDIVPS       Z2, Z4, Z4
+	VMOVUPS      Z4, (AX)(BX*4)
+	ADDQ         $0x10, BX
+	SUBQ         $0x10, DX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, DX
+	JZ           done
+	MOVQ         $-1, SI
+	BZHIQ        DX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (CX)(BX*4), K1, Z1
+	VORPS        sign<>+0(SB), Z1, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       log2e<>+0(SB), Z2, Z0
+	VRNDSCALEPS  $0x08, Z0, Z0
+	VMOVAPS      Z2, Z2
+	VFNMADD231PS ln2High<>+0(SB), Z0, Z2
+	VFNMADD231PS ln2Low<>+0(SB), Z0, Z2
+	VCVTPS2DQ    Z0, Z0
+	VMOVUPS      expm1_4<>+0(SB), Z3
+	VFMADD213PS  expm1_3<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_2<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_1<>+0(SB), Z2, Z3
+	VFMADD213PS  expm1_0<>+0(SB), Z2, Z3
+	VMULPS       Z2, Z2, Z4
+	VFMADD213PS  Z2, Z4, Z3
+	VADDPS       one<>+0(SB), Z3, Z3
+	VPSRAD       $0x01, Z0, Z2
+	VPSUBD       Z2, Z0, Z0
+	VPADDD       bias<>+0(SB), Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VMULPS       Z2, Z3, Z3
+	VPADDD       bias<>+0(SB), Z0, Z0
+	VPSLLD       $0x17, Z0, Z2
+	VMULPS       Z2, Z3, Z3
+	VMOVUPS      one<>+0(SB), Z0
+	VADDPS       Z0, Z3, Z2
+	VPMOVD2M     Z1, K2
+	VBLENDMPS    Z3, Z0, K2, Z3
+	VDIVPS       Z2, Z3, Z3
+	VMOVUPS      Z3, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
 
 // func reluAVX2(dst []float32, x []float32)
 // Requires: AVX
@@ -518,6 +944,55 @@ after1:
 	VMASKMOVPS (CX)(BX*4), Y1, Y2
 	VMAXPS     Y2, Y0, Y2
 	VMASKMOVPS Y2, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·reluAVX512(SB), NOSPLIT, $0-48
+	MOVQ   dst_base+0(FP), AX
+	MOVQ   x_base+24(FP), CX
+	MOVQ   dst_len+8(FP), DX
+	VXORPS Z0, Z0, Z0
+	XORQ   BX, BX
+	SUBQ   $0x20, DX
+	JL     after2
+
+by2:
+	VMOVUPS (CX)(BX*4), Z1
+	VMAXPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z1
+	VMAXPS  Z1, Z0, Z1
+	VMOVUPS Z1, 64(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, DX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(BX*4), Z1
+	VMAXPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, DX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVQ      $-1, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z1
+	VMAXPS    Z1, Z0, Z1
+	VMOVUPS   Z1, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -584,6 +1059,67 @@ done:
 	VZEROUPPER
 	RET
 
+// func tanhGradAVX512(dst []float32, y []float32, g []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·tanhGradAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ y_base+24(FP), CX
+	MOVQ g_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x20, BX
+	JL   after2
+
+by2:
+	VMOVUPS      (CX)(SI*4), Z0
+	VMOVUPS      (DX)(SI*4), Z1
+	VMOVUPS      one<>+0(SB), Z2
+	VFNMADD231PS Z0, Z0, Z2
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)(SI*4)
+	VMOVUPS      64(CX)(SI*4), Z0
+	VMOVUPS      64(DX)(SI*4), Z1
+	VMOVUPS      one<>+0(SB), Z2
+	VFNMADD231PS Z0, Z0, Z2
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 64(AX)(SI*4)
+	ADDQ         $0x20, SI
+	SUBQ         $0x20, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(SI*4), Z0
+	VMOVUPS      (DX)(SI*4), Z1
+	VMOVUPS      one<>+0(SB), Z2
+	VFNMADD231PS Z0, Z0, Z2
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, BX
+	JZ           done
+	MOVQ         $-1, DI
+	BZHIQ        BX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (CX)(SI*4), K1, Z0
+	VMOVUPS.Z    (DX)(SI*4), K1, Z1
+	VMOVUPS      one<>+0(SB), Z2
+	VFNMADD231PS Z0, Z0, Z2
+	VMULPS       Z1, Z2, Z2
+	VMOVUPS      Z2, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sigmoidGradAVX2(dst []float32, y []float32, g []float32)
 // Requires: AVX, FMA3
 TEXT ·sigmoidGradAVX2(SB), NOSPLIT, $0-72
@@ -641,6 +1177,63 @@ done:
 	VZEROUPPER
 	RET
 
+// func sigmoidGradAVX512(dst []float32, y []float32, g []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·sigmoidGradAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ y_base+24(FP), CX
+	MOVQ g_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x20, BX
+	JL   after2
+
+by2:
+	VMOVUPS      (CX)(SI*4), Z0
+	VMOVUPS      (DX)(SI*4), Z1
+	VFNMADD213PS Z0, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (AX)(SI*4)
+	VMOVUPS      64(CX)(SI*4), Z0
+	VMOVUPS      64(DX)(SI*4), Z1
+	VFNMADD213PS Z0, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, 64(AX)(SI*4)
+	ADDQ         $0x20, SI
+	SUBQ         $0x20, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(SI*4), Z0
+	VMOVUPS      (DX)(SI*4), Z1
+	VFNMADD213PS Z0, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, BX
+	JZ           done
+	MOVQ         $-1, DI
+	BZHIQ        BX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (CX)(SI*4), K1, Z0
+	VMOVUPS.Z    (DX)(SI*4), K1, Z1
+	VFNMADD213PS Z0, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func reluGradAVX2(dst []float32, y []float32, g []float32)
 // Requires: AVX
 TEXT ·reluGradAVX2(SB), NOSPLIT, $0-72
@@ -654,19 +1247,19 @@ TEXT ·reluGradAVX2(SB), NOSPLIT, $0-72
 	JL     after2
 
 by2:
-	VMOVUPS (CX)(SI*4), Y1
-	VMOVUPS (DX)(SI*4), Y2
-	VCMPPS  $0x11, Y1, Y0, Y1
-	VANDPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(SI*4)
-	VMOVUPS 32(CX)(SI*4), Y1
-	VMOVUPS 32(DX)(SI*4), Y2
-	VCMPPS  $0x11, Y1, Y0, Y1
-	VANDPS  Y2, Y1, Y1
-	VMOVUPS Y1, 32(AX)(SI*4)
-	ADDQ    $0x10, SI
-	SUBQ    $0x10, BX
-	JGE     by2
+	VMOVUPS   (CX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VCMPPS    $0x11, Y1, Y0, Y1
+	VBLENDVPS Y1, Y2, Y0, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	VMOVUPS   32(CX)(SI*4), Y1
+	VMOVUPS   32(DX)(SI*4), Y2
+	VCMPPS    $0x11, Y1, Y0, Y1
+	VBLENDVPS Y1, Y2, Y0, Y1
+	VMOVUPS   Y1, 32(AX)(SI*4)
+	ADDQ      $0x10, SI
+	SUBQ      $0x10, BX
+	JGE       by2
 
 after2:
 	ADDQ $0x10, BX
@@ -674,14 +1267,14 @@ after2:
 	JL   after1
 
 by1:
-	VMOVUPS (CX)(SI*4), Y1
-	VMOVUPS (DX)(SI*4), Y2
-	VCMPPS  $0x11, Y1, Y0, Y1
-	VANDPS  Y2, Y1, Y1
-	VMOVUPS Y1, (AX)(SI*4)
-	ADDQ    $0x08, SI
-	SUBQ    $0x08, BX
-	JGE     by1
+	VMOVUPS   (CX)(SI*4), Y1
+	VMOVUPS   (DX)(SI*4), Y2
+	VCMPPS    $0x11, Y1, Y0, Y1
+	VBLENDVPS Y1, Y2, Y0, Y1
+	VMOVUPS   Y1, (AX)(SI*4)
+	ADDQ      $0x08, SI
+	SUBQ      $0x08, BX
+	JGE       by1
 
 after1:
 	ADDQ       $0x08, BX
@@ -692,8 +1285,66 @@ after1:
 	VMASKMOVPS (CX)(SI*4), Y1, Y2
 	VMASKMOVPS (DX)(SI*4), Y1, Y3
 	VCMPPS     $0x11, Y2, Y0, Y2
-	VANDPS     Y3, Y2, Y2
+	VBLENDVPS  Y2, Y3, Y0, Y2
 	VMASKMOVPS Y2, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func reluGradAVX512(dst []float32, y []float32, g []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·reluGradAVX512(SB), NOSPLIT, $0-72
+	MOVQ   dst_base+0(FP), AX
+	MOVQ   y_base+24(FP), CX
+	MOVQ   g_base+48(FP), DX
+	MOVQ   dst_len+8(FP), BX
+	VXORPS Z0, Z0, Z0
+	XORQ   SI, SI
+	SUBQ   $0x20, BX
+	JL     after2
+
+by2:
+	VMOVUPS   (CX)(SI*4), Z1
+	VMOVUPS   (DX)(SI*4), Z2
+	VCMPPS    $0x11, Z1, Z0, K1
+	VBLENDMPS Z2, Z0, K1, Z1
+	VMOVUPS   Z1, (AX)(SI*4)
+	VMOVUPS   64(CX)(SI*4), Z1
+	VMOVUPS   64(DX)(SI*4), Z2
+	VCMPPS    $0x11, Z1, Z0, K1
+	VBLENDMPS Z2, Z0, K1, Z1
+	VMOVUPS   Z1, 64(AX)(SI*4)
+	ADDQ      $0x20, SI
+	SUBQ      $0x20, BX
+	JGE       by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS   (CX)(SI*4), Z1
+	VMOVUPS   (DX)(SI*4), Z2
+	VCMPPS    $0x11, Z1, Z0, K1
+	VBLENDMPS Z2, Z0, K1, Z1
+	VMOVUPS   Z1, (AX)(SI*4)
+	ADDQ      $0x10, SI
+	SUBQ      $0x10, BX
+	JGE       by1
+
+after1:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVQ      $-1, DI
+	BZHIQ     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(SI*4), K1, Z1
+	VMOVUPS.Z (DX)(SI*4), K1, Z2
+	VCMPPS    $0x11, Z1, Z0, K2
+	VBLENDMPS Z2, Z0, K2, Z1
+	VMOVUPS   Z1, K1, (AX)(SI*4)
 
 done:
 	VZEROUPPER
@@ -747,6 +1398,59 @@ after1:
 	VMULPS     Y2, Y0, Y0
 	VMAXPS     Y2, Y0, Y0
 	VMASKMOVPS Y0, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func leakyReluAVX512(dst []float32, x []float32, a float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·leakyReluAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS (CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z2
+	VMAXPS  Z1, Z2, Z2
+	VMOVUPS Z2, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z2
+	VMAXPS  Z1, Z2, Z2
+	VMOVUPS Z2, 64(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, DX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z2
+	VMAXPS  Z1, Z2, Z2
+	VMOVUPS Z2, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, DX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVQ      $-1, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMAXPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -807,9 +1511,72 @@ after1:
 	VMASKMOVPS (CX)(SI*4), Y2, Y3
 	VMASKMOVPS (DX)(SI*4), Y2, Y4
 	VMULPS     Y4, Y0, Y0
-	VCMPPS     $0x11, Y3, Y1, Y3
-	VBLENDVPS  Y3, Y4, Y0, Y0
+	VCMPPS     $0x11, Y3, Y1, Y1
+	VBLENDVPS  Y1, Y4, Y0, Y0
 	VMASKMOVPS Y0, Y2, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func leakyReluGradAVX512(dst []float32, y []float32, g []float32, a float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·leakyReluGradAVX512(SB), NOSPLIT, $0-76
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         y_base+24(FP), CX
+	MOVQ         g_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS a+72(FP), Z0
+	VXORPS       Z1, Z1, Z1
+	XORQ         SI, SI
+	SUBQ         $0x20, BX
+	JL           after2
+
+by2:
+	VMOVUPS   (CX)(SI*4), Z2
+	VMOVUPS   (DX)(SI*4), Z3
+	VMULPS    Z3, Z0, Z4
+	VCMPPS    $0x11, Z2, Z1, K1
+	VBLENDMPS Z3, Z4, K1, Z4
+	VMOVUPS   Z4, (AX)(SI*4)
+	VMOVUPS   64(CX)(SI*4), Z2
+	VMOVUPS   64(DX)(SI*4), Z3
+	VMULPS    Z3, Z0, Z4
+	VCMPPS    $0x11, Z2, Z1, K1
+	VBLENDMPS Z3, Z4, K1, Z4
+	VMOVUPS   Z4, 64(AX)(SI*4)
+	ADDQ      $0x20, SI
+	SUBQ      $0x20, BX
+	JGE       by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS   (CX)(SI*4), Z2
+	VMOVUPS   (DX)(SI*4), Z3
+	VMULPS    Z3, Z0, Z4
+	VCMPPS    $0x11, Z2, Z1, K1
+	VBLENDMPS Z3, Z4, K1, Z4
+	VMOVUPS   Z4, (AX)(SI*4)
+	ADDQ      $0x10, SI
+	SUBQ      $0x10, BX
+	JGE       by1
+
+after1:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVQ      $-1, DI
+	BZHIQ     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(SI*4), K1, Z2
+	VMOVUPS.Z (DX)(SI*4), K1, Z3
+	VMULPS    Z3, Z0, Z0
+	VCMPPS    $0x11, Z2, Z1, K2
+	VBLENDMPS Z3, Z0, K2, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
 
 done:
 	VZEROUPPER
@@ -867,6 +1634,58 @@ done:
 	VZEROUPPER
 	RET
 
+// func addVecAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addVecAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ dst_len+8(FP), DX
+	XORQ BX, BX
+	SUBQ $0x20, DX
+	JL   after2
+
+by2:
+	VMOVUPS (AX)(BX*4), Z0
+	VMOVUPS (CX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	VMOVUPS 64(AX)(BX*4), Z0
+	VMOVUPS 64(CX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, DX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS (AX)(BX*4), Z0
+	VMOVUPS (CX)(BX*4), Z1
+	VADDPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, DX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVQ      $-1, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (AX)(BX*4), K1, Z0
+	VMOVUPS.Z (CX)(BX*4), K1, Z1
+	VADDPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func axpyAVX2(dst []float32, x []float32, a float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-52
@@ -915,6 +1734,59 @@ after1:
 	VMASKMOVPS  (CX)(BX*4), Y1, Y3
 	VFMADD231PS Y3, Y0, Y2
 	VMASKMOVPS  Y2, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX512(dst []float32, x []float32, a float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·axpyAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Z1
+	VMOVUPS     (CX)(BX*4), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Z1
+	VMOVUPS     64(CX)(BX*4), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, 64(AX)(BX*4)
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Z1
+	VMOVUPS     (CX)(BX*4), Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, SI
+	BZHIQ       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX)(BX*4), K1, Z1
+	VMOVUPS.Z   (CX)(BX*4), K1, Z2
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -974,6 +1846,65 @@ after1:
 	VMULPS      Y4, Y1, Y4
 	VFMADD231PS Y3, Y0, Y4
 	VMASKMOVPS  Y4, Y2, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixAVX512(dst []float32, x []float32, y []float32, a float32, b float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mixAVX512(SB), NOSPLIT, $0-80
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS a+72(FP), Z0
+	VBROADCASTSS b+76(FP), Z1
+	XORQ         SI, SI
+	SUBQ         $0x20, BX
+	JL           after2
+
+by2:
+	VMOVUPS     (CX)(SI*4), Z2
+	VMOVUPS     (DX)(SI*4), Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, (AX)(SI*4)
+	VMOVUPS     64(CX)(SI*4), Z2
+	VMOVUPS     64(DX)(SI*4), Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, 64(AX)(SI*4)
+	ADDQ        $0x20, SI
+	SUBQ        $0x20, BX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(SI*4), Z2
+	VMOVUPS     (DX)(SI*4), Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, (AX)(SI*4)
+	ADDQ        $0x10, SI
+	SUBQ        $0x10, BX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, BX
+	JZ          done
+	MOVQ        $-1, DI
+	BZHIQ       BX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (CX)(SI*4), K1, Z2
+	VMOVUPS.Z   (DX)(SI*4), K1, Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, K1, (AX)(SI*4)
 
 done:
 	VZEROUPPER
@@ -1042,6 +1973,69 @@ done:
 	VZEROUPPER
 	RET
 
+// func descendAVX512(dst []float32, x []float32, a float32, b float32, c float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·descendAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	VBROADCASTSS b+52(FP), Z1
+	VBROADCASTSS c+56(FP), Z2
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Z3
+	VMOVUPS     (CX)(BX*4), Z4
+	VMULPS      Z3, Z2, Z5
+	VFMADD231PS Z4, Z1, Z5
+	VFMADD231PS Z5, Z0, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Z3
+	VMOVUPS     64(CX)(BX*4), Z4
+	VMULPS      Z3, Z2, Z5
+	VFMADD231PS Z4, Z1, Z5
+	VFMADD231PS Z5, Z0, Z3
+	VMOVUPS     Z3, 64(AX)(BX*4)
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Z3
+	VMOVUPS     (CX)(BX*4), Z4
+	VMULPS      Z3, Z2, Z5
+	VFMADD231PS Z4, Z1, Z5
+	VFMADD231PS Z5, Z0, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, SI
+	BZHIQ       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX)(BX*4), K1, Z3
+	VMOVUPS.Z   (CX)(BX*4), K1, Z4
+	VMULPS      Z3, Z2, Z2
+	VFMADD231PS Z4, Z1, Z2
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func mixSquaresAVX2(dst []float32, x []float32, a float32, b float32)
 // Requires: AVX, FMA3
 TEXT ·mixSquaresAVX2(SB), NOSPLIT, $0-56
@@ -1099,6 +2093,68 @@ after1:
 	VMULPS      Y4, Y1, Y4
 	VFMADD231PS Y3, Y0, Y4
 	VMASKMOVPS  Y4, Y2, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixSquaresAVX512(dst []float32, x []float32, a float32, b float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mixSquaresAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	VBROADCASTSS b+52(FP), Z1
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Z2
+	VMOVUPS     (CX)(BX*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Z2
+	VMOVUPS     64(CX)(BX*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, 64(AX)(BX*4)
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Z2
+	VMOVUPS     (CX)(BX*4), Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, SI
+	BZHIQ       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX)(BX*4), K1, Z2
+	VMOVUPS.Z   (CX)(BX*4), K1, Z3
+	VMULPS      Z3, Z3, Z3
+	VMULPS      Z3, Z1, Z3
+	VFMADD231PS Z2, Z0, Z3
+	VMOVUPS     Z3, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -1165,6 +2221,67 @@ done:
 	VZEROUPPER
 	RET
 
+// func modulusAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·modulusAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x20, BX
+	JL   after2
+
+by2:
+	VMOVUPS     (CX)(SI*4), Z0
+	VMOVUPS     (DX)(SI*4), Z1
+	VMULPS      Z0, Z0, Z0
+	VFMADD231PS Z1, Z1, Z0
+	VSQRTPS     Z0, Z0
+	VMOVUPS     Z0, (AX)(SI*4)
+	VMOVUPS     64(CX)(SI*4), Z0
+	VMOVUPS     64(DX)(SI*4), Z1
+	VMULPS      Z0, Z0, Z0
+	VFMADD231PS Z1, Z1, Z0
+	VSQRTPS     Z0, Z0
+	VMOVUPS     Z0, 64(AX)(SI*4)
+	ADDQ        $0x20, SI
+	SUBQ        $0x20, BX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(SI*4), Z0
+	VMOVUPS     (DX)(SI*4), Z1
+	VMULPS      Z0, Z0, Z0
+	VFMADD231PS Z1, Z1, Z0
+	VSQRTPS     Z0, Z0
+	VMOVUPS     Z0, (AX)(SI*4)
+	ADDQ        $0x10, SI
+	SUBQ        $0x10, BX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, BX
+	JZ          done
+	MOVQ        $-1, DI
+	BZHIQ       BX, DI, DI
+	KMOVW       DI, K1
+	VMOVUPS.Z   (CX)(SI*4), K1, Z0
+	VMOVUPS.Z   (DX)(SI*4), K1, Z1
+	VMULPS      Z0, Z0, Z0
+	VFMADD231PS Z1, Z1, Z0
+	VSQRTPS     Z0, Z0
+	VMOVUPS     Z0, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addExcessAVX2(dst []float32, x []float32, a float32, b float32)
 // Requires: AVX, FMA3
 TEXT ·addExcessAVX2(SB), NOSPLIT, $0-56
@@ -1223,6 +2340,69 @@ after1:
 	VMAXPS      Y5, Y2, Y5
 	VADDPS      Y5, Y4, Y4
 	VMASKMOVPS  Y4, Y3, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addExcessAVX512(dst []float32, x []float32, a float32, b float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·addExcessAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	VBROADCASTSS b+52(FP), Z1
+	VXORPS       Z2, Z2, Z2
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (AX)(BX*4), Z3
+	VMOVUPS     (CX)(BX*4), Z4
+	VFMSUB132PS Z0, Z1, Z4
+	VMAXPS      Z4, Z2, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	VMOVUPS     64(AX)(BX*4), Z3
+	VMOVUPS     64(CX)(BX*4), Z4
+	VFMSUB132PS Z0, Z1, Z4
+	VMAXPS      Z4, Z2, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z3, 64(AX)(BX*4)
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (AX)(BX*4), Z3
+	VMOVUPS     (CX)(BX*4), Z4
+	VFMSUB132PS Z0, Z1, Z4
+	VMAXPS      Z4, Z2, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, SI
+	BZHIQ       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (AX)(BX*4), K1, Z3
+	VMOVUPS.Z   (CX)(BX*4), K1, Z4
+	VFMSUB132PS Z0, Z1, Z4
+	VMAXPS      Z4, Z2, Z4
+	VADDPS      Z4, Z3, Z3
+	VMOVUPS     Z3, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -1318,6 +2498,96 @@ done:
 	VZEROUPPER
 	RET
 
+// func adamAVX512(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·adamAVX512(SB), NOSPLIT, $0-92
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         y_base+48(FP), DX
+	MOVQ         dst_len+8(FP), BX
+	VBROADCASTSS a+72(FP), Z0
+	VBROADCASTSS b+76(FP), Z1
+	VBROADCASTSS less+80(FP), Z2
+	VBROADCASTSS least+84(FP), Z3
+	VBROADCASTSS c+88(FP), Z4
+	XORQ         SI, SI
+	SUBQ         $0x20, BX
+	JL           after2
+
+by2:
+	VMOVUPS (AX)(SI*4), Z5
+	VMOVUPS (CX)(SI*4), Z6
+	VMOVUPS (DX)(SI*4), Z7
+	VMULPS  Z7, Z1, Z7
+	VSUBPS  Z2, Z7, Z7
+	VMAXPS  Z7, Z3, Z7
+	VSQRTPS Z7, Z7
+	VADDPS  Z4, Z7, Z7
+	VMULPS  Z6, Z0, Z6
+	VDIVPS  Z7, Z6, Z6
+	VSUBPS  Z6, Z5, Z5
+	VMOVUPS Z5, (AX)(SI*4)
+	VMOVUPS 64(AX)(SI*4), Z5
+	VMOVUPS 64(CX)(SI*4), Z6
+	VMOVUPS 64(DX)(SI*4), Z7
+	VMULPS  Z7, Z1, Z7
+	VSUBPS  Z2, Z7, Z7
+	VMAXPS  Z7, Z3, Z7
+	VSQRTPS Z7, Z7
+	VADDPS  Z4, Z7, Z7
+	VMULPS  Z6, Z0, Z6
+	VDIVPS  Z7, Z6, Z6
+	VSUBPS  Z6, Z5, Z5
+	VMOVUPS Z5, 64(AX)(SI*4)
+	ADDQ    $0x20, SI
+	SUBQ    $0x20, BX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS (AX)(SI*4), Z5
+	VMOVUPS (CX)(SI*4), Z6
+	VMOVUPS (DX)(SI*4), Z7
+	VMULPS  Z7, Z1, Z7
+	VSUBPS  Z2, Z7, Z7
+	VMAXPS  Z7, Z3, Z7
+	VSQRTPS Z7, Z7
+	VADDPS  Z4, Z7, Z7
+	VMULPS  Z6, Z0, Z6
+	VDIVPS  Z7, Z6, Z6
+	VSUBPS  Z6, Z5, Z5
+	VMOVUPS Z5, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVQ      $-1, DI
+	BZHIQ     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (AX)(SI*4), K1, Z5
+	VMOVUPS.Z (CX)(SI*4), K1, Z6
+	VMOVUPS.Z (DX)(SI*4), K1, Z7
+	VMULPS    Z7, Z1, Z7
+	VSUBPS    Z2, Z7, Z7
+	VMAXPS    Z7, Z3, Z7
+	VSQRTPS   Z7, Z7
+	VADDPS    Z4, Z7, Z7
+	VMULPS    Z6, Z0, Z6
+	VDIVPS    Z7, Z6, Z6
+	VSUBPS    Z6, Z5, Z5
+	VMOVUPS   Z5, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func scaledAVX2(dst []float32, x []float32, a float32)
 // Requires: AVX
 TEXT ·scaledAVX2(SB), NOSPLIT, $0-52
@@ -1362,6 +2632,55 @@ after1:
 	VMASKMOVPS (CX)(BX*4), Y1, Y2
 	VMULPS     Y2, Y0, Y2
 	VMASKMOVPS Y2, Y1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func scaledAVX512(dst []float32, x []float32, a float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·scaledAVX512(SB), NOSPLIT, $0-52
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS a+48(FP), Z0
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS (CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, 64(AX)(BX*4)
+	ADDQ    $0x20, BX
+	SUBQ    $0x20, DX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(BX*4), Z1
+	VMULPS  Z1, Z0, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	ADDQ    $0x10, BX
+	SUBQ    $0x10, DX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, DX
+	JZ        done
+	MOVQ      $-1, SI
+	BZHIQ     DX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX)(BX*4), K1, Z1
+	VMULPS    Z1, Z0, Z1
+	VMOVUPS   Z1, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER
@@ -1637,7 +2956,15 @@ DATA expLowest<>+16(SB)/4, $0xc2ae0000
 DATA expLowest<>+20(SB)/4, $0xc2ae0000
 DATA expLowest<>+24(SB)/4, $0xc2ae0000
 DATA expLowest<>+28(SB)/4, $0xc2ae0000
-GLOBL expLowest<>(SB), RODATA|NOPTR, $32
+DATA expLowest<>+32(SB)/4, $0xc2ae0000
+DATA expLowest<>+36(SB)/4, $0xc2ae0000
+DATA expLowest<>+40(SB)/4, $0xc2ae0000
+DATA expLowest<>+44(SB)/4, $0xc2ae0000
+DATA expLowest<>+48(SB)/4, $0xc2ae0000
+DATA expLowest<>+52(SB)/4, $0xc2ae0000
+DATA expLowest<>+56(SB)/4, $0xc2ae0000
+DATA expLowest<>+60(SB)/4, $0xc2ae0000
+GLOBL expLowest<>(SB), RODATA|NOPTR, $64
 
 DATA expHighest<>+0(SB)/4, $0x42ae0000
 DATA expHighest<>+4(SB)/4, $0x42ae0000
@@ -1647,7 +2974,15 @@ DATA expHighest<>+16(SB)/4, $0x42ae0000
 DATA expHighest<>+20(SB)/4, $0x42ae0000
 DATA expHighest<>+24(SB)/4, $0x42ae0000
 DATA expHighest<>+28(SB)/4, $0x42ae0000
-GLOBL expHighest<>(SB), RODATA|NOPTR, $32
+DATA expHighest<>+32(SB)/4, $0x42ae0000
+DATA expHighest<>+36(SB)/4, $0x42ae0000
+DATA expHighest<>+40(SB)/4, $0x42ae0000
+DATA expHighest<>+44(SB)/4, $0x42ae0000
+DATA expHighest<>+48(SB)/4, $0x42ae0000
+DATA expHighest<>+52(SB)/4, $0x42ae0000
+DATA expHighest<>+56(SB)/4, $0x42ae0000
+DATA expHighest<>+60(SB)/4, $0x42ae0000
+GLOBL expHighest<>(SB), RODATA|NOPTR, $64
 
 DATA roundToInt<>+0(SB)/4, $0x4b400000
 DATA roundToInt<>+4(SB)/4, $0x4b400000
@@ -1657,7 +2992,15 @@ DATA roundToInt<>+16(SB)/4, $0x4b400000
 DATA roundToInt<>+20(SB)/4, $0x4b400000
 DATA roundToInt<>+24(SB)/4, $0x4b400000
 DATA roundToInt<>+28(SB)/4, $0x4b400000
-GLOBL roundToInt<>(SB), RODATA|NOPTR, $32
+DATA roundToInt<>+32(SB)/4, $0x4b400000
+DATA roundToInt<>+36(SB)/4, $0x4b400000
+DATA roundToInt<>+40(SB)/4, $0x4b400000
+DATA roundToInt<>+44(SB)/4, $0x4b400000
+DATA roundToInt<>+48(SB)/4, $0x4b400000
+DATA roundToInt<>+52(SB)/4, $0x4b400000
+DATA roundToInt<>+56(SB)/4, $0x4b400000
+DATA roundToInt<>+60(SB)/4, $0x4b400000
+GLOBL roundToInt<>(SB), RODATA|NOPTR, $64
 
 // func keepAVX2(dst []float32, f []float32, x []float32, nf float32)
 // Requires: AVX, AVX2, FMA3
@@ -2187,6 +3530,42 @@ done:
 	VZEROUPPER
 	RET
 
+// func bytesAVX512(dst []float32, src []uint8, scale float32, offset float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·bytesAVX512(SB), NOSPLIT, $0-56
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         src_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS scale+48(FP), Z0
+	VBROADCASTSS offset+52(FP), Z1
+	SUBQ         $0x10, DX
+	JL           rest
+
+loop:
+	VPMOVZXBD   (CX), Z2
+	VCVTDQ2PS   Z2, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS     Z2, (AX)
+	ADDQ        $0x10, CX
+	ADDQ        $0x40, AX
+	SUBQ        $0x10, DX
+	JGE         loop
+
+rest:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, BX
+	BZHIQ       DX, BX, BX
+	KMOVW       BX, K1
+	VPMOVZXBD.Z (CX), K1, Z2
+	VCVTDQ2PS   Z2, Z2
+	VFMADD213PS Z1, Z0, Z2
+	VMOVUPS     Z2, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func prefetch(x []uint8)
 // Requires: AVX, MMX+
 TEXT ·prefetch(SB), NOSPLIT, $0-24
@@ -2520,7 +3899,15 @@ DATA minus0<>+16(SB)/4, $0x80000000
 DATA minus0<>+20(SB)/4, $0x80000000
 DATA minus0<>+24(SB)/4, $0x80000000
 DATA minus0<>+28(SB)/4, $0x80000000
-GLOBL minus0<>(SB), RODATA|NOPTR, $32
+DATA minus0<>+32(SB)/4, $0x80000000
+DATA minus0<>+36(SB)/4, $0x80000000
+DATA minus0<>+40(SB)/4, $0x80000000
+DATA minus0<>+44(SB)/4, $0x80000000
+DATA minus0<>+48(SB)/4, $0x80000000
+DATA minus0<>+52(SB)/4, $0x80000000
+DATA minus0<>+56(SB)/4, $0x80000000
+DATA minus0<>+60(SB)/4, $0x80000000
+GLOBL minus0<>(SB), RODATA|NOPTR, $64
 
 DATA low<>+0(SB)/4, $0x0000001f
 DATA low<>+4(SB)/4, $0x0000001e
@@ -2668,7 +4055,15 @@ DATA int1<>+16(SB)/4, $0x00000001
 DATA int1<>+20(SB)/4, $0x00000001
 DATA int1<>+24(SB)/4, $0x00000001
 DATA int1<>+28(SB)/4, $0x00000001
-GLOBL int1<>(SB), RODATA|NOPTR, $32
+DATA int1<>+32(SB)/4, $0x00000001
+DATA int1<>+36(SB)/4, $0x00000001
+DATA int1<>+40(SB)/4, $0x00000001
+DATA int1<>+44(SB)/4, $0x00000001
+DATA int1<>+48(SB)/4, $0x00000001
+DATA int1<>+52(SB)/4, $0x00000001
+DATA int1<>+56(SB)/4, $0x00000001
+DATA int1<>+60(SB)/4, $0x00000001
+GLOBL int1<>(SB), RODATA|NOPTR, $64
 
 DATA ones<>+0(SB)/4, $0x00000000
 DATA ones<>+4(SB)/4, $0x00000001
