@@ -491,6 +491,16 @@ func (c *convolution) packBack(weights []float32) {
 	}
 }
 
+// transformed is how many floats the weights take that convolutions by squares read, forwards and back.
+func (n *net) transformed() (size int) {
+	for _, c := range n.convs {
+		if c != nil && c.squares != nil {
+			size += 2 * squares.Parts * c.op.Out[0] * c.op.Shape[0]
+		}
+	}
+	return size
+}
+
 // kernelTile is how many kernels a worker transforms at a time.
 const kernelTile = 1024
 

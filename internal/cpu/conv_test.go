@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
@@ -11,6 +12,45 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
+
+// How many examples go through the network at a time changes no bit.
+func TestStretchesOfImages(t *testing.T) {
+	const rows = 150 // of which the last stretch is shorter
+	b := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 16, 8, 8)
+	x := b.Conv(b.Act(ir.ReLU, b.Conv(ir.Input, 16, ir.Square(3, 1, 1), true)), 64, ir.Square(3, 1, 1), true)
+	b.Dense(b.Act(ir.ReLU, b.Conv(x, 64, ir.Square(3, 1, 1), true)), 3, true)
+	p := b.Program()
+	c := devicetest.NewCase(t, p, rows, 67)
+	for _, strategy := range []perexample.Strategy{"", perexample.Materialise} {
+		schedule, err := perexample.Plain(p)
+		if strategy != "" {
+			schedule, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := func(threads, most int, stretched bool) []float32 {
+			defer func(before int) { keptInCache = before }(keptInCache)
+			keptInCache = most
+			n := compile(schedule, device.Options{Capacity: rows}, threads).(*net)
+			defer n.Close()
+			if n.transformed() == 0 || (n.stretch > 0) != stretched {
+				t.Fatalf("stretches of %d examples: the test tries nothing", n.stretch)
+			}
+			d, err := Open(threads)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return devicetest.Open(t, d, schedule, c, rows).Of(t, c.All(), 0.5)
+		}
+		want := sum(1, math.MaxInt, false)
+		for threads := 1; threads <= 3; threads++ {
+			if !slices.Equal(sum(threads, 0, true), want) {
+				t.Errorf("strategy %q: on %d threads, stretches give other bits", strategy, threads)
+			}
+		}
+	}
+}
 
 // After a gram norm the gradient has the bits of the kernel whose rounding that norm includes, also where the convolution
 // itself goes by squares; after other norms it goes by squares.

@@ -35,7 +35,8 @@ type net struct {
 	argmax  [][]int32 // by op
 	convs   []*convolution
 	norms   []*groupNormalization
-	byRows  bool          // there are none: a stretch of rows goes through the network without a stop
+	byRows  bool          // there are none: all layers are of rows
+	stretch int           // examples that go through the network at a time, at most; 0: those of a unit
 	dense   []packedDense // by op, of such a network
 	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
 	packs   [2]func(tile int, w *worker)
@@ -122,8 +123,12 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		}
 	}
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
-	if n.dense = make([]packedDense, ops); n.byRows {
+	switch n.dense = make([]packedDense, ops); {
+	case n.byRows:
+		n.stretch = mostRows
 		n.packDense()
+	case n.transformed() > keptInCache:
+		n.stretch = mostImages
 	}
 	n.packConvs()
 	n.placeGradients()

@@ -119,7 +119,7 @@ func (n *net) through(phases []phase) phase {
 			phases[i].rows(r0, r1, w)
 		}
 	}
-	if n.byRows {
+	if n.stretch > 0 {
 		return phase{
 			tiles: n.stretches,
 			body: func(tile int, w *worker) {
@@ -144,13 +144,17 @@ func (n *net) through(phases []phase) phase {
 // multiple of vec.Columns.
 const inCache = vec.Columns
 
-// mostRows go through the network at a time: what a layer makes of them is still in
-// cache for the next, and a layer's weights are read seldom.
-const mostRows = 192
+// So many examples go through the network at a time where its weights are large: they are then read seldom.
+const (
+	mostRows   = 192 // of an MLP: what a layer makes of them is still in cache for the next
+	mostImages = 64  // of a network whose convolutions by squares read more than keptInCache floats of weights
+)
+
+var keptInCache = 2 << 20 // tests change it
 
 // stretches is in how many a chunk's rows are cut, as many for every worker.
 func (n *net) stretches() int {
-	each := n.workers.n * mostRows
+	each := n.workers.n * n.stretch
 	return (n.batch + each - 1) / each * n.workers.n
 }
 

@@ -41,7 +41,7 @@ func (m *machine) at(address uint64, n int) []byte {
 	return m.lent[region][offset:][:n]
 }
 
-// call runs a function on arguments laid out as Go does: integers and addresses of eight bytes, and truth values.
+// call runs a function on arguments laid out as Go does: integers and addresses of eight bytes, floats of four, and truth values.
 func (m *machine) call(f *ir.Function, args ...any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,14 +49,19 @@ func (m *machine) call(f *ir.Function, args ...any) (err error) {
 		}
 	}()
 	m.frame = nil
+	aligned := func(n int) []byte { return append(m.frame, make([]byte, -len(m.frame)&(n-1))...) }
 	for _, a := range args {
 		switch a := a.(type) {
 		case bool:
 			m.frame = append(m.frame, map[bool]byte{true: 1}[a])
+		case float32:
+			m.frame = binary.LittleEndian.AppendUint32(aligned(4), math.Float32bits(a))
 		case int:
-			m.frame = binary.LittleEndian.AppendUint64(slices.Concat(m.frame, make([]byte, -len(m.frame)&7)), uint64(a))
+			m.frame = binary.LittleEndian.AppendUint64(aligned(8), uint64(a))
 		case uint64:
-			m.frame = binary.LittleEndian.AppendUint64(slices.Concat(m.frame, make([]byte, -len(m.frame)&7)), a)
+			m.frame = binary.LittleEndian.AppendUint64(aligned(8), a)
+		default:
+			panic(fmt.Sprintf("no such argument: %T", a))
 		}
 	}
 	m.stack = m.lend(make([]byte, 256))
@@ -135,9 +140,9 @@ func address(m *machine, op operand.Mem) uint64 {
 func (m *machine) bytes(op operand.Mem, n int) []byte {
 	switch {
 	case op.Base == reg.FramePointer:
-		return m.frame[op.Disp:][:n]
+		return slices.Clip(m.frame)[op.Disp:][:n]
 	case op.Base == reg.StaticBase:
-		return m.symbols[op.Symbol.Name][op.Disp:][:n]
+		return slices.Clip(m.symbols[op.Symbol.Name])[op.Disp:][:n]
 	}
 	return m.at(address(m, op), n)
 }
@@ -255,7 +260,7 @@ func (m *machine) step(in *ir.Instruction) {
 	last := ops[len(ops)-1]
 	mask, zeroing := uint64(math.MaxUint64), slices.Contains(in.Suffixes, "Z")
 	for i, op := range ops {
-		if r, ok := op.(reg.Register); ok && r.Kind() == reg.KindOpmask && in.Opcode[0] != 'K' && in.Opcode != "VPTESTNMQ" {
+		if r, ok := op.(reg.Register); ok && r.Kind() == reg.KindOpmask && in.Opcode[0] != 'K' && i < len(ops)-1 {
 			if mask = m.masks[index(op)]; index(op) == 0 {
 				panic("k0 masks nothing")
 			}
@@ -298,11 +303,29 @@ func (m *machine) step(in *ir.Instruction) {
 		m.write(last, halves(v), n, mask, !zeroing)
 	}
 	words := func(f func(x, y uint32) uint32) {
-		v, with := m.read(ops[1], 16, mask), m.read(ops[0], 16, mask)
+		n := lanes(last)
+		v, with := m.read(ops[1], n, mask), m.read(ops[0], n, mask)
 		for i := range v {
 			v[i] = f(v[i], with[i])
 		}
+		m.write(last, v, n, mask, !zeroing)
+	}
+	shift := func(f func(x uint32, by int) uint32) {
+		by, v := int(m.integer(ops[0], 1)), m.read(ops[1], 16, mask)
+		for i, x := range v {
+			v[i] = f(x, by)
+		}
 		m.write(last, v, 16, mask, !zeroing)
+	}
+	// toMask sets a mask to those of n lanes for which f holds.
+	toMask := func(n int, f func(i int) bool) {
+		k := uint64(0)
+		for i := range n {
+			if f(i) {
+				k |= 1 << i
+			}
+		}
+		m.masks[index(last)] = k & mask
 	}
 	float64s := func(f func(x [3]float64) float64) {
 		each64(func(x [3]uint64) uint64 {
@@ -442,15 +465,21 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, v, 16, mask, !zeroing)
 	case "VPROLD":
-		v := m.read(ops[1], 16, mask)
-		for i := range v {
-			v[i] = bits.RotateLeft32(v[i], int(m.integer(ops[0], 1)))
-		}
-		m.write(last, v, 16, mask, !zeroing)
+		shift(bits.RotateLeft32)
+	case "VPSLLD":
+		shift(func(x uint32, by int) uint32 { return x << by })
+	case "VPSRAD":
+		shift(func(x uint32, by int) uint32 { return uint32(int32(x) >> by) })
 	case "VPADDD":
 		words(func(x, y uint32) uint32 { return x + y })
-	case "VPXORD":
+	case "VPSUBD":
+		words(func(x, y uint32) uint32 { return x - y })
+	case "VPXORD", "VXORPS":
 		words(func(x, y uint32) uint32 { return x ^ y })
+	case "VANDPS":
+		words(func(x, y uint32) uint32 { return x & y })
+	case "VORPS":
+		words(func(x, y uint32) uint32 { return x | y })
 	case "VPERMI2PD":
 		first, second := quads(m.read(ops[1], 16, mask)), quads(m.read(ops[0], 16, mask))
 		both := append(first[:], second[:]...)
@@ -467,13 +496,22 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, v, 16, mask, !zeroing)
 	case "VPTESTNMQ":
-		a, b, k := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask)), uint64(0)
-		for i := range a {
-			if a[i]&b[i] == 0 {
-				k |= 1 << i
-			}
+		a, b := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask))
+		toMask(8, func(i int) bool { return a[i]&b[i] == 0 })
+	case "VPMOVD2M":
+		v := m.read(ops[0], 16, mask)
+		toMask(16, func(i int) bool { return v[i]>>31 == 1 })
+	case "VCMPPS":
+		if how := m.integer(ops[0], 1); how != 0x11 { // less, and ordered
+			panic(fmt.Sprintf("no such comparison: %#x", how))
 		}
-		m.masks[index(in.Operands[2])] = k
+		y, x := m.read(ops[1], 16, mask), m.read(ops[2], 16, mask)
+		toMask(16, func(i int) bool { return math.Float32frombits(x[i]) < math.Float32frombits(y[i]) })
+	case "VBLENDMPS":
+		n := lanes(last)
+		yes, no := m.read(ops[0], n, mask), m.read(ops[1], n, mask)
+		m.write(last, no, n, math.MaxUint64, false)
+		m.write(last, yes, n, mask, !zeroing)
 	case "VSUBPD":
 		float64s(func(x [3]float64) float64 { return x[1] - x[0] })
 	case "VMULPD":
@@ -528,6 +566,14 @@ func (m *machine) step(in *ir.Instruction) {
 			}
 		}
 		m.write(last, v, lanes(last), math.MaxUint64, false)
+	case "VPMOVZXBD":
+		from, v := ops[0].(operand.Mem), [16]uint32{}
+		for i := range lanes(last) {
+			if mask>>i&1 == 1 {
+				v[i] = uint32(m.bytes(from.Offset(i), 1)[0])
+			}
+		}
+		m.write(last, v, lanes(last), mask, !zeroing)
 	case "VCVTPH2PS":
 		n := lanes(last)
 		var v [16]uint32
@@ -546,17 +592,33 @@ func (m *machine) step(in *ir.Instruction) {
 		v := m.read(ops[1], 16, mask)
 		copy(half[:8], v[8*m.integer(ops[0], 1):])
 		m.write(last, half, 8, mask, !zeroing)
-	case "VXORPS":
+	case "VRNDSCALEPS":
+		if how := m.integer(ops[0], 1); how != 8 { // to nearest, and no flag raised
+			panic(fmt.Sprintf("no such rounding: %#x", how))
+		}
+		ops = ops[1:]
+		each(func(x [3]float32) float32 { return float32(math.RoundToEven(float64(x[0]))) })
+	case "VCVTPS2DQ": // what no integer is near becomes the lowest one
 		each(func(x [3]float32) float32 {
-			return math.Float32frombits(math.Float32bits(x[0]) ^ math.Float32bits(x[1]))
+			y, i := math.RoundToEven(float64(x[0])), int32(math.MinInt32)
+			if y >= math.MinInt32 && y <= math.MaxInt32 {
+				i = int32(y)
+			}
+			return math.Float32frombits(uint32(i))
 		})
+	case "VCVTDQ2PS":
+		each(func(x [3]float32) float32 { return float32(int32(math.Float32bits(x[0]))) })
+	case "VSQRTPS":
+		each(func(x [3]float32) float32 { return float32(math.Sqrt(float64(x[0]))) })
+	case "VDIVPS":
+		each(func(x [3]float32) float32 { return x[1] / x[0] })
 	case "VMULPS":
 		each(func(x [3]float32) float32 { return x[1] * x[0] })
 	case "VADDPS":
 		each(func(x [3]float32) float32 { return x[1] + x[0] })
 	case "VSUBPS":
 		each(func(x [3]float32) float32 { return x[1] - x[0] })
-	case "VMAXPS":
+	case "VMAXPS": // of unordered values, and of zeros, the first
 		each(func(x [3]float32) float32 {
 			if x[1] > x[0] {
 				return x[1]
@@ -567,6 +629,12 @@ func (m *machine) step(in *ir.Instruction) {
 		each(func(x [3]float32) float32 { return fma(x[1], x[0], x[2]) })
 	case "VFMADD213PS":
 		each(func(x [3]float32) float32 { return fma(x[1], x[2], x[0]) })
+	case "VFNMADD231PS":
+		each(func(x [3]float32) float32 { return fma(-x[1], x[0], x[2]) })
+	case "VFNMADD213PS":
+		each(func(x [3]float32) float32 { return fma(-x[1], x[2], x[0]) })
+	case "VFMSUB132PS":
+		each(func(x [3]float32) float32 { return fma(x[2], x[0], -x[1]) })
 	default:
 		panic("no such instruction: " + in.Opcode)
 	}

@@ -486,6 +486,7 @@ func TestAVX512KernelsNeedWhatIsAskedFor(t *testing.T) {
 	for file, known := range map[[2]string][]string{
 		{"../gemm", "kernels512"}:  {"AVX512F", "AVX512DQ", "AVX512VL", "BMI2"},
 		{"../peak", "kernels"}:     {"AVX512F", "AVX512DQ"},
+		{"../vec", "kernels"}:      {"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL", "BMI2", "F16C", "POPCNT", "SSE"},
 		{"../../exact", "kernels"}: {"AVX512F", "AVX512DQ"},
 	} {
 		functions, _ := kernelsOf(t, file[0], file[1])

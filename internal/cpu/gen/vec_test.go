@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lengths are tested from zero: up to two steps of two vectors, one of one vector, and any tail.
+const lengths = 2*2*16 + 16 + 16
+
+// awkward are floats that a kernel may treat unlike others, without their signs: zero, the smallest and the largest subnormal,
+// the smallest normal float, one, the largest float, infinity and NaN.
+var awkward = []uint32{0, 1, 1<<23 - 1, 1 << 23, 0x3f800000, 0x7f7fffff, 0x7f800000, 0x7fc00000}
+
+// anything is n floats of any kind.
+func anything(r *rand.Rand, n int) []float32 {
+	x := random(r, n)
+	for i := range x {
+		switch r.IntN(8) {
+		case 0:
+			x[i] = math.Float32frombits(r.Uint32())
+		case 1, 2:
+			x[i] = math.Float32frombits(awkward[r.IntN(len(awkward))] | r.Uint32()&(1<<31))
+		case 3, 4:
+			x[i] *= 30
+		}
+	}
+	return x
+}
+
+// atLeast is x, or the bound where x is below it. NaN stays.
+func atLeast(x, bound float32) float32 {
+	if x < bound {
+		return bound
+	}
+	return x
+}
+
+func root(x float32) float32 { return float32(math.Sqrt(float64(x))) }
+
+func choose(is bool, yes, no float32) float32 {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// definitions are what kernels set an element to, of what was there, of up to two inputs and of scalars. Each operation, fma
+// among them, rounds once; products that are added are converted, as Go might fuse the two.
+var definitions = map[string]func(d, x, y float32, s []float32) float32{
+	"relu":          func(_, x, _ float32, _ []float32) float32 { return atLeast(x, 0) },
+	"tanhGrad":      func(_, y, g float32, _ []float32) float32 { return g * fma(-y, y, 1) },
+	"sigmoidGrad":   func(_, y, g float32, _ []float32) float32 { return g * fma(-y, y, y) },
+	"reluGrad":      func(_, y, g float32, _ []float32) float32 { return choose(y > 0, g, 0) },
+	"leakyRelu":     func(_, x, _ float32, s []float32) float32 { return atLeast(x, s[0]*x) },
+	"leakyReluGrad": func(_, y, g float32, s []float32) float32 { return choose(y > 0, g, s[0]*g) },
+	"addVec":        func(d, x, _ float32, _ []float32) float32 { return d + x },
+	"axpy":          func(d, x, _ float32, s []float32) float32 { return fma(s[0], x, d) },
+	"scaled":        func(_, x, _ float32, s []float32) float32 { return s[0] * x },
+	"mix":           func(_, x, y float32, s []float32) float32 { return fma(s[0], x, s[1]*y) },
+	"descend":       func(d, x, _ float32, s []float32) float32 { return fma(s[0], fma(s[1], x, s[2]*d), d) },
+	"mixSquares":    func(d, x, _ float32, s []float32) float32 { return fma(s[0], d, s[1]*float32(x*x)) },
+	"modulus":       func(_, x, y float32, _ []float32) float32 { return root(fma(y, y, x*x)) },
+	"addExcess":     func(d, x, _ float32, s []float32) float32 { return d + atLeast(fma(s[0], x, -s[1]), 0) },
+	"adam": func(d, x, y float32, s []float32) float32 {
+		return d - s[0]*x/(root(atLeast(float32(s[1]*y)-s[2], s[3]))+s[4])
+	},
+}
+
+// curves are kernels that come near a function.
+var curves = map[string]func(x float64) float64{
+	"tanh":    math.Tanh,
+	"sigmoid": func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+}
+
+// ofFloats are the parameters of a kernel that elementwise has written.
+var ofFloats = regexp.MustCompile(`^\(dst \[\]float32((?:, \w+ \[\]float32)+)((?:, \w+ float32)*)\)$`)
+
+// Interpreted, an element has the bits of its definition at any place in vectors of any length; of a curve, those that it has
+// alone, near the true value. Inputs may be longer than dst, but no vector has memory beyond the length of dst.
+func TestAVX512Elementwise(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(29, 30))
+	tested := 0
+	for _, name := range slices.Sorted(maps.Keys(functions)) {
+		f := functions[name]
+		kernel, wide := strings.CutSuffix(name, "AVX512")
+		parameters := ofFloats.FindStringSubmatch(f.Signature.String())
+		if !wide || parameters == nil {
+			continue
+		}
+		tested++
+		inputs, scalars := strings.Count(parameters[1], ","), strings.Count(parameters[2], ",")
+		t.Run(kernel, func(t *testing.T) {
+			run := func(dst []float32, in [][]float32, s []float32) []byte {
+				got := floatBytes(dst)
+				args := []any{got, len(dst), len(dst) + 1}
+				for _, x := range in[:inputs] {
+					args = append(args, floatBytes(x), len(x)+1, len(x)+1)
+				}
+				for _, a := range s {
+					args = append(args, a)
+				}
+				m.run(t, f, args...)
+				return got
+			}
+			definition, curve := definitions[kernel], curves[kernel]
+			switch {
+			case curve != nil:
+				definition = func(_, x, _ float32, _ []float32) float32 {
+					got, want := run(nans(1), [][]float32{{x}}, nil), curve(float64(x))
+					y := math.Float32frombits(binary.LittleEndian.Uint32(got))
+					if !near(float64(y), want) {
+						t.Fatalf("%g gives %g, want %g", x, y, want)
+					}
+					return y
+				}
+			case definition == nil:
+				t.Fatal("no definition")
+			}
+			for n := range lengths {
+				dst, in, s := anything(r, n), [][]float32{anything(r, n), anything(r, n)}, random(r, scalars)
+				want := slices.Clone(dst)
+				for i := range want {
+					want[i] = definition(dst[i], in[0][i], in[1][i], s)
+				}
+				check(t, run(dst, in, s), want)
+			}
+		})
+	}
+	if all := len(definitions) + len(curves); tested != all {
+		t.Errorf("%d kernels of %d", tested, all)
+	}
+}
+
+// near allows a curve 3e-7 of its value, and the smallest subnormal.
+func near(y, want float64) bool {
+	if want != want {
+		return y != y
+	}
+	return math.Abs(y-want) <= max(3e-7*math.Abs(want), 2e-45) && math.Signbit(y) == math.Signbit(want)
+}
+
+func TestAVX512Bytes(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(31, 32))
+	for n := range lengths {
+		src, want, s := make([]byte, n), make([]float32, n), random(r, 2)
+		for i := range src {
+			src[i] = byte(r.Uint32())
+			want[i] = fma(float32(src[i]), s[0], s[1])
+		}
+		got := floatBytes(nans(n))
+		m.run(t, functions["bytesAVX512"], got, n, n+1, src, n+1, n+1, s[0], s[1])
+		check(t, got, want)
+	}
+}
