@@ -89,6 +89,7 @@ func (p *Poisson) Batch(step uint64, dst []int32) []int32 {
 		return dst
 	}
 	r := p.stream.Reader(step, 0)
+	defer r.Free()
 	for i := p.gap(r); i < p.n; i += 1 + p.gap(r) {
 		dst = append(dst, int32(i))
 	}
@@ -137,6 +138,7 @@ func NewSubsets(records, n, size int, key stream.Key, cipher stream.Cipher) (*Su
 func (s *Subsets) Batch(step uint64, dst []int32) []int32 {
 	dst = dst[:0]
 	r := s.stream.Reader(step, 0)
+	defer r.Free()
 	chosen := make([]uint64, (s.n+63)/64)
 	for last := s.n - s.size; last < s.n; last++ {
 		i := below(r, uint64(last)+1)
@@ -178,6 +180,7 @@ func (s *Shuffle) Batch(step uint64, dst []int32) []int32 {
 		dst = append(dst, int32(i))
 	}
 	r := s.stream.Reader(step, 0)
+	defer r.Free()
 	for i := s.places - 1; i > 0; i-- {
 		j := below(r, uint64(i)+1)
 		dst[i], dst[j] = dst[j], dst[i]

@@ -9,13 +9,7 @@ import (
 // and within tailError: 1 - 2φ(x)·Σ x²ᵏ⁺¹/(1·3·…·(2k+1)), whose terms are all positive.
 func tail(x *big.Float) *big.Float {
 	prec := x.Prec()
-	square := new(big.Float).Mul(x, x)
-	term, sum := new(big.Float).Set(x), new(big.Float).Set(x)
-	for k := int64(1); !done(term, square, 2*k+1, prec); k++ {
-		term.Mul(term, square)
-		term.Quo(term, new(big.Float).SetInt64(2*k+1))
-		sum.Add(sum, term)
-	}
+	sum := powerSeries(x, new(big.Float).Mul(x, x), 3, 2)
 	sum.Mul(sum, big.NewFloat(2))
 	sum.Quo(sum, exponential(halfSquare(x)))
 	sum.Quo(sum, rootTwoPi(prec))
@@ -28,13 +22,21 @@ func tailError(prec uint) *big.Float {
 	return new(big.Float).SetMantExp(big.NewFloat(1), 20-int(prec))
 }
 
-// done says whether the terms that follow a term, each below square/n of the
-// one before, add up to less than 2^(4-prec).
-func done(term, square *big.Float, n int64, prec uint) bool {
-	if twice := new(big.Float).Mul(square, big.NewFloat(2)); twice.Cmp(new(big.Float).SetInt64(n)) > 0 {
-		return false
+// powerSeries gives first·(1 + x/d + x²/(d(d+s)) + x³/(d(d+s)(d+2s)) + …), x ≥ 0, at the precision of x. It ends where the terms that
+// follow, each below half the one before, add up to less than 2^(4-prec).
+func powerSeries(first, x *big.Float, d, s int64) *big.Float {
+	twice, divisor := new(big.Float).Mul(x, big.NewFloat(2)), new(big.Float)
+	// A product takes memory of its own where a factor is overwritten, so two terms take turns.
+	term, next, sum := new(big.Float).Set(first), new(big.Float), new(big.Float).Set(first)
+	for ; ; d += s {
+		divisor.SetInt64(d)
+		if twice.Cmp(divisor) <= 0 && (term.Sign() == 0 || term.MantExp(nil) < 3-int(x.Prec())) {
+			return sum
+		}
+		term, next = next.Mul(term, x), term
+		term.Quo(term, divisor)
+		sum.Add(sum, term)
 	}
-	return term.Sign() == 0 || term.MantExp(nil) < 3-int(prec)
 }
 
 func halfSquare(x *big.Float) *big.Float {
@@ -44,14 +46,7 @@ func halfSquare(x *big.Float) *big.Float {
 
 // exponential gives exp(y), y ≥ 0, by its series.
 func exponential(y *big.Float) *big.Float {
-	term := big.NewFloat(1).SetPrec(y.Prec())
-	sum := new(big.Float).Set(term)
-	for n := int64(1); !done(term, y, n, y.Prec()); n++ {
-		term.Mul(term, y)
-		term.Quo(term, new(big.Float).SetInt64(n))
-		sum.Add(sum, term)
-	}
-	return sum
+	return powerSeries(big.NewFloat(1).SetPrec(y.Prec()), y, 1, 1)
 }
 
 // mostDigits is how many digits of V a draw can have: a word's and a block's.

@@ -195,9 +195,19 @@ func (s *Stream) Fill(dst []byte, hi, lo uint64) {
 	}
 }
 
-// Reader returns the sequential reader of one (step, tensor).
+var readers = sync.Pool{New: func() any { return new(Reader) }}
+
+// Reader returns the sequential reader of one (step, tensor), to be freed when it is no longer used.
 func (s *Stream) Reader(step uint64, tensor uint32) *Reader {
-	return &Reader{s: s, step: step, lo: uint64(tensor) << 32, next: readerBuf}
+	r := readers.Get().(*Reader)
+	r.s, r.step, r.lo, r.next = s, step, uint64(tensor)<<32, readerBuf
+	return r
+}
+
+// Free keeps the reader's memory for another one: steps then leave nothing to collect.
+func (r *Reader) Free() {
+	*r = Reader{}
+	readers.Put(r)
 }
 
 const readerBuf = 4096 // bytes, a multiple of both block sizes
