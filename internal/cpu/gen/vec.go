@@ -146,6 +146,8 @@ func vec(g *asm) {
 		g.maxPool2(2, lanes)
 		g.maxUnpool2(lanes)
 	}
+	g.maxPool2Wide(1)
+	g.maxPool2Wide(2)
 	g.runs("copyRuns", "dst[d+i] = src[s+i]", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
@@ -782,6 +784,111 @@ func (g *asm) maxPool2(step, lanes int) {
 		g.LEAQ(Mem{Base: upper, Index: below, Scale: 4}, upper)
 		g.ADDQ(below, at)
 	})
+}
+
+// maxPool2Wide goes down sixteen columns of windows after the other, so that masks stay as they are.
+func (g *asm) maxPool2Wide(step int) {
+	g.function(fmt.Sprintf("maxPool2Step%dAVX512", step), "y *float32, arg *int32, x *float32, rows, cols, width, down, at int",
+		fmt.Sprintf("maxPool2Step%dAVX512 pools rows by cols windows of 2x2 that stand %d apart in a row and down from row to row.", step, step))
+	j, left := g.GP64(), g.gp("cols")
+	right, below, diagonal, ahead := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
+	g.VMOVDQU32(g.copies("int1", 1), right)
+	g.fill(below, g.gp("width"))
+	g.VPADDD(right, below, diagonal)
+	var even, odd vector
+	if step == 2 {
+		even, odd = g.ZMM(), g.ZMM()
+		g.VMOVDQU32(g.counted("evens", 0, 2), even)
+		g.VMOVDQU32(g.counted("odds", 1, 2), odd)
+	}
+	g.XORQ(j, j)
+	g.Label("columns")
+	// What reads the first register of a row has lanes up to step·left, and the second what is beyond sixteen of them.
+	lanes, columns, low, high := g.GP64(), g.K(), g.K(), g.K()
+	all := g.GP64()
+	g.MOVQ(left, lanes)
+	g.MOVQ(U32(16), all)
+	g.CMPQ(lanes, all)
+	g.CMOVQGT(all, lanes)
+	g.MOVQ(I32(-1), all)
+	g.BZHIQ(lanes, all, all)
+	g.KMOVW(all.As32(), columns)
+	if step == 2 {
+		g.ADDQ(lanes, lanes)
+		g.MOVQ(I32(-1), all)
+		g.BZHIQ(lanes, all, all)
+		g.KMOVW(all.As32(), low)
+		g.SHRQ(Imm(16), all)
+		g.KMOVW(all.As32(), high)
+	}
+	y, arg, upper, rows, place := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("at")
+	g.LEAQ(Mem{Base: y, Index: j, Scale: 4}, y)
+	g.LEAQ(Mem{Base: arg, Index: j, Scale: 4}, arg)
+	g.LEAQ(Mem{Base: upper, Index: j, Scale: uint8(4 * step)}, upper)
+	g.LEAQ(Mem{Base: place, Index: j, Scale: uint8(step)}, place)
+	g.fill(ahead, place)
+	g.VPADDD(g.counted(fmt.Sprint("by", step), 0, step), ahead, ahead)
+	down, lower, next, pitch := g.ZMM(), g.GP64(), g.gp("down"), g.floatStride("width")
+	g.fill(down, next)
+	g.SHLQ(Imm(2), next)
+	pooled := g.floatStride("cols")
+	g.repeat("row", rows, func() {
+		g.LEAQ(Mem{Base: upper, Index: pitch, Scale: 1}, lower)
+		best, which, v, a, b := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
+		load := func(row reg.GPVirtual) {
+			if step == 2 {
+				g.VMOVUPS_Z(Mem{Base: row}, low, a)
+				g.VMOVUPS_Z(Mem{Base: row, Disp: 64}, high, b)
+			}
+		}
+		// column is the left or the right column of the windows in the row that was loaded.
+		column := func(row reg.GPVirtual, side int, dst vector) {
+			if step == 1 {
+				g.VMOVUPS_Z(Mem{Base: row, Disp: 4 * side}, columns, dst)
+				return
+			}
+			g.VMOVDQU32([]vector{even, odd}[side], dst)
+			g.VPERMI2PS(b, a, dst)
+		}
+		const greater = 0x1e
+		load(upper)
+		column(upper, 0, best)
+		g.VPXORD(which, which, which)
+		for i, is := range []vector{right, below, diagonal} {
+			row, side := upper, 1
+			if i > 0 {
+				row, side = lower, i-1
+			}
+			if i == 1 {
+				load(lower)
+			}
+			over := g.K()
+			column(row, side, v)
+			g.VCMPPS(Imm(greater), best, v, over)
+			g.VMOVAPS(v, over, best)
+			g.VMOVDQA32(is, over, which)
+		}
+		g.VMOVUPS(best, columns, Mem{Base: y})
+		g.VPADDD(ahead, which, which)
+		g.VMOVDQU32(which, columns, Mem{Base: arg})
+		g.VPADDD(down, ahead, ahead)
+		g.ADDQ(next, upper)
+		g.ADDQ(pooled, y)
+		g.ADDQ(pooled, arg)
+	})
+	g.ADDQ(Imm(16), j)
+	g.SUBQ(Imm(16), left)
+	g.JG(LabelRef("columns"))
+	g.end()
+}
+
+// counted is a table of sixteen integers, from first on, so far apart.
+func (g *asm) counted(name string, first, apart int) Mem {
+	w := make([]uint32, 16)
+	for i := range w {
+		w[i] = uint32(first + i*apart)
+	}
+	return g.words(name, w...)
 }
 
 func (g *asm) maxUnpool2(lanes int) {

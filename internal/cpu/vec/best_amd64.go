@@ -29,6 +29,18 @@ func avx512(k kernels) kernels {
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
 	k.addLines = by(addLinesAVX512)
+	few := k.maxPool2
+	k.maxPool2 = func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
+		kernel := maxPool2Step2AVX512
+		switch {
+		case cols <= 8:
+			few(y, arg, x, rows, cols, width, down, step, at)
+			return
+		case step == 1:
+			kernel = maxPool2Step1AVX512
+		}
+		kernel(&y[0], &arg[0], &x[0], rows, cols, width, down, at)
+	}
 	k.squareColumns = func(sum []float64, d, x []float32) {
 		squareColumnsAVX512(&sum[0], &d[0], &x[0], len(x)/Columns)
 	}

@@ -285,6 +285,16 @@ func maxPool2By8Step2AVX2(y *float32, arg *int32, x *float32, rows int, cols int
 //go:noescape
 func maxUnpool2By8AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
 
+// maxPool2Step1AVX512 pools rows by cols windows of 2x2 that stand 1 apart in a row and down from row to row.
+//
+//go:noescape
+func maxPool2Step1AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
+// maxPool2Step2AVX512 pools rows by cols windows of 2x2 that stand 2 apart in a row and down from row to row.
+//
+//go:noescape
+func maxPool2Step2AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+
 // copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
 //
 //go:noescape

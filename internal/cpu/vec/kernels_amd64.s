@@ -4413,6 +4413,236 @@ next:
 	VZEROUPPER
 	RET
 
+// func maxPool2Step1AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·maxPool2Step1AVX512(SB), NOSPLIT, $0-64
+	MOVQ         cols+32(FP), CX
+	VMOVDQU32    int1<>+0(SB), Z0
+	MOVQ         width+40(FP), AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPADDD       Z0, Z1, Z2
+	XORQ         AX, AX
+
+columns:
+	MOVQ         CX, DX
+	MOVQ         $0x00000010, BX
+	CMPQ         DX, BX
+	CMOVQGT      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	MOVQ         y+0(FP), DX
+	MOVQ         arg+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         rows+24(FP), DI
+	MOVQ         at+56(FP), R8
+	LEAQ         (DX)(AX*4), DX
+	LEAQ         (BX)(AX*4), BX
+	LEAQ         (SI)(AX*4), SI
+	LEAQ         (R8)(AX*1), R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Z3
+	VPADDD       by1<>+0(SB), Z3, Z3
+	MOVQ         down+48(FP), R9
+	MOVQ         width+40(FP), R10
+	SHLQ         $0x02, R10
+	VMOVD        R9, X4
+	VPBROADCASTD X4, Z4
+	SHLQ         $0x02, R9
+	MOVQ         cols+32(FP), R11
+	SHLQ         $0x02, R11
+
+row:
+	LEAQ      (SI)(R10*1), R8
+	VMOVUPS.Z (SI), K1, Z5
+	VPXORD    Z6, Z6, Z6
+	VMOVUPS.Z 4(SI), K1, Z7
+	VCMPPS    $0x1e, Z5, Z7, K2
+	VMOVAPS   Z7, K2, Z5
+	VMOVDQA32 Z0, K2, Z6
+	VMOVUPS.Z (R8), K1, Z7
+	VCMPPS    $0x1e, Z5, Z7, K2
+	VMOVAPS   Z7, K2, Z5
+	VMOVDQA32 Z1, K2, Z6
+	VMOVUPS.Z 4(R8), K1, Z7
+	VCMPPS    $0x1e, Z5, Z7, K2
+	VMOVAPS   Z7, K2, Z5
+	VMOVDQA32 Z2, K2, Z6
+	VMOVUPS   Z5, K1, (DX)
+	VPADDD    Z3, Z6, Z6
+	VMOVDQU32 Z6, K1, (BX)
+	VPADDD    Z4, Z3, Z3
+	ADDQ      R9, SI
+	ADDQ      R11, DX
+	ADDQ      R11, BX
+	DECQ      DI
+	JNZ       row
+	ADDQ      $0x10, AX
+	SUBQ      $0x10, CX
+	JG        columns
+	VZEROUPPER
+	RET
+
+DATA by1<>+0(SB)/4, $0x00000000
+DATA by1<>+4(SB)/4, $0x00000001
+DATA by1<>+8(SB)/4, $0x00000002
+DATA by1<>+12(SB)/4, $0x00000003
+DATA by1<>+16(SB)/4, $0x00000004
+DATA by1<>+20(SB)/4, $0x00000005
+DATA by1<>+24(SB)/4, $0x00000006
+DATA by1<>+28(SB)/4, $0x00000007
+DATA by1<>+32(SB)/4, $0x00000008
+DATA by1<>+36(SB)/4, $0x00000009
+DATA by1<>+40(SB)/4, $0x0000000a
+DATA by1<>+44(SB)/4, $0x0000000b
+DATA by1<>+48(SB)/4, $0x0000000c
+DATA by1<>+52(SB)/4, $0x0000000d
+DATA by1<>+56(SB)/4, $0x0000000e
+DATA by1<>+60(SB)/4, $0x0000000f
+GLOBL by1<>(SB), RODATA|NOPTR, $64
+
+// func maxPool2Step2AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·maxPool2Step2AVX512(SB), NOSPLIT, $0-64
+	MOVQ         cols+32(FP), CX
+	VMOVDQU32    int1<>+0(SB), Z0
+	MOVQ         width+40(FP), AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	VPADDD       Z0, Z1, Z2
+	VMOVDQU32    evens<>+0(SB), Z4
+	VMOVDQU32    odds<>+0(SB), Z5
+	XORQ         AX, AX
+
+columns:
+	MOVQ         CX, DX
+	MOVQ         $0x00000010, BX
+	CMPQ         DX, BX
+	CMOVQGT      BX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	ADDQ         DX, DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K2
+	SHRQ         $0x10, BX
+	KMOVW        BX, K3
+	MOVQ         y+0(FP), DX
+	MOVQ         arg+8(FP), BX
+	MOVQ         x+16(FP), SI
+	MOVQ         rows+24(FP), DI
+	MOVQ         at+56(FP), R8
+	LEAQ         (DX)(AX*4), DX
+	LEAQ         (BX)(AX*4), BX
+	LEAQ         (SI)(AX*8), SI
+	LEAQ         (R8)(AX*2), R8
+	VMOVD        R8, X3
+	VPBROADCASTD X3, Z3
+	VPADDD       by2<>+0(SB), Z3, Z3
+	MOVQ         down+48(FP), R9
+	MOVQ         width+40(FP), R10
+	SHLQ         $0x02, R10
+	VMOVD        R9, X6
+	VPBROADCASTD X6, Z6
+	SHLQ         $0x02, R9
+	MOVQ         cols+32(FP), R11
+	SHLQ         $0x02, R11
+
+row:
+	LEAQ      (SI)(R10*1), R8
+	VMOVUPS.Z (SI), K2, Z10
+	VMOVUPS.Z 64(SI), K3, Z11
+	VMOVDQU32 Z4, Z7
+	VPERMI2PS Z11, Z10, Z7
+	VPXORD    Z8, Z8, Z8
+	VMOVDQU32 Z5, Z9
+	VPERMI2PS Z11, Z10, Z9
+	VCMPPS    $0x1e, Z7, Z9, K4
+	VMOVAPS   Z9, K4, Z7
+	VMOVDQA32 Z0, K4, Z8
+	VMOVUPS.Z (R8), K2, Z10
+	VMOVUPS.Z 64(R8), K3, Z11
+	VMOVDQU32 Z4, Z9
+	VPERMI2PS Z11, Z10, Z9
+	VCMPPS    $0x1e, Z7, Z9, K4
+	VMOVAPS   Z9, K4, Z7
+	VMOVDQA32 Z1, K4, Z8
+	VMOVDQU32 Z5, Z9
+	VPERMI2PS Z11, Z10, Z9
+	VCMPPS    $0x1e, Z7, Z9, K4
+	VMOVAPS   Z9, K4, Z7
+	VMOVDQA32 Z2, K4, Z8
+	VMOVUPS   Z7, K1, (DX)
+	VPADDD    Z3, Z8, Z8
+	VMOVDQU32 Z8, K1, (BX)
+	VPADDD    Z6, Z3, Z3
+	ADDQ      R9, SI
+	ADDQ      R11, DX
+	ADDQ      R11, BX
+	DECQ      DI
+	JNZ       row
+	ADDQ      $0x10, AX
+	SUBQ      $0x10, CX
+	JG        columns
+	VZEROUPPER
+	RET
+
+DATA evens<>+0(SB)/4, $0x00000000
+DATA evens<>+4(SB)/4, $0x00000002
+DATA evens<>+8(SB)/4, $0x00000004
+DATA evens<>+12(SB)/4, $0x00000006
+DATA evens<>+16(SB)/4, $0x00000008
+DATA evens<>+20(SB)/4, $0x0000000a
+DATA evens<>+24(SB)/4, $0x0000000c
+DATA evens<>+28(SB)/4, $0x0000000e
+DATA evens<>+32(SB)/4, $0x00000010
+DATA evens<>+36(SB)/4, $0x00000012
+DATA evens<>+40(SB)/4, $0x00000014
+DATA evens<>+44(SB)/4, $0x00000016
+DATA evens<>+48(SB)/4, $0x00000018
+DATA evens<>+52(SB)/4, $0x0000001a
+DATA evens<>+56(SB)/4, $0x0000001c
+DATA evens<>+60(SB)/4, $0x0000001e
+GLOBL evens<>(SB), RODATA|NOPTR, $64
+
+DATA odds<>+0(SB)/4, $0x00000001
+DATA odds<>+4(SB)/4, $0x00000003
+DATA odds<>+8(SB)/4, $0x00000005
+DATA odds<>+12(SB)/4, $0x00000007
+DATA odds<>+16(SB)/4, $0x00000009
+DATA odds<>+20(SB)/4, $0x0000000b
+DATA odds<>+24(SB)/4, $0x0000000d
+DATA odds<>+28(SB)/4, $0x0000000f
+DATA odds<>+32(SB)/4, $0x00000011
+DATA odds<>+36(SB)/4, $0x00000013
+DATA odds<>+40(SB)/4, $0x00000015
+DATA odds<>+44(SB)/4, $0x00000017
+DATA odds<>+48(SB)/4, $0x00000019
+DATA odds<>+52(SB)/4, $0x0000001b
+DATA odds<>+56(SB)/4, $0x0000001d
+DATA odds<>+60(SB)/4, $0x0000001f
+GLOBL odds<>(SB), RODATA|NOPTR, $64
+
+DATA by2<>+0(SB)/4, $0x00000000
+DATA by2<>+4(SB)/4, $0x00000002
+DATA by2<>+8(SB)/4, $0x00000004
+DATA by2<>+12(SB)/4, $0x00000006
+DATA by2<>+16(SB)/4, $0x00000008
+DATA by2<>+20(SB)/4, $0x0000000a
+DATA by2<>+24(SB)/4, $0x0000000c
+DATA by2<>+28(SB)/4, $0x0000000e
+DATA by2<>+32(SB)/4, $0x00000010
+DATA by2<>+36(SB)/4, $0x00000012
+DATA by2<>+40(SB)/4, $0x00000014
+DATA by2<>+44(SB)/4, $0x00000016
+DATA by2<>+48(SB)/4, $0x00000018
+DATA by2<>+52(SB)/4, $0x0000001a
+DATA by2<>+56(SB)/4, $0x0000001c
+DATA by2<>+60(SB)/4, $0x0000001e
+GLOBL by2<>(SB), RODATA|NOPTR, $64
+
 // func copyRunsAVX2(dst []float32, src []float32, list []int32)
 // Requires: AVX
 TEXT ·copyRunsAVX2(SB), NOSPLIT, $0-72

@@ -24,21 +24,30 @@ func Loss[T Float](l ir.Loss, z []T, target float32, delta []T) float64 {
 func softmax[T Float](z []T, target int, delta []T) float64 {
 	top := float64(z[0])
 	for _, x := range z[1:] {
-		top = math.Max(top, float64(x))
+		top = max(top, float64(x))
 	}
 	sum := 0.0
-	for _, x := range z {
-		sum += math.Exp(float64(x) - top)
-	}
-	for i := range delta {
-		delta[i] = T(math.Exp(float64(z[i])-top) / sum)
+	var first [32]float64 // exponentials that are not computed again
+	for i, x := range z {
+		e := math.Exp(float64(x) - top)
+		if i < len(first) {
+			first[i] = e
+		}
+		sum += e
 	}
 	if delta != nil {
 		// p−1 from p alone would cancel for a sure network; −Σ of the others does not.
 		rest := 0.0
 		for i, x := range z {
+			var e float64
+			if i < len(first) {
+				e = first[i]
+			} else {
+				e = math.Exp(float64(x) - top)
+			}
 			if i != target {
-				rest += math.Exp(float64(x) - top)
+				rest += e
+				delta[i] = T(e / sum)
 			}
 		}
 		delta[target] = T(-rest / sum)
