@@ -54,6 +54,9 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 		if twoByTwo(op) && op.Window.StrideH == 2 && op.Window.StrideW == 2 && !n.shared[in] {
 			return n.maxUnpool2(i)
 		}
+		if twoByTwo(op) && op.Window.StrideH == 1 && op.Window.StrideW == 1 {
+			return n.addUnpool2(i)
+		}
 		return func(b int, _ *worker) {
 			dx, dy := n.fresh(in, b), n.delta(out, b)
 			for o, at := range row(n.argmax[i], b, len(dy)) {
@@ -163,6 +166,19 @@ func (n *net) maxUnpool2(i int) func(int, *worker) {
 		}
 		for c := range channels {
 			vec.MaxUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], rows, ow, w, c*plane)
+		}
+	}
+}
+
+// addUnpool2 is for windows one apart.
+func (n *net) addUnpool2(i int) func(int, *worker) {
+	op := &n.program.Ops[i]
+	in, out := op.In[0], ir.Value(i+1)
+	plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
+	return func(b int, _ *worker) {
+		dx, dy, arg := n.fresh(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
+		for c := range op.Shape[0] {
+			vec.AddUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], op.Out[1], op.Out[2], op.Shape[2], c*plane)
 		}
 	}
 }

@@ -114,6 +114,8 @@ func (m *machine) taken(jump string) bool {
 		return m.left != m.right
 	case "JL":
 		return m.left < m.right
+	case "JG":
+		return m.left > m.right
 	case "JLE":
 		return m.left <= m.right
 	case "JGE":
@@ -388,7 +390,7 @@ func (m *machine) step(in *ir.Instruction) {
 		m.masks[index(last)] = m.integer(ops[0], 4) & 0xffff
 	case "KORTESTB":
 		m.left, m.right = int64((m.masks[index(in.Operands[0])]|m.masks[index(in.Operands[1])])&0xff), 0
-	case "VMOVUPS", "VMOVUPD", "VMOVAPS", "VMOVAPD":
+	case "VMOVUPS", "VMOVUPD", "VMOVAPS", "VMOVAPD", "VMOVDQU32", "VMOVDQA32":
 		n := 0
 		for _, op := range ops {
 			if _, isMemory := op.(operand.Mem); !isMemory {
@@ -488,6 +490,21 @@ func (m *machine) step(in *ir.Instruction) {
 			v[i] = both[v[i]&15]
 		}
 		m.write(last, halves(v), 16, mask, !zeroing)
+	case "VPERMI2PS":
+		first, second, which := m.read(ops[1], 16, mask), m.read(ops[0], 16, mask), m.read(last, 16, mask)
+		both := append(first[:], second[:]...)
+		var v [16]uint32
+		for i, at := range which {
+			v[i] = both[at&31]
+		}
+		m.write(last, v, 16, mask, !zeroing)
+	case "VALIGND":
+		low, high, by := m.read(ops[1], 16, mask), m.read(ops[2], 16, mask), m.integer(ops[0], 1)&15
+		m.write(last, [16]uint32(append(low[:], high[:]...)[by:]), 16, mask, !zeroing)
+	case "VMOVD":
+		m.write(last, [16]uint32{uint32(m.integer(ops[0], 4))}, 16, math.MaxUint64, false)
+	case "KSHIFTLW":
+		m.masks[index(last)] = m.masks[index(ops[1])] << m.integer(ops[0], 1) & 0xffff
 	case "VPERMT2PS":
 		first, which, second := m.read(last, 16, mask), m.read(ops[1], 16, mask), m.read(ops[0], 16, mask)
 		both, v := append(first[:], second[:]...), [16]uint32{}
@@ -498,14 +515,21 @@ func (m *machine) step(in *ir.Instruction) {
 	case "VPTESTNMQ":
 		a, b := quads(m.read(ops[0], 16, mask)), quads(m.read(ops[1], 16, mask))
 		toMask(8, func(i int) bool { return a[i]&b[i] == 0 })
+	case "VPCMPEQD":
+		a, b := m.read(ops[0], 16, mask), m.read(ops[1], 16, mask)
+		toMask(16, func(i int) bool { return a[i] == b[i] })
 	case "VPMOVD2M":
 		v := m.read(ops[0], 16, mask)
 		toMask(16, func(i int) bool { return v[i]>>31 == 1 })
 	case "VCMPPS":
-		if how := m.integer(ops[0], 1); how != 0x11 { // less, and ordered
+		y, x := m.read(ops[1], 16, mask), m.read(ops[2], 16, mask)
+		switch how := m.integer(ops[0], 1); how {
+		case 0x11: // less, and ordered
+		case 0x1e: // greater, and ordered
+			x, y = y, x
+		default:
 			panic(fmt.Sprintf("no such comparison: %#x", how))
 		}
-		y, x := m.read(ops[1], 16, mask), m.read(ops[2], 16, mask)
 		toMask(16, func(i int) bool { return math.Float32frombits(x[i]) < math.Float32frombits(y[i]) })
 	case "VBLENDMPS":
 		n := lanes(last)

@@ -148,6 +148,7 @@ func vec(g *asm) {
 	}
 	g.maxPool2Wide(1)
 	g.maxPool2Wide(2)
+	g.addUnpool2()
 	g.runs("copyRuns", "dst[d+i] = src[s+i]", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
@@ -879,6 +880,54 @@ func (g *asm) maxPool2Wide(step int) {
 	g.ADDQ(Imm(16), j)
 	g.SUBQ(Imm(16), left)
 	g.JG(LabelRef("columns"))
+	g.end()
+}
+
+// addUnpool2 has a row of x in a register, which gets what its windows pick in it: first those above it, then those that begin
+// in it. In each row that is first the one to the left, which is the order of the windows.
+func (g *asm) addUnpool2() {
+	g.function("addUnpool2AVX512", "x *float32, arg *int32, y *float32, rows, cols, width, at int",
+		"addUnpool2AVX512 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is from 1 to 15.")
+	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols"), g.floatStride("width")
+	one, width, place, zero := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
+	g.VMOVDQU32(g.copies("int1", 1), one)
+	g.fill(width, g.gp("width"))
+	g.fill(place, g.gp("at"))
+	g.VPADDD(g.counted("by1", 0, 1), place, place)
+	g.VPXORD(zero, zero, zero)
+	windows := g.first(cols)
+	wider := g.GP64()
+	g.LEAQ(Mem{Base: cols, Disp: 1}, wider)
+	elements := g.first(wider)
+	g.SHLQ(Imm(2), cols)
+	row, next, which, picked, behind, there := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
+	// add adds to the row what windows pick in it that have it at place.
+	add := func() {
+		left, right := g.K(), g.K()
+		g.VPADDD(one, place, there)
+		g.VPCMPEQD(there, which, windows, right)
+		g.VPCMPEQD(place, which, windows, left)
+		g.KSHIFTLW(Imm(1), right, right) // to the lane of the element
+		g.VADDPS(behind, row, right, row)
+		g.VADDPS(picked, row, left, row)
+	}
+	g.VMOVUPS_Z(Mem{Base: x}, elements, row)
+	g.repeat("row", rows, func() {
+		g.VMOVDQU32_Z(Mem{Base: arg}, windows, which)
+		g.VMOVUPS_Z(Mem{Base: y}, windows, picked)
+		g.VALIGND(Imm(15), zero, picked, behind)
+		add()
+		// The next row is loaded before the store, which a load so near behind would wait for.
+		g.VMOVUPS_Z(Mem{Base: x, Index: pitch, Scale: 1}, elements, next)
+		g.VMOVUPS(row, elements, Mem{Base: x})
+		g.VMOVAPS(next, row)
+		g.ADDQ(pitch, x)
+		g.VPADDD(width, place, place)
+		add()
+		g.ADDQ(cols, arg)
+		g.ADDQ(cols, y)
+	})
+	g.VMOVUPS(row, elements, Mem{Base: x})
 	g.end()
 }
 

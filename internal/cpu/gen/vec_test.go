@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -158,6 +160,60 @@ func TestAVX512Bytes(t *testing.T) {
 		}
 		got := floatBytes(nans(n))
 		m.run(t, functions["bytesAVX512"], got, n, n+1, src, n+1, n+1, s[0], s[1])
+		check(t, got, want)
+	}
+}
+
+// pooled is what windows of 2×2 pick, and where, counted from at: they stand step apart in a row and down from row to row.
+func pooled(x []float32, rows, cols, width, down, step, at int) (y []float32, arg []int) {
+	for i := range rows {
+		for j := range cols {
+			first := i*down + j*step
+			best := first
+			for _, k := range []int{first + 1, first + width, first + width + 1} {
+				if x[k] > x[best] {
+					best = k
+				}
+			}
+			y, arg = append(y, x[best]), append(arg, at+best)
+		}
+	}
+	return y, arg
+}
+
+// Interpreted, pooling picks the first of the largest, and its gradient is added to what was picked, window after window.
+func TestAVX512Pools(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(33, 34))
+	const at = 100
+	for cols := 1; cols < 40; cols++ {
+		rows := 1 + r.IntN(3)
+		for step := 1; step <= 2; step++ {
+			width, down := (cols-1)*step+2+r.IntN(3), 0
+			down = width + r.IntN(width)
+			x := make([]float32, (rows-1)*down+(cols-1)*step+width+2)
+			for i := range x {
+				x[i] = float32(r.IntN(5)) // with equals
+			}
+			wantY, wantArg := pooled(x, rows, cols, width, down, step, at)
+			y, arg := floatBytes(nans(rows*cols)), floatBytes(nans(rows*cols))
+			m.run(t, functions[fmt.Sprintf("maxPool2Step%dAVX512", step)], y, arg, floatBytes(x), rows, cols, width, down, at)
+			check(t, y, wantY)
+			if !bytes.Equal(arg, wordBytes(wantArg...)) {
+				t.Fatalf("%d by %d windows, %d apart: other picks", rows, cols, step)
+			}
+		}
+		if cols > 15 {
+			continue
+		}
+		width := cols + 1 + r.IntN(3)
+		_, arg := pooled(random(r, (rows+1)*width), rows, cols, width, width, 1, at)
+		x, y := random(r, rows*width+cols+1), random(r, rows*cols)
+		want, got := slices.Clone(x), floatBytes(x)
+		for k, a := range arg {
+			want[a-at] += y[k]
+		}
+		m.run(t, functions["addUnpool2AVX512"], got, wordBytes(arg...), floatBytes(y), rows, cols, width, at)
 		check(t, got, want)
 	}
 }

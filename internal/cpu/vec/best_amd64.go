@@ -29,6 +29,9 @@ func avx512(k kernels) kernels {
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
 	k.addLines = by(addLinesAVX512)
+	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, width, at)
+	}
 	few := k.maxPool2
 	k.maxPool2 = func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
 		kernel := maxPool2Step2AVX512

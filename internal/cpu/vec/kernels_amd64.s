@@ -4643,6 +4643,64 @@ DATA by2<>+56(SB)/4, $0x0000001c
 DATA by2<>+60(SB)/4, $0x0000001e
 GLOBL by2<>(SB), RODATA|NOPTR, $64
 
+// func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addUnpool2AVX512(SB), NOSPLIT, $0-56
+	MOVQ         x+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         width+40(FP), DI
+	SHLQ         $0x02, DI
+	VMOVDQU32    int1<>+0(SB), Z0
+	MOVQ         width+40(FP), R8
+	VMOVD        R8, X1
+	VPBROADCASTD X1, Z1
+	MOVQ         at+48(FP), R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Z2
+	VPADDD       by1<>+0(SB), Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVQ         $-1, R8
+	BZHIQ        SI, R8, R8
+	KMOVW        R8, K1
+	LEAQ         1(SI), R8
+	MOVQ         $-1, R9
+	BZHIQ        R8, R9, R9
+	KMOVW        R9, K2
+	SHLQ         $0x02, SI
+	VMOVUPS.Z    (AX), K2, Z4
+
+row:
+	VMOVDQU32.Z (CX), K1, Z6
+	VMOVUPS.Z   (DX), K1, Z7
+	VALIGND     $0x0f, Z3, Z7, Z8
+	VPADDD      Z0, Z2, Z5
+	VPCMPEQD    Z5, Z6, K1, K4
+	VPCMPEQD    Z2, Z6, K1, K3
+	KSHIFTLW    $0x01, K4, K4
+	VADDPS      Z8, Z4, K4, Z4
+	VADDPS      Z7, Z4, K3, Z4
+	VMOVUPS.Z   (AX)(DI*1), K2, Z5
+	VMOVUPS     Z4, K2, (AX)
+	VMOVAPS     Z5, Z4
+	ADDQ        DI, AX
+	VPADDD      Z1, Z2, Z2
+	VPADDD      Z0, Z2, Z5
+	VPCMPEQD    Z5, Z6, K1, K4
+	VPCMPEQD    Z2, Z6, K1, K3
+	KSHIFTLW    $0x01, K4, K4
+	VADDPS      Z8, Z4, K4, Z4
+	VADDPS      Z7, Z4, K3, Z4
+	ADDQ        SI, CX
+	ADDQ        SI, DX
+	DECQ        BX
+	JNZ         row
+	VMOVUPS     Z4, K2, (AX)
+	VZEROUPPER
+	RET
+
 // func copyRunsAVX2(dst []float32, src []float32, list []int32)
 // Requires: AVX
 TEXT ·copyRunsAVX2(SB), NOSPLIT, $0-72

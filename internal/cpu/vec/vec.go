@@ -196,6 +196,23 @@ func MaxUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int
 	use.maxUnpool2(x, arg, y, rows, cols, width, at)
 }
 
+// AddUnpool2 adds the gradient of MaxPool2 at step 1 and down width: x[arg[k]-at] += y[k], window after window.
+func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+	if rows < 1 || cols < 1 {
+		return
+	}
+	fits(rows*cols, min(len(y), len(arg)))
+	fits(rows*width+cols+1, len(x))
+	fits(cols+1, width)
+	if use.addUnpool2 != nil && width >= 8 && cols < 16 { // loads would wait for the stores of narrower rows
+		use.addUnpool2(x, arg, y, rows, cols, width, at)
+		return
+	}
+	for k, a := range arg[:rows*cols] {
+		x[int(a)-at] += y[k]
+	}
+}
+
 // kernels is one implementation of the package; the lengths have been checked.
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
@@ -217,6 +234,7 @@ type kernels struct {
 	halves                          func(dst []float32, src []uint16)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
+	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int) // of fewer than sixteen columns; nil: there is none
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
 	addLines                        func(dst, src []float32, list []int32, groups int) // nil: there is none
 	gather2, scatter2               func(dst, src []float32, list []int32)

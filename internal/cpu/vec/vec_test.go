@@ -543,6 +543,27 @@ func TestMaxPool2(t *testing.T) {
 	})
 }
 
+// Every implementation adds in the order of the windows, to the bit, and touches nothing beside them.
+func TestAddUnpool2(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(12)
+		for cols := 1; cols < 20; cols++ {
+			for range 5 {
+				rows, width := 1+r.IntN(4), cols+1+r.IntN(3)
+				x, y, arg := values(r, (rows+1)*width), values(r, rows*cols), make([]int32, rows*cols)
+				MaxPool2(make([]float32, rows*cols), arg, values(r, len(x)), rows, cols, width, width, 1, 50)
+				got, want := slices.Clone(x), slices.Clone(x)
+				for k, a := range arg {
+					want[a-50] += y[k]
+				}
+				if AddUnpool2(got, arg, y, rows, cols, width, 50); !slices.Equal(got, want) {
+					t.Fatalf("%d by %d windows: %v, want %v", rows, cols, got, want)
+				}
+			}
+		}
+	})
+}
+
 // The gradient of a pool goes where the pool found its value, and nothing beside the windows is written.
 func TestMaxUnpool2(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
