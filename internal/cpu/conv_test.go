@@ -3,25 +3,35 @@ package cpu
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// How many examples go through the network at a time changes no bit.
+// How many examples go through the network at a time changes no bit, whether units are shorter or longer, nor does the number of
+// threads. The first convolution's outputs are brief, and those behind it go by squares, several examples together.
 func TestStretchesOfImages(t *testing.T) {
 	const rows = 150 // of which the last stretch is shorter
-	b := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 16, 8, 8)
-	x := b.Conv(b.Act(ir.ReLU, b.Conv(ir.Input, 16, ir.Square(3, 1, 1), true)), 64, ir.Square(3, 1, 1), true)
+	b := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 3, 16, 16)
+	x := b.Pool(ir.MaxPool, b.Conv(ir.Input, 16, ir.Square(3, 1, 1), true), ir.Square(2, 2, 0))
+	x = b.Conv(b.Act(ir.ReLU, x), 64, ir.Square(3, 1, 1), true)
 	b.Dense(b.Act(ir.ReLU, b.Conv(x, 64, ir.Square(3, 1, 1), true)), 3, true)
 	p := b.Program()
 	c := devicetest.NewCase(t, p, rows, 67)
-	for _, strategy := range []perexample.Strategy{"", perexample.Materialise} {
+	table, err := host.Load(c.Rows, c.Features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(large, parts int) { largeWeights, mostParts = large, parts }(largeWeights, mostParts)
+	usual := mostParts
+	for _, strategy := range []perexample.Strategy{"", perexample.Materialise, "materialise,conv2=recompute", "materialise,conv3=gram"} {
 		schedule, err := perexample.Plain(p)
 		if strategy != "" {
 			schedule, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
@@ -29,24 +39,33 @@ func TestStretchesOfImages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum := func(threads, most int, stretched bool) []float32 {
-			defer func(before int) { keptInCache = before }(keptInCache)
-			keptInCache = most
-			n := compile(schedule, device.Options{Capacity: rows}, threads).(*net)
-			defer n.Close()
-			if n.transformed() == 0 || (n.stretch > 0) != stretched {
-				t.Fatalf("stretches of %d examples: the test tries nothing", n.stretch)
+		for _, exact := range []bool{false, true} {
+			if exact && strategy != perexample.Materialise {
+				continue
 			}
-			d, err := Open(threads)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return devicetest.Open(t, d, schedule, c, rows).Of(t, c.All(), 0.5)
-		}
-		want := sum(1, math.MaxInt, false)
-		for threads := 1; threads <= 3; threads++ {
-			if !slices.Equal(sum(threads, 0, true), want) {
-				t.Errorf("strategy %q: on %d threads, stretches give other bits", strategy, threads)
+			for _, mostParts = range []int{usual, 1} {
+				sum := func(threads, large int) any {
+					largeWeights = large
+					n := compile(schedule, device.Options{Capacity: rows, Exact: exact}, threads).(*net)
+					defer n.Close()
+					if stretched := n.stretch > 0; n.transformed() == 0 || stretched != (large == 0) || !slices.Contains(n.brief, true) {
+						t.Fatal("the network goes another way: the test tries nothing")
+					}
+					if exact {
+						integers := make([]int64, len(c.Params))
+						n.GridSum(integers, c.Params, table, c.All(), device.NewGrid(0.5))
+						return integers
+					}
+					floats := make([]float32, len(c.Params))
+					n.ClippedSum(floats, c.Params, table, c.All(), 0.5)
+					return floats
+				}
+				want := sum(1, math.MaxInt)
+				for threads := 1; threads <= 3; threads++ {
+					if !reflect.DeepEqual(sum(threads, 0), want) {
+						t.Errorf("strategy %q, exact %v, %d values in parts: on %d threads, stretches give other bits", strategy, exact, mostParts, threads)
+					}
+				}
 			}
 		}
 	}

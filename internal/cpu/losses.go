@@ -436,7 +436,7 @@ func (e *evaluator) dense(i int) *segment {
 		which, part := tile%products(), tile/products()
 		r0, r1, c0, c1 := 0, e.batch, 0, out
 		if parts := e.parts(products()); e.batch >= out {
-			r0, r1 = cut(e.batch, gemm.TileM, part, parts)
+			r0, r1 = cut(e.batch, 1, part, parts)
 		} else {
 			c0, c1 = cut(out, gemm.TileN, part, parts)
 		}

@@ -36,8 +36,8 @@ type net struct {
 	convs   []*convolution
 	norms   []*groupNormalization
 	byRows  bool          // there are none: all layers are of rows
-	stretch int           // examples that go through the network at a time, at most; 0: those of a unit
 	dense   []packedDense // by op, of such a network
+	stretch int           // examples that go through the network at a time, at most; 0: those of a unit, or inCache
 	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
 	packs   [2]func(tile int, w *worker)
 	clipper *host.Clipper
@@ -127,7 +127,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	case n.byRows:
 		n.stretch = mostRows
 		n.packDense()
-	case n.transformed() > keptInCache:
+	case n.transformed() > largeWeights:
 		n.stretch = mostImages
 	}
 	n.packConvs()

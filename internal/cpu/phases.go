@@ -101,7 +101,7 @@ func (n *net) fuse(phases []phase) (all []phase) {
 	return all
 }
 
-// through takes examples through phases, a unit of them a tile, or a longer stretch where layers are products of many rows.
+// through takes examples through phases, a unit of them a tile, or a longer stretch where that is faster (net.stretch).
 func (n *net) through(phases []phase) phase {
 	for i := range phases {
 		if p := &phases[i]; p.rows == nil {
@@ -123,8 +123,9 @@ func (n *net) through(phases []phase) phase {
 		return phase{
 			tiles: n.stretches,
 			body: func(tile int, w *worker) {
-				if r0, r1 := cut(n.batch, n.unit, tile, n.stretches()); r0 < r1 {
-					pass(r0, r1, w)
+				r0, r1 := cut(n.batch, n.unit, tile, n.stretches())
+				for b := r0; b < r1; b += n.stretch { // a unit may be longer
+					pass(b, min(b+n.stretch, r1), w)
 				}
 			},
 		}
@@ -140,17 +141,15 @@ func (n *net) through(phases []phase) phase {
 	}
 }
 
-// inCache is how many examples of a unit go through its phases at a time: their values stay in cache. Exact nets need a
-// multiple of vec.Columns.
-const inCache = vec.Columns
-
-// So many examples go through the network at a time where its weights are large: they are then read seldom.
+// So many examples go through the network at a time. Exact nets need multiples of vec.Columns.
 const (
-	mostRows   = 192 // of an MLP: what a layer makes of them is still in cache for the next
-	mostImages = 64  // of a network whose convolutions by squares read more than keptInCache floats of weights
+	inCache    = vec.Columns // of a unit: their values stay in cache
+	mostRows   = 192         // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
+	mostImages = 64          // where convolutions by squares read more than largeWeights: they are then read seldom
 )
 
-var keptInCache = 2 << 20 // tests change it
+// largeWeights, in floats, do not stay in cache beside what else a step reads; a variable so that tests can make them small.
+var largeWeights = 2 << 20
 
 // stretches is in how many a chunk's rows are cut, as many for every worker.
 func (n *net) stretches() int {

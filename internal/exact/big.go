@@ -22,8 +22,9 @@ func tailError(prec uint) *big.Float {
 	return new(big.Float).SetMantExp(big.NewFloat(1), 20-int(prec))
 }
 
-// powerSeries gives first·(1 + x/d + x²/(d(d+s)) + x³/(d(d+s)(d+2s)) + …), x ≥ 0, at the precision of x. It ends where the terms that
-// follow, each below half the one before, add up to less than 2^(4-prec).
+// powerSeries gives first·(1 + x/d + x²/(d(d+s)) + x³/(d(d+s)(d+2s)) + …), x ≥ 0, at
+// the precision of x. It ends where the terms that follow, each at most half the one
+// before, add up to less than 2^(4-prec).
 func powerSeries(first, x *big.Float, d, s int64) *big.Float {
 	twice, divisor := new(big.Float).Mul(x, big.NewFloat(2)), new(big.Float)
 	// A product takes memory of its own where a factor is overwritten, so two terms take turns.

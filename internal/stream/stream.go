@@ -204,9 +204,9 @@ func (s *Stream) Reader(step uint64, tensor uint32) *Reader {
 	return r
 }
 
-// Free keeps the reader's memory for another one: steps then leave nothing to collect.
+// Free clears the keystream and keeps the memory for another reader. A read after it panics.
 func (r *Reader) Free() {
-	*r = Reader{}
+	*r = Reader{next: readerBuf}
 	readers.Put(r)
 }
 

@@ -192,6 +192,22 @@ func TestReader(t *testing.T) {
 	})
 }
 
+// A reader that is freed leaves nothing of its keystream, and gives nothing.
+func TestFreedReader(t *testing.T) {
+	r := newStream(t, ciphers[0], KeyFromSeed(1, "freed")).Reader(1, 2)
+	r.Uint64()
+	r.Free()
+	if r.buf != [readerBuf]byte{} {
+		t.Error("the keystream is still there")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("it still gives numbers")
+		}
+	}()
+	r.Uint64()
+}
+
 // Regressions: one key drawn from twice, for two tensors, gave both the same
 // noise (jax #3646); a stream that moved by one position a step repeated all but
 // one number of the step before (opacus-cpp). Here no word occurs twice over

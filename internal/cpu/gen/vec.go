@@ -210,6 +210,13 @@ func vec(g *asm) {
 
 type vector = reg.VecVirtual
 
+// as does something with registers of a form.
+func (g *asm) as(f form, do func()) {
+	defer func(before form) { g.form = before }(g.form)
+	g.form = f
+	do()
+}
+
 // fresh is a new register of the kernel's form.
 func (g *asm) fresh() vector { return g.registers(g.form, 1)[0] }
 
@@ -256,7 +263,11 @@ func (g *asm) positive(x, zero, yes, no, dst vector) {
 	} else {
 		over := g.YMM()
 		g.VCMPPS(Imm(less), x, zero, over)
-		g.VBLENDVPS(over, yes, no, dst)
+		if no == zero {
+			g.VANDPS(yes, over, dst)
+		} else {
+			g.VBLENDVPS(over, yes, no, dst)
+		}
 	}
 }
 
@@ -272,26 +283,27 @@ func (g *asm) pointers(slices []string) map[string]reg.GPVirtual {
 // elementwise writes kernels of the length of dst, for AVX2 and for AVX-512. body maps inputs, broadcast scalars and what is
 // held in registers to the output; it may overwrite the inputs.
 func (g *asm) elementwise(name, doc string, inputs, scalars []string, body func(in, s []vector) vector, held ...func() vector) {
-	for _, g.form = range []form{avx2, avx512} {
-		var s []vector
-		g.vectors(name, doc, inputs, scalars, 2, func() {
-			for _, p := range scalars {
-				s = append(s, g.splat(p))
-			}
-			for _, h := range held {
-				s = append(s, h())
-			}
-		}, func(u int, in func(string, int) vector, out func(int, vector)) {
-			for k := range u {
-				var x []vector
-				for _, p := range inputs {
-					x = append(x, in(p, k))
+	for _, f := range []form{avx2, avx512} {
+		g.as(f, func() {
+			var s []vector
+			g.vectors(name, doc, inputs, scalars, 2, func() {
+				for _, p := range scalars {
+					s = append(s, g.splat(p))
 				}
-				out(k, body(x, s))
-			}
+				for _, h := range held {
+					s = append(s, h())
+				}
+			}, func(u int, in func(string, int) vector, out func(int, vector)) {
+				for k := range u {
+					var x []vector
+					for _, p := range inputs {
+						x = append(x, in(p, k))
+					}
+					out(k, body(x, s))
+				}
+			})
 		})
 	}
-	g.form = avx2
 }
 
 // vectors goes over the length of dst, unroll vectors at a time and then one. The lanes of the tail run through the same
@@ -431,11 +443,11 @@ func (g *asm) bytes() {
 // bytes512 has a mask for what is left of sixteen.
 func (g *asm) bytes512() {
 	g.function("bytesAVX512", "dst []float32, src []uint8, scale, offset float32", "bytesAVX512 is bytesAVX2; it needs AVX-512 F and BMI2.")
-	g.form = avx512
 	p := g.pointers([]string{"dst", "src"})
 	n := g.length("dst")
-	scale, offset, x := g.splat("scale"), g.splat("offset"), g.ZMM()
-	g.form = avx2
+	var scale, offset vector
+	g.as(avx512, func() { scale, offset = g.splat("scale"), g.splat("offset") })
+	x := g.ZMM()
 	scaled := func() {
 		g.VCVTDQ2PS(x, x)
 		g.VFMADD213PS(offset, scale, x)

@@ -189,11 +189,11 @@ func TestAVX512Pools(t *testing.T) {
 	for cols := 1; cols < 40; cols++ {
 		rows := 1 + r.IntN(3)
 		for step := 1; step <= 2; step++ {
-			width, down := (cols-1)*step+2+r.IntN(3), 0
-			down = width + r.IntN(width)
+			width := (cols-1)*step + 2 + r.IntN(3)
+			down := width + r.IntN(width)
 			x := make([]float32, (rows-1)*down+(cols-1)*step+width+2)
 			for i := range x {
-				x[i] = float32(r.IntN(5)) // with equals
+				x[i] = []float32{0, 1, 2, float32(math.Inf(-1)), float32(math.Inf(1)), nan}[r.IntN(6)] // with equals
 			}
 			wantY, wantArg := pooled(x, rows, cols, width, down, step, at)
 			y, arg := floatBytes(nans(rows*cols)), floatBytes(nans(rows*cols))

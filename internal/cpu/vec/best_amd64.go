@@ -8,15 +8,14 @@ func best() kernels {
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		return portable
 	}
-	switch k := avx2; {
-	case hasAVX512:
-		return avx512(k)
-	case !cpu.X86.HasF16C:
-		k.halves = portable.halves
-		return k
-	default:
-		return k
+	if hasAVX512 {
+		return avx512(avx2)
 	}
+	k := avx2
+	if !cpu.X86.HasF16C {
+		k.halves = portable.halves
+	}
+	return k
 }
 
 // avx512 has sixteen lanes where k has eight. Sums over a vector stay: they have as many lanes for every processor.
@@ -57,6 +56,7 @@ func by(kernel func(dst, src *float32, list *int32, groups int)) func(dst, src [
 	return func(dst, src []float32, list []int32, groups int) { kernel(&dst[0], &src[0], &list[0], groups) }
 }
 
+// What the kernels with AVX-512 need.
 var hasAVX512 = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
 
 var avx2 = kernels{

@@ -1247,19 +1247,19 @@ TEXT ·reluGradAVX2(SB), NOSPLIT, $0-72
 	JL     after2
 
 by2:
-	VMOVUPS   (CX)(SI*4), Y1
-	VMOVUPS   (DX)(SI*4), Y2
-	VCMPPS    $0x11, Y1, Y0, Y1
-	VBLENDVPS Y1, Y2, Y0, Y1
-	VMOVUPS   Y1, (AX)(SI*4)
-	VMOVUPS   32(CX)(SI*4), Y1
-	VMOVUPS   32(DX)(SI*4), Y2
-	VCMPPS    $0x11, Y1, Y0, Y1
-	VBLENDVPS Y1, Y2, Y0, Y1
-	VMOVUPS   Y1, 32(AX)(SI*4)
-	ADDQ      $0x10, SI
-	SUBQ      $0x10, BX
-	JGE       by2
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VCMPPS  $0x11, Y1, Y0, Y1
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y1
+	VMOVUPS 32(DX)(SI*4), Y2
+	VCMPPS  $0x11, Y1, Y0, Y1
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, 32(AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JGE     by2
 
 after2:
 	ADDQ $0x10, BX
@@ -1267,14 +1267,14 @@ after2:
 	JL   after1
 
 by1:
-	VMOVUPS   (CX)(SI*4), Y1
-	VMOVUPS   (DX)(SI*4), Y2
-	VCMPPS    $0x11, Y1, Y0, Y1
-	VBLENDVPS Y1, Y2, Y0, Y1
-	VMOVUPS   Y1, (AX)(SI*4)
-	ADDQ      $0x08, SI
-	SUBQ      $0x08, BX
-	JGE       by1
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VCMPPS  $0x11, Y1, Y0, Y1
+	VANDPS  Y2, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JGE     by1
 
 after1:
 	ADDQ       $0x08, BX
@@ -1284,8 +1284,8 @@ after1:
 	VMOVUPS    (DI)(BX*4), Y1
 	VMASKMOVPS (CX)(SI*4), Y1, Y2
 	VMASKMOVPS (DX)(SI*4), Y1, Y3
-	VCMPPS     $0x11, Y2, Y0, Y2
-	VBLENDVPS  Y2, Y3, Y0, Y2
+	VCMPPS     $0x11, Y2, Y0, Y0
+	VANDPS     Y3, Y0, Y2
 	VMASKMOVPS Y2, Y1, (AX)(SI*4)
 
 done:

@@ -196,7 +196,7 @@ func MaxUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int
 	use.maxUnpool2(x, arg, y, rows, cols, width, at)
 }
 
-// AddUnpool2 adds the gradient of MaxPool2 at step 1 and down width: x[arg[k]-at] += y[k], window after window.
+// AddUnpool2 adds the gradient of MaxPool2 at step 1 and down width, which wrote arg: x[arg[k]-at] += y[k], window after window.
 func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
 	if rows < 1 || cols < 1 {
 		return

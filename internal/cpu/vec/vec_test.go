@@ -495,6 +495,7 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
 		"Halves":      func(dst []float32) { Halves(dst, make([]uint16, 2, 3)) },
 		"Dot":         func(dst []float32) { Dot(dst, short) },
+		"AddUnpool2":  func(dst []float32) { AddUnpool2(dst, make([]int32, 1), short, 1, 1, 2, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dst := []float32{4, 5, 6}
@@ -511,11 +512,27 @@ func TestShortInputsFailFirst(t *testing.T) {
 	}
 }
 
+// odd are floats that a kernel may treat unlike others.
+var odd = []float32{0, float32(math.Copysign(0, -1)), 1, 1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
+
+// oddOnes is n of them.
+func oddOnes(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = odd[r.IntN(len(odd))]
+	}
+	return x
+}
+
+// sameFloats: NaN is like NaN, and zeros have signs.
+func sameFloats(x, y []float32) bool {
+	return slices.EqualFunc(x, y, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y })
+}
+
 // The pool of every implementation is the portable one to the bit: ties, signed zeros, infinities and NaN included.
 func TestMaxPool2(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(9)
-		odd := []float32{0, float32(math.Copysign(0, -1)), 1, 1, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN())}
 		for cols := range 40 {
 			for _, special := range []bool{false, true} {
 				for _, step := range []int{1, 2} {
@@ -523,9 +540,7 @@ func TestMaxPool2(t *testing.T) {
 					down := step * width
 					x := values(r, rows*down+width+4)
 					if special {
-						for i := range x {
-							x[i] = odd[r.IntN(len(odd))]
-						}
+						x = oddOnes(r, len(x))
 					}
 					n := rows * cols
 					y, want := make([]float32, n), make([]float32, n)
@@ -548,15 +563,18 @@ func TestAddUnpool2(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(12)
 		for cols := 1; cols < 20; cols++ {
-			for range 5 {
+			for round := range 6 {
 				rows, width := 1+r.IntN(4), cols+1+r.IntN(3)
 				x, y, arg := values(r, (rows+1)*width), values(r, rows*cols), make([]int32, rows*cols)
+				if round%2 == 1 {
+					x, y = oddOnes(r, len(x)), oddOnes(r, len(y))
+				}
 				MaxPool2(make([]float32, rows*cols), arg, values(r, len(x)), rows, cols, width, width, 1, 50)
 				got, want := slices.Clone(x), slices.Clone(x)
 				for k, a := range arg {
 					want[a-50] += y[k]
 				}
-				if AddUnpool2(got, arg, y, rows, cols, width, 50); !slices.Equal(got, want) {
+				if AddUnpool2(got, arg, y, rows, cols, width, 50); !sameFloats(got, want) {
 					t.Fatalf("%d by %d windows: %v, want %v", rows, cols, got, want)
 				}
 			}

@@ -2,10 +2,12 @@ package host
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // TestQueryAdd checks one row's share in every form, whichever of its losses
@@ -94,3 +96,51 @@ func BenchmarkLogistic(b *testing.B) {
 }
 
 var sink float64
+
+// The softmax has the bits of its definition for any number of classes, and what is not finite spoils all of it.
+func TestSoftmax(t *testing.T) {
+	r := rand.New(rand.NewPCG(71, 72))
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, classes := range []int{1, 2, 10, 32, 33, 40} {
+		z := make([]float32, classes)
+		for i := range z {
+			z[i] = float32(4 * r.NormFloat64())
+		}
+		top := float64(slices.Max(z))
+		sum := 0.0
+		for _, x := range z {
+			sum += math.Exp(float64(x) - top)
+		}
+		for target := range z {
+			delta := make([]float32, classes)
+			loss := Loss(ir.SoftmaxCrossEntropy, z, float32(target), delta)
+			if want := math.Log(sum) + top - float64(z[target]); loss != want || loss != Loss(ir.SoftmaxCrossEntropy, z, float32(target), nil) {
+				t.Errorf("%d classes: loss %v, want %v", classes, loss, want)
+			}
+			rest := 0.0
+			for i, x := range z {
+				if i == target {
+					continue
+				}
+				rest += math.Exp(float64(x) - top)
+				if want := float32(math.Exp(float64(x)-top) / sum); delta[i] != want {
+					t.Errorf("%d classes: gradient %v at %d, want %v", classes, delta[i], i, want)
+				}
+			}
+			if want := float32(-rest / sum); delta[target] != want {
+				t.Errorf("%d classes: gradient %v at the target, want %v", classes, delta[target], want)
+			}
+		}
+		for _, spoilt := range [][]float32{{nan}, {inf}, {nan, inf}, {inf, nan}} {
+			if len(spoilt) > classes {
+				continue
+			}
+			copy(z[classes-len(spoilt):], spoilt)
+			delta := make([]float32, classes)
+			loss := Loss(ir.SoftmaxCrossEntropy, z, 0, delta)
+			if !math.IsNaN(loss) || slices.ContainsFunc(delta, func(d float32) bool { return d == d }) {
+				t.Errorf("%d classes, %v: loss %v, gradient %v", classes, spoilt, loss, delta)
+			}
+		}
+	}
+}
