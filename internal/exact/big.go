@@ -27,16 +27,17 @@ func tailError(prec uint) *big.Float {
 // before, add up to less than 2^(4-prec).
 func powerSeries(first, x *big.Float, d, s int64) *big.Float {
 	twice, divisor := new(big.Float).Mul(x, big.NewFloat(2)), new(big.Float)
-	// A product takes memory of its own where a factor is overwritten, so two terms take turns.
-	term, next, sum := new(big.Float).Set(first), new(big.Float), new(big.Float).Set(first)
+	// A product or a sum takes new memory where it overwrites what it is made of, so two of each take turns.
+	term, product := new(big.Float).Set(first), new(big.Float)
+	total, sum := new(big.Float).Set(first), new(big.Float)
 	for ; ; d += s {
 		divisor.SetInt64(d)
 		if twice.Cmp(divisor) <= 0 && (term.Sign() == 0 || term.MantExp(nil) < 3-int(x.Prec())) {
-			return sum
+			return total
 		}
-		term, next = next.Mul(term, x), term
+		term, product = product.Mul(term, x), term
 		term.Quo(term, divisor)
-		sum.Add(sum, term)
+		total, sum = sum.Add(total, term), total
 	}
 }
 
