@@ -119,23 +119,16 @@ func (n *net) through(phases []phase) phase {
 			phases[i].rows(r0, r1, w)
 		}
 	}
+	most, tiles := inCache, func() int { return n.units(n.batch) }
 	if n.stretch > 0 {
-		return phase{
-			tiles: n.stretches,
-			body: func(tile int, w *worker) {
-				r0, r1 := cut(n.batch, n.unit, tile, n.stretches())
-				for b := r0; b < r1; b += n.stretch { // a unit may be longer
-					pass(b, min(b+n.stretch, r1), w)
-				}
-			},
-		}
+		most, tiles = n.stretch, n.stretches
 	}
 	return phase{
-		tiles: func() int { return n.units(n.batch) },
+		tiles: tiles,
 		body: func(tile int, w *worker) {
-			end := min((tile+1)*n.unit, n.batch)
-			for b := tile * n.unit; b < end; b += inCache {
-				pass(b, min(b+inCache, end), w)
+			r0, r1 := cut(n.batch, n.unit, tile, tiles())
+			for b := r0; b < r1; b += most { // a unit may be longer
+				pass(b, min(b+most, r1), w)
 			}
 		},
 	}

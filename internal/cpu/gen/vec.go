@@ -319,11 +319,9 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	if len(scalars) > 0 {
 		signature += ", " + strings.Join(scalars, ", ") + " float32"
 	}
-	lanes, isa := g.form.lanes, "AVX2"
-	if g.form == avx512 {
-		isa = "AVX512"
-	}
-	g.function(name+isa, signature, fmt.Sprintf("%s%s sets, for the length of dst, %s.", name, isa, doc))
+	lanes := g.form.lanes
+	name += isa(lanes)
+	g.function(name, signature, fmt.Sprintf("%s sets, for the length of dst, %s.", name, doc))
 	at := g.pointers(slices)
 	n, i := g.length("dst"), g.GP64()
 	prepare()
@@ -337,7 +335,7 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	}
 	g.JZ(LabelRef("done"))
 	if g.form == avx512 {
-		mask := g.first(n)
+		mask := g.opmasks(n, 1)[0]
 		body(1, func(p string, _ int) vector {
 			x := g.ZMM()
 			g.VMOVUPS_Z(m(p, 0), mask, x)
@@ -354,15 +352,6 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	}
 	g.Label("done")
 	g.end()
-}
-
-// first is a mask of the first n lanes, n at most 16.
-func (g *asm) first(n reg.GPVirtual) reg.OpmaskVirtual {
-	bits, mask := g.GP64(), g.K()
-	g.MOVQ(I32(-1), bits)
-	g.BZHIQ(n, bits, bits)
-	g.KMOVW(bits.As32(), mask)
-	return mask
 }
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
@@ -440,32 +429,37 @@ func (g *asm) bytes() {
 	g.end()
 }
 
-// bytes512 has a mask for what is left of sixteen.
-func (g *asm) bytes512() {
-	g.function("bytesAVX512", "dst []float32, src []uint8, scale, offset float32", "bytesAVX512 is bytesAVX2; it needs AVX-512 F and BMI2.")
-	p := g.pointers([]string{"dst", "src"})
-	n := g.length("dst")
-	var scale, offset vector
-	g.as(avx512, func() { scale, offset = g.splat("scale"), g.splat("offset") })
-	x := g.ZMM()
-	scaled := func() {
-		g.VCVTDQ2PS(x, x)
-		g.VFMADD213PS(offset, scale, x)
-	}
+// widened writes the length of dst, of sixteen elements of src at a time that take so many bytes each. load converts them under
+// a mask, or all where that is nil: reading past the last one might fault.
+func (g *asm) widened(bytes int, load func(from Mem, mask Op, x vector)) {
+	p, n, x := g.pointers([]string{"dst", "src"}), g.length("dst"), g.ZMM()
 	g.whole("loop", "rest", 16, n, func() {
-		g.VPMOVZXBD(Mem{Base: p["src"]}, x)
-		scaled()
+		load(Mem{Base: p["src"]}, nil, x)
 		g.VMOVUPS(x, Mem{Base: p["dst"]})
-		g.ADDQ(Imm(16), p["src"])
+		g.ADDQ(Imm(uint64(16*bytes)), p["src"])
 		g.ADDQ(Imm(64), p["dst"])
 	})
 	g.JZ(LabelRef("done"))
-	mask := g.first(n)
-	g.VPMOVZXBD_Z(Mem{Base: p["src"]}, mask, x)
-	scaled()
+	mask := g.opmasks(n, 1)[0]
+	load(Mem{Base: p["src"]}, mask, x)
 	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
 	g.Label("done")
 	g.end()
+}
+
+func (g *asm) bytes512() {
+	g.function("bytesAVX512", "dst []float32, src []uint8, scale, offset float32", "bytesAVX512 is bytesAVX2; it needs AVX-512 F and BMI2.")
+	var scale, offset vector
+	g.as(avx512, func() { scale, offset = g.splat("scale"), g.splat("offset") })
+	g.widened(1, func(from Mem, mask Op, x vector) {
+		if mask == nil {
+			g.VPMOVZXBD(from, x)
+		} else {
+			g.VPMOVZXBD_Z(from, mask, x)
+		}
+		g.VCVTDQ2PS(x, x)
+		g.VFMADD213PS(offset, scale, x)
+	})
 }
 
 func (g *asm) prefetch() {
@@ -507,25 +501,17 @@ func (g *asm) halves() {
 	g.end()
 }
 
-// halves512 has a mask for what is left of sixteen: reading past the last half might fault.
 func (g *asm) halves512() {
 	g.function("halvesAVX512", "dst []float32, src []uint16", "halvesAVX512 is halvesAVX2; it needs AVX-512 F, BW and VL, and BMI2.")
-	p := g.pointers([]string{"dst", "src"})
-	n := g.length("dst")
-	x, h := g.ZMM(), g.YMM()
-	g.whole("loop", "rest", 16, n, func() {
-		g.VCVTPH2PS(Mem{Base: p["src"]}, x)
-		g.VMOVUPS(x, Mem{Base: p["dst"]})
-		g.ADDQ(Imm(32), p["src"])
-		g.ADDQ(Imm(64), p["dst"])
+	h := g.YMM()
+	g.widened(2, func(from Mem, mask Op, x vector) {
+		if mask == nil {
+			g.VCVTPH2PS(from, x)
+			return
+		}
+		g.VMOVDQU16_Z(from, mask, h)
+		g.VCVTPH2PS(h, x)
 	})
-	g.JZ(LabelRef("done"))
-	mask := g.first(n)
-	g.VMOVDQU16_Z(Mem{Base: p["src"]}, mask, h)
-	g.VCVTPH2PS(h, x)
-	g.VMOVUPS(x, mask, Mem{Base: p["dst"]})
-	g.Label("done")
-	g.end()
 }
 
 // linesTogether go through addLines at a time: one chain of additions alone would wait for each.
@@ -817,22 +803,16 @@ func (g *asm) maxPool2Wide(step int) {
 	g.XORQ(j, j)
 	g.Label("columns")
 	// What reads the first register of a row has lanes up to step·left, and the second what is beyond sixteen of them.
-	lanes, columns, low, high := g.GP64(), g.K(), g.K(), g.K()
-	all := g.GP64()
+	lanes, most := g.GP64(), g.GP64()
 	g.MOVQ(left, lanes)
-	g.MOVQ(U32(16), all)
-	g.CMPQ(lanes, all)
-	g.CMOVQGT(all, lanes)
-	g.MOVQ(I32(-1), all)
-	g.BZHIQ(lanes, all, all)
-	g.KMOVW(all.As32(), columns)
+	g.MOVQ(U32(16), most)
+	g.CMPQ(lanes, most)
+	g.CMOVQGT(most, lanes)
+	columns := g.opmasks(lanes, 1)[0]
+	var halves []reg.OpmaskVirtual
 	if step == 2 {
 		g.ADDQ(lanes, lanes)
-		g.MOVQ(I32(-1), all)
-		g.BZHIQ(lanes, all, all)
-		g.KMOVW(all.As32(), low)
-		g.SHRQ(Imm(16), all)
-		g.KMOVW(all.As32(), high)
+		halves = g.opmasks(lanes, 2)
 	}
 	y, arg, upper, rows, place := g.gp("y"), g.gp("arg"), g.gp("x"), g.gp("rows"), g.gp("at")
 	g.LEAQ(Mem{Base: y, Index: j, Scale: 4}, y)
@@ -850,8 +830,8 @@ func (g *asm) maxPool2Wide(step int) {
 		best, which, v, a, b := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
 		load := func(row reg.GPVirtual) {
 			if step == 2 {
-				g.VMOVUPS_Z(Mem{Base: row}, low, a)
-				g.VMOVUPS_Z(Mem{Base: row, Disp: 64}, high, b)
+				g.VMOVUPS_Z(Mem{Base: row}, halves[0], a)
+				g.VMOVUPS_Z(Mem{Base: row, Disp: 64}, halves[1], b)
 			}
 		}
 		// column is the left or the right column of the windows in the row that was loaded.
@@ -907,10 +887,10 @@ func (g *asm) addUnpool2() {
 	g.fill(place, g.gp("at"))
 	g.VPADDD(g.counted("by1", 0, 1), place, place)
 	g.VPXORD(zero, zero, zero)
-	windows := g.first(cols)
+	windows := g.opmasks(cols, 1)[0]
 	wider := g.GP64()
 	g.LEAQ(Mem{Base: cols, Disp: 1}, wider)
-	elements := g.first(wider)
+	elements := g.opmasks(wider, 1)[0]
 	g.SHLQ(Imm(2), cols)
 	row, next, which, picked, behind, there := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
 	// add adds to the row what windows pick in it that have it at place.

@@ -3533,11 +3533,11 @@ done:
 // func bytesAVX512(dst []float32, src []uint8, scale float32, offset float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·bytesAVX512(SB), NOSPLIT, $0-56
+	VBROADCASTSS scale+48(FP), Z0
+	VBROADCASTSS offset+52(FP), Z1
 	MOVQ         dst_base+0(FP), AX
 	MOVQ         src_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
-	VBROADCASTSS scale+48(FP), Z0
-	VBROADCASTSS offset+52(FP), Z1
 	SUBQ         $0x10, DX
 	JL           rest
 
