@@ -221,7 +221,7 @@ func TestMeasureScale(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.point.Shards != "" && !set.Mapped { // which not every system does
+		if c.point.Shards != "" && !set.Train.Mapped { // which not every system does
 			c.table += int64(c.width * c.point.Records)
 		}
 		if m.Point != c.point || m.RecordBytes != c.width || m.TableBytes != c.table || m.Parameters != c.parameters || m.Steps < leastTimed {

@@ -35,6 +35,9 @@ type Split struct {
 	Labels []uint8
 	// Targets takes the place of Labels in a regression; NaN is a bad record's.
 	Targets []float32
+	// Mapped says that the values lie on disk, in files that the system maps into memory: their
+	// pages are read when they are needed, and given back when memory is short.
+	Mapped bool
 }
 
 // Len is the number of records.
@@ -77,9 +80,6 @@ type Set struct {
 	// Parts identifies the files into which the records are cut, by their names and public sizes, where processes open them
 	// apart.
 	Parts string
-	// Mapped says that the records lie on disk, in files that the system maps into memory: their
-	// pages are read when they are needed, and given back when memory is short.
-	Mapped bool
 }
 
 // Bytes is what the training records take of this process's own memory, with a target for each label; rows that are
@@ -87,7 +87,7 @@ type Set struct {
 func (s *Set) Bytes() int64 {
 	m := &s.Train
 	n := int64(len(m.Labels))*(1+4) + int64(len(m.Targets))*4
-	if !s.Mapped {
+	if !m.Mapped {
 		n += int64(len(m.Features)) + 4*int64(len(m.Values))
 	}
 	return n

@@ -68,7 +68,7 @@ func TestBytes(t *testing.T) {
 	}{
 		{Set{Train: Split{Features: make([]uint8, 600), Labels: make([]uint8, 6)}}, 600 + 6*5},
 		{Set{Train: Split{Values: make([]float32, 600), Targets: make([]float32, 6)}}, 2400 + 6*4},
-		{Set{Train: Split{Values: make([]float32, 600), Labels: make([]uint8, 6)}, Mapped: true}, 6 * 5},
+		{Set{Train: Split{Values: make([]float32, 600), Labels: make([]uint8, 6), Mapped: true}}, 6 * 5},
 		{Set{}, 0},
 	} {
 		if got := c.set.Bytes(); got != c.want {

@@ -20,11 +20,16 @@ type span struct {
 	start, bytes int64
 }
 
+// empty is a split without its records.
+func (x *index) empty() datasets.Split {
+	return datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit, Mapped: mapped}
+}
+
 // split reads files that follow each other, of which the first has a number. Their rows stay on disk
 // where the system maps files. What is wrong with a file is said without a size.
 func (x *index) split(dir string, names []string, number uint64) (m datasets.Split, err error) {
 	r := x.Record
-	m = datasets.Split{Shape: r.Shape, Unit: r.Unit}
+	m = x.empty()
 	var spans []span
 	defer func() {
 		for _, s := range spans {

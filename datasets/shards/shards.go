@@ -212,9 +212,9 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 	}
 	set := &datasets.Set{
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
-		Train:     datasets.Split{Shape: x.Record.Shape, Unit: x.Record.Unit},
+		Train:     x.empty(),
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Mapped: mapped, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
+		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

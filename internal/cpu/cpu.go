@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/pages"
 )
 
 var _ device.Device = (*Device)(nil)
@@ -49,8 +50,19 @@ var costs = map[string]ir.Costs{
 	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 64, Most: 512},
 }
 
-// Load keeps a table without copying it.
+// Load keeps a table without copying it. Rows of a batch lie anywhere: on small pages, most need a walk of the page tables.
 func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
+	if !r.Mapped {
+		switch f := f.(type) {
+		case device.Bytes:
+			pages.Enlarge(f)
+		case device.Floats:
+			pages.Enlarge(f)
+		case device.Halves:
+			pages.Enlarge(f)
+		}
+		pages.Enlarge(r.Targets)
+	}
 	return host.Load(r, f)
 }
 

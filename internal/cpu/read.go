@@ -26,10 +26,11 @@ func read(x []float32, t *host.Table, row int32) {
 // mostPrefetched is how many values of a row are asked for. While these are read, the processor fetches the others by itself.
 const mostPrefetched = 4096
 
-// prefetch has a table's row brought into the cache. Rows of a batch lie anywhere, and memory is slow to answer.
-func prefetch(t *host.Table, row int32) {
+// prefetch has the first values of a table's row brought into the cache, and its target. Rows of a batch lie anywhere, and
+// memory is slow to answer.
+func prefetch(t *host.Table, row int32, values int) {
 	lo, hi := t.Span(row)
-	hi = min(hi, lo+mostPrefetched)
+	hi = min(hi, lo+values)
 	vec.Prefetch(t.Targets[row : row+1])
 	switch f := t.Features.(type) {
 	case device.Bytes:

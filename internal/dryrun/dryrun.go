@@ -274,7 +274,7 @@ func (t *trial) bytes() int64 {
 	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
 	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
 	held := filesInMemory * width
-	if t.plan.Set.Mapped { // labels alone, as a byte and as a target
+	if t.plan.Set.Train.Mapped { // labels alone, as a byte and as a target
 		held = 1 + 4
 	}
 	return int64(math.Max(more, 0)) * (held + int64(t.plan.RowBytes()))

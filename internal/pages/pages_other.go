@@ -2,4 +2,6 @@
 
 package pages
 
-func advise[T float32 | float64]([]T) {}
+func advise[T any]([]T) {}
+
+func collapse[T any]([]T) {}

@@ -79,6 +79,7 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 	if values == nil {
 		values = device.Bytes(m.Features)
 	}
+	rows.Mapped = m.Mapped && r.Front == nil && r.Norm == 0
 	if r.Norm > 0 {
 		values = shrunk(rows, values, r.Norm)
 	}

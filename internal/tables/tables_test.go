@@ -131,6 +131,34 @@ func TestNorm(t *testing.T) {
 	}
 }
 
+// Values that stand for files are said to, and those that were made of them are not: a device may move these alone.
+func TestMapped(t *testing.T) {
+	front, err := features.New(features.Spec{Kind: "scatter", Whiten: features.None, Shape: [3]int{1, 8, 8}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mapped bool
+		front  *features.Front
+		norm   float64
+		want   bool
+	}{
+		{mapped: true, want: true},
+		{mapped: true, norm: 1},
+		{mapped: true, front: front},
+		{},
+	} {
+		m := datasets.Split{Shape: [3]int{1, 8, 8}, Features: make([]uint8, 128), Labels: make([]uint8, 2), Mapped: c.mapped}
+		rows, _, err := Reader{Front: c.front, Norm: c.norm, Loss: ir.Logistic, Classes: 2, Threads: 1}.Table(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows.Mapped != c.want {
+			t.Errorf("mapped %v, front end %v, norm %v: values are mapped: %v", c.mapped, c.front != nil, c.norm, rows.Mapped)
+		}
+	}
+}
+
 // Whatever a record holds, its row is bounded, its neighbors are what they are without it, and a
 // value that is not finite stays one.
 func FuzzNorm(f *testing.F) {
