@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -10,36 +9,25 @@ import (
 // huge is the size of a large page on amd64 and on arm64 with pages of 4 KiB.
 const huge = 2 << 20
 
-// around is where the large pages begin that x lies on, and their bytes: 0 if x is small.
-func around[T any](x []T) (start, bytes uintptr) {
-	size := uintptr(len(x)) * unsafe.Sizeof(*new(T))
-	if size < least {
-		return 0, 0
-	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(x)))
-	return at / huge * huge, (at%huge + size + huge - 1) / huge * huge
+// whole is the part of x that takes large pages whole. Around it large pages would be faster by half a percent, and take
+// memory of which x uses a part.
+func whole[T any](x []T) []byte {
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
+	start := min(int(-uintptr(unsafe.Pointer(unsafe.SliceData(x)))%huge), len(bytes))
+	return bytes[start:][:(len(bytes)-start)/huge*huge]
 }
 
-// advise asks for large pages. The first write to a page decides on its size, which others may have done at x's ends. A
-// system that has no such pages, or wants to give none, refuses or ignores it.
+// advise asks for large pages, before the first write, which decides on the size of a page. A system that has no such pages,
+// or wants to give none, refuses or ignores it.
 func advise[T any](x []T) {
-	if start, bytes := around(x); bytes > 0 {
-		madvise(start, bytes, unix.MADV_HUGEPAGE)
-		madvise(start, huge, unix.MADV_COLLAPSE)
-		madvise(start+bytes-huge, huge, unix.MADV_COLLAPSE)
+	if b := whole(x); len(b) > 0 {
+		_ = unix.Madvise(b, unix.MADV_HUGEPAGE)
 	}
-	runtime.KeepAlive(x)
 }
 
 // collapse moves what was written to large pages now. Systems before Linux 6.1 refuse, and do it in their own time.
 func collapse[T any](x []T) {
-	if start, bytes := around(x); bytes > 0 {
-		madvise(start, bytes, unix.MADV_COLLAPSE)
+	if b := whole(x); len(b) > 0 {
+		_ = unix.Madvise(b, unix.MADV_COLLAPSE)
 	}
-	runtime.KeepAlive(x)
-}
-
-// madvise takes numbers: what lies around an array is no array that a pointer may point to.
-func madvise(start, bytes uintptr, advice int) {
-	_, _, _ = unix.Syscall(unix.SYS_MADVISE, start, bytes, uintptr(advice))
 }

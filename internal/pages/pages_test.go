@@ -2,7 +2,7 @@ package pages
 
 import "testing"
 
-// sizes lie on both sides of a large page.
+// Sizes lie on both sides of a large page.
 var sizes = []int{0, 1, 1000, 1 << 14, 1 << 19, 1<<19 + 1, 3 << 20}
 
 // Whatever the system makes of the advice, what is allocated is zero and can be written to its ends.
