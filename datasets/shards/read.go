@@ -58,12 +58,13 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 		}
 		at = end
 	}
-	rows, err := load(spans)
+	rows, inFiles, err := load(spans)
 	if err != nil {
 		return m, fmt.Errorf("shards %s cannot be read: %w", dir, cause(err))
 	}
+	m.Mapped = inFiles
 	if r.Values == ofFloats {
-		m.Values = floats(rows)
+		m.Values, m.Mapped = floats(rows), inFiles && little
 	} else {
 		m.Features = rows
 	}

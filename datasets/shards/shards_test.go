@@ -139,6 +139,30 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// Whoever holds records in memory, or moves them, learns where they lie.
+func TestMapped(t *testing.T) {
+	for _, set := range []*datasets.Set{draw(60, [3]int{1, 2, 2}, false, false), draw(60, [3]int{1, 1, 6}, true, false)} {
+		dir := write(t, set, 60, 2, 30)
+		got, err := open(dir, datasets.Declared{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := facts(dir, datasets.Declared{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		inFiles := mapped && (little || set.Train.Values == nil)
+		for what, m := range map[string]datasets.Split{"training": got.Train, "test": got.Test, "one class's": got.Against(1).Train} {
+			if m.Mapped != inFiles {
+				t.Errorf("%s records lie in files: %v, want %v", what, m.Mapped, inFiles)
+			}
+		}
+		if told.Train.Mapped != mapped {
+			t.Errorf("before they are read, records are said to lie in files: %v", told.Train.Mapped)
+		}
+	}
+}
+
 // Mapped rows and copied ones are the same, also where files are in an order that cannot be mapped without
 // a gap.
 func TestMappedIsCopied(t *testing.T) {
@@ -157,7 +181,7 @@ func TestMappedIsCopied(t *testing.T) {
 			defer s.file.Close()
 			spans = append(spans, s)
 		}
-		got, err := load(spans)
+		got, inFiles, err := load(spans)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,6 +191,9 @@ func TestMappedIsCopied(t *testing.T) {
 		}
 		if !slices.Equal(got, want) || len(got) != len(order)*125*129*4 {
 			t.Errorf("shards %v: %d mapped bytes differ from %d copied ones", order, len(got), len(want))
+		}
+		if want := mapped && !slices.Equal(order, []int{2, 0}); inFiles != want { // these leave a gap
+			t.Errorf("shards %v: rows lie in files: %v", order, inFiles)
 		}
 	}
 }

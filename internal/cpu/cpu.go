@@ -52,8 +52,13 @@ var costs = map[string]ir.Costs{
 
 // Load keeps a table without copying it. Rows of a batch lie anywhere: on small pages, most need a walk of the page tables.
 func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
-	if !r.Mapped {
-		switch f := f.(type) {
+	t, err := host.Load(r, f)
+	if err != nil {
+		return nil, err
+	}
+	pages.Enlarge(t.Targets)
+	if !t.Mapped {
+		switch f := t.Features.(type) {
 		case device.Bytes:
 			pages.Enlarge(f)
 		case device.Floats:
@@ -61,9 +66,8 @@ func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
 		case device.Halves:
 			pages.Enlarge(f)
 		}
-		pages.Enlarge(r.Targets)
 	}
-	return host.Load(r, f)
+	return t, nil
 }
 
 // Compile lays out the memory of a schedule and starts its workers.

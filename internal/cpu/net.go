@@ -284,11 +284,12 @@ func (n *net) param(flat []float32, q int) []float32 {
 	return flat[n.program.Params[q].Offset:][:n.program.Params[q].Size()]
 }
 
-// Rows are asked for so many examples ahead: an MLP reads one in some 50 ns. Their pages are looked up before that, as many
-// at a time: one lookup waits for memory, several wait together.
 const (
+	// A row is asked for so many examples ahead: an MLP reads one in some 50 ns.
 	prefetched = 4
-	lookedUp   = 16
+	// Before that, the pages of so many rows are looked up: lookups wait for memory at the same time. This helps where a
+	// worker reads long stretches of rows, as in an MLP.
+	lookedUp = 16
 )
 
 func (n *net) gather(b int, _ *worker) {

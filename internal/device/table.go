@@ -39,7 +39,7 @@ type Rows struct {
 	Count, Width  int
 	Scale, Offset float32
 	Targets       []float32
-	Mapped        bool // the values lie in files, whose pages are read when they are needed
+	Mapped        bool // the values, but not the targets, lie in files, whose pages are read when they are needed
 }
 
 // Validate checks a table against its values. Counts of rows are private, so

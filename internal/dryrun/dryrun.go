@@ -94,6 +94,7 @@ type trial struct {
 	plan    *plan.Plan
 	device  device.Device
 	records datasets.Split
+	mapped  bool // the run's own are, and these are not
 	data    tables.Records
 	engine  *engine.Engine
 	tests   float64
@@ -117,7 +118,7 @@ const mostRecords = 2048
 func (t *trial) load() (err error) {
 	p := t.plan
 	n := int(math.Min(math.Ceil(p.ExpectedBatch), mostRecords))
-	t.records = random(p.Set, n)
+	t.mapped, t.records = p.Set.Train.Mapped, random(p.Set, n)
 	p.Set.Train = t.records
 	start := time.Now()
 	if t.data, err = p.Reader().Records(t.device, t.records); err != nil {
@@ -274,7 +275,7 @@ func (t *trial) bytes() int64 {
 	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
 	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
 	held := filesInMemory * width
-	if t.plan.Set.Train.Mapped { // labels alone, as a byte and as a target
+	if t.mapped { // labels alone, as a byte and as a target
 		held = 1 + 4
 	}
 	return int64(math.Max(more, 0)) * (held + int64(t.plan.RowBytes()))

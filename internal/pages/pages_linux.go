@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"bytes"
+	"os"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -9,12 +12,12 @@ import (
 // huge is the size of a large page on amd64 and on arm64 with pages of 4 KiB.
 const huge = 2 << 20
 
-// whole is the part of x that takes large pages whole. Around it large pages would be faster by half a percent, and take
-// memory of which x uses a part.
+// whole is the part of x that takes large pages whole. A large page at either end would also hold the memory of other arrays,
+// and made steps only half a percent faster.
 func whole[T any](x []T) []byte {
-	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
-	start := min(int(-uintptr(unsafe.Pointer(unsafe.SliceData(x)))%huge), len(bytes))
-	return bytes[start:][:(len(bytes)-start)/huge*huge]
+	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
+	start := min(int(-uintptr(unsafe.Pointer(unsafe.SliceData(x)))%huge), len(all))
+	return all[start:][:(len(all)-start)/huge*huge]
 }
 
 // advise asks for large pages, before the first write, which decides on the size of a page. A system that has no such pages,
@@ -25,9 +28,15 @@ func advise[T any](x []T) {
 	}
 }
 
+// allowed says that the system's owner has not turned large pages off, which collapse would ignore.
+var allowed = sync.OnceValue(func() bool {
+	setting, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")
+	return err == nil && !bytes.Contains(setting, []byte("[never]"))
+})
+
 // collapse moves what was written to large pages now. Systems before Linux 6.1 refuse, and do it in their own time.
 func collapse[T any](x []T) {
-	if b := whole(x); len(b) > 0 {
+	if b := whole(x); len(b) > 0 && allowed() {
 		_ = unix.Madvise(b, unix.MADV_COLLAPSE)
 	}
 }

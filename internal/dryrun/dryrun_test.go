@@ -1,0 +1,32 @@
+package dryrun
+
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/plan"
+)
+
+// Records that stay in files take no memory, but for their labels.
+func TestMemory(t *testing.T) {
+	const n, width = 2_000_000, 100
+	of := func(mapped bool) int64 {
+		c := plan.Default()
+		c.Data, c.Model, c.Device = "made", "logistic", "cpu"
+		c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(64.0), new(20), new(1e-7), new(1.0)
+		set := func() *datasets.Set {
+			return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: n,
+				Train: datasets.Split{Shape: [3]int{1, 1, width}, Unit: true, Mapped: mapped}}
+		}
+		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Memory
+	}
+	inFiles, inMemory := of(true), of(false) // the first one's peak is in the second one, too
+	const want, slack = (filesInMemory*4*width - 5) * n, 64 << 20
+	if more := inMemory - inFiles; more < want-slack || more > want+slack {
+		t.Errorf("%d bytes in memory, %d in files: %d more, want %d", inMemory, inFiles, more, int64(want))
+	}
+}
