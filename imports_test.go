@@ -107,14 +107,14 @@ var allowed = map[string][]string{
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
-	"datasets":               {"internal/fault", "internal/stream"},
+	"datasets":               {"internal/fault", "internal/pages", "internal/stream"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/yamlfile"},
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
 	"internal/recipes": nil,
-	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir"},
+	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
 		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/pages"
 )
 
 const (
@@ -31,7 +32,7 @@ func syntheticSet(shape [3]int, records int) *datasets.Set {
 // syntheticRecords are records number from and following, up to end. from is a multiple of syntheticBlock.
 func syntheticRecords(shape [3]int, from, end int) datasets.Split {
 	width := ir.Size(shape[:])
-	m := datasets.Split{Shape: shape, Features: make([]uint8, (end-from)*width), Labels: make([]uint8, end-from)}
+	m := datasets.Split{Shape: shape, Features: pages.Make[uint8]((end - from) * width), Labels: make([]uint8, end-from)}
 	for at := from; at < end; at += syntheticBlock {
 		last := min(at+syntheticBlock, end)
 		var seed [32]byte

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/privgrad/privgrad/internal/pages"
 )
 
 // maxFile bounds a decompressed file, five times the largest of the known sets,
@@ -98,7 +100,7 @@ func gunzip(packed []byte, limit int64) ([]byte, error) {
 	// The trailer holds the size, which deflate's best ratio bounds too. Only
 	// storage is taken from it: a wrong value costs time or memory, no data.
 	guess := min(int64(binary.LittleEndian.Uint32(packed[len(packed)-4:])), 1032*int64(len(packed)), limit)
-	out := bytes.NewBuffer(make([]byte, 0, guess+bytes.MinRead))
+	out := bytes.NewBuffer(pages.Make[byte](int(guess) + bytes.MinRead)[:0])
 	for {
 		z.Multistream(false)
 		if _, err := io.Copy(out, io.LimitReader(z, limit+1-int64(out.Len()))); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/pages"
 )
 
 // Layout says how an image set lies on disk and what was published about it. A
@@ -190,5 +191,13 @@ func concat(parts [][]byte) []byte {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	return slices.Concat(parts...)
+	total := 0
+	for _, p := range parts {
+		total += len(p)
+	}
+	all := pages.Make[byte](total)[:0]
+	for _, p := range parts {
+		all = append(all, p...)
+	}
+	return all
 }

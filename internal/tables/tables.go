@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/pages"
 )
 
 // A Reader says how a network is given records.
@@ -93,7 +94,7 @@ const normMargin = 1 - 0x1p-23
 // shrunk are values whose rows are scaled to a norm at most. A row within it stays as it is. Of
 // a row with a value that is not finite, one stays so: the record counts as zero.
 func shrunk(rows device.Rows, values device.Features, norm float64) device.Floats {
-	all := make(device.Floats, values.Len())
+	all := device.Floats(pages.Make[float32](values.Len()))
 	switch f := values.(type) {
 	case device.Floats:
 		copy(all, f)
@@ -125,7 +126,7 @@ func shrunk(rows device.Rows, values device.Features, norm float64) device.Float
 func (r Reader) halves(m datasets.Split) (device.Halves, error) {
 	const parts = 50
 	n, in, width := m.Len(), ir.Size(m.Shape[:]), r.Front.Width()
-	all := make(device.Halves, n*width)
+	all := device.Halves(pages.Make[uint16](n * width))
 	for k := range parts {
 		if r.Stopped != nil {
 			if err := r.Stopped(); err != nil {
@@ -150,7 +151,7 @@ func (r Reader) halves(m datasets.Split) (device.Halves, error) {
 }
 
 func (r Reader) targets(labels []uint8) []float32 {
-	targets := make([]float32, len(labels))
+	targets := pages.Make[float32](len(labels))
 	for i, l := range labels {
 		switch {
 		case int(l) >= r.Classes:
