@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/internal/fault"
-	"github.com/privgrad/privgrad/internal/pages"
 )
 
 // Layout says how an image set lies on disk and what was published about it. A
@@ -191,13 +190,5 @@ func concat(parts [][]byte) []byte {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	total := 0
-	for _, p := range parts {
-		total += len(p)
-	}
-	all := pages.Make[byte](total)[:0]
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
+	return slices.Concat(parts...)
 }

@@ -62,9 +62,9 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 	if err != nil {
 		return m, fmt.Errorf("shards %s cannot be read: %w", dir, cause(err))
 	}
-	m.Mapped = inFiles
+	m.Mapped = inFiles && (little || r.Values != ofFloats) // else floats are copies
 	if r.Values == ofFloats {
-		m.Values, m.Mapped = floats(rows), inFiles && little
+		m.Values = floats(rows)
 	} else {
 		m.Features = rows
 	}
