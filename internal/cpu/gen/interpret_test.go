@@ -498,6 +498,13 @@ func (m *machine) step(in *ir.Instruction) {
 			v[i] = both[at&31]
 		}
 		m.write(last, v, 16, mask, !zeroing)
+	case "VPERMPS":
+		from, which := m.read(ops[0], 16, mask), m.read(ops[1], 16, mask)
+		var v [16]uint32
+		for i, at := range which {
+			v[i] = from[at&15]
+		}
+		m.write(last, v, 16, mask, !zeroing)
 	case "VALIGND":
 		low, high, by := m.read(ops[1], 16, mask), m.read(ops[2], 16, mask), m.integer(ops[0], 1)&15
 		m.write(last, [16]uint32(append(low[:], high[:]...)[by:]), 16, mask, !zeroing)

@@ -140,7 +140,8 @@ func vec(g *asm) {
 	g.halves()
 	g.halves512()
 	g.addLines2()
-	g.addLines512()
+	g.addLines512("addLinesAVX512", "", func(x vector) Op { return x })
+	g.addLines512("addShortLinesAVX512", "; no tap has more than eight lanes", func(x vector) Op { return x.AsY() })
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
 		g.maxPool2(2, lanes)
@@ -517,82 +518,126 @@ func (g *asm) halves512() {
 // linesTogether go through addLines at a time: one chain of additions alone would wait for each.
 const linesTogether = 4
 
-// addLines is addRuns for stretches that overlap in short lines: a line is in registers until all of its are added. add does
-// so for one stretch, by place and mask, and load and store are for a line.
-func (g *asm) addLines(name, needs string, start func(), load, add, store func(line int, at, mask Mem)) {
+// addLines is addRuns for lines that all get the same taps, row after row: a line is in registers until all of its are added.
+// lanes makes the mask of lines ready, and tap that of a tap, whose place it may change. load, add and store are for one line.
+func (g *asm) addLines(name, needs string, start func(), lanes func(bits Mem), tap func(bits Mem, at reg.GPVirtual), load, add, store func(line int, at Mem)) {
 	g.function(name, "dst, src *float32, list *int32, groups int",
-		fmt.Sprintf("%s adds to groups of %d lines of at most sixteen floats; there is at least one. For each group, list has a", name, linesTogether),
-		"number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times",
-		"for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are",
-		"not touched. It needs "+needs+".")
-	dst, src, list, groups := g.gp("dst"), g.gp("src"), g.gp("list"), g.gp("groups")
-	n, lines := g.GP64(), g.GP64()
+		fmt.Sprintf("%s adds rows of taps to groups of %d lines of at most sixteen floats; there is at least one. list begins", name, linesTogether),
+		"with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded",
+		"and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are",
+		"the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place",
+		"in dst and that of its first row in src. It needs "+needs+".")
+	list, groups := g.gp("list"), g.gp("groups")
+	taps, end, step := g.GP64(), g.GP64(), g.GP64()
 	start()
-	// each does something to every line, at its place, under its mask.
-	each := func(base, list reg.GPVirtual, do func(line int, at, mask Mem)) {
+	g.MOVLQSX(Mem{Base: list}, end)
+	g.MOVLQSX(Mem{Base: list, Disp: 4}, step)
+	g.SHLQ(Imm(2), step)
+	g.LEAQ(Mem{Base: list, Disp: 12}, taps)
+	g.LEAQ(Mem{Base: taps, Index: end, Scale: 4}, end)
+	g.MOVQ(end, list)
+	lines := func(do func(line int, at Mem)) {
+		lanes(Mem{Base: taps, Disp: -4})
+		dst := g.gp("dst")
 		for i := range linesTogether {
 			at := g.GP64()
-			g.MOVLQSX(Mem{Base: list, Disp: 8 * i}, at)
-			do(i, Mem{Base: base, Index: at, Scale: 4}, Mem{Base: list, Disp: 8*i + 4})
+			g.MOVLQSX(Mem{Base: list, Disp: 4 + 8*i}, at)
+			do(i, Mem{Base: dst, Index: at, Scale: 4})
 		}
 	}
+	rows := make([]reg.GPVirtual, linesTogether)
+	for i := range rows {
+		rows[i] = g.GP64()
+	}
 	g.repeat("group", groups, func() {
-		g.MOVLQSX(Mem{Base: list}, n)
-		g.LEAQ(Mem{Base: list, Disp: 4}, lines)
-		each(dst, lines, load)
-		g.ADDQ(Imm(4+8*linesTogether), list)
-		g.repeat("stretch", n, func() {
-			each(src, list, add)
-			g.ADDQ(Imm(8*linesTogether), list)
+		lines(load)
+		src := g.gp("src")
+		for i, row := range rows {
+			g.MOVLQSX(Mem{Base: list, Disp: 8 + 8*i}, row)
+			g.LEAQ(Mem{Base: src, Index: row, Scale: 4}, row)
+		}
+		left := g.GP64()
+		g.MOVLQSX(Mem{Base: list}, left)
+		g.repeat("row", left, func() {
+			next, at := g.GP64(), g.GP64()
+			g.MOVQ(taps, next)
+			g.Label("tap")
+			g.MOVLQSX(Mem{Base: next}, at)
+			tap(Mem{Base: next, Disp: 4}, at)
+			for i, row := range rows {
+				add(i, Mem{Base: row, Index: at, Scale: 4})
+			}
+			g.ADDQ(Imm(16), next)
+			g.CMPQ(next, end)
+			g.JNZ(LabelRef("tap"))
+			for _, row := range rows {
+				g.ADDQ(step, row)
+			}
 		})
-		each(dst, lines, store)
+		lines(store)
+		g.ADDQ(Imm(4+8*linesTogether), list)
 	})
 	g.end()
 }
 
-// addLines512 has a line in one register.
-func (g *asm) addLines512() {
-	mask, sum := g.K(), several(linesTogether, g.ZMM)
-	g.addLines("addLinesAVX512", "AVX-512 F", func() {}, func(line int, at, bits Mem) {
-		g.KMOVW(bits, mask)
-		g.VMOVUPS_Z(at, mask, sum[line])
-	}, func(line int, at, bits Mem) {
-		g.KMOVW(bits, mask)
-		g.VADDPS(at, sum[line], mask, sum[line])
-	}, func(line int, at, bits Mem) {
-		g.KMOVW(bits, mask)
-		g.VMOVUPS(sum[line], mask, at)
-	})
+// addLines512 has a line in one register. Stretches are loaded from their beginning and then moved to their lanes: of those of
+// at most eight, few lie on two lines of the cache, which takes twice as long.
+func (g *asm) addLines512(name, doc string, part func(vector) Op) {
+	mask, stretch, sum, place, lane := g.K(), g.K(), several(linesTogether, g.ZMM), g.ZMM(), g.ZMM()
+	g.addLines(name, "AVX-512 F and VL"+doc, func() { g.VMOVDQU32(g.counted("by1", 0, 1), lane) },
+		func(bits Mem) { g.KMOVW(bits, mask) },
+		func(bits Mem, _ reg.GPVirtual) {
+			g.KMOVW(bits, mask)
+			g.KMOVW(bits.Offset(4), stretch)
+			g.VPBROADCASTD(bits.Offset(8), place)
+			g.VPSUBD(place, lane, place)
+		},
+		func(line int, at Mem) { g.VMOVUPS_Z(at, mask, sum[line]) },
+		func(line int, at Mem) {
+			x := g.ZMM()
+			g.VMOVUPS_Z(at, stretch, part(x))
+			g.VPERMPS(x, place, x)
+			g.VADDPS(x, sum[line], mask, sum[line])
+		},
+		func(line int, at Mem) { g.VMOVUPS(sum[line], mask, at) })
 }
 
 // addLines2 has the low and the high half of a line in registers of their own. A mask's bits are shifted up to the signs of
-// lanes, which is where loads and blends look for them. Lanes that are not in a mask get a -0, which changes no number.
+// lanes, which is where loads look for them. Lanes that are not in a mask get a -0, which changes no number.
 func (g *asm) addLines2() {
-	low, high, nothing := several(linesTogether, g.YMM), several(linesTogether, g.YMM), g.YMM()
-	halves := func(line int, at, bits Mem, do func(sum, mask vector, at Mem)) {
+	low, high, masks, nothing := several(linesTogether, g.YMM), several(linesTogether, g.YMM), several(2, g.YMM), several(2, g.YMM)
+	width := g.GP64()
+	halves := func(line int, at Mem, do func(sum vector, half int, at Mem)) {
+		do(low[line], 0, at)
+		do(high[line], 1, at.Offset(32))
+	}
+	ready := func(bits Mem) {
 		all := g.YMM()
 		g.VPBROADCASTD(bits, all)
-		up := []Mem{g.words("low", 31, 30, 29, 28, 27, 26, 25, 24), g.words("high", 23, 22, 21, 20, 19, 18, 17, 16)}
-		for half, sum := range []vector{low[line], high[line]} {
-			mask := g.YMM()
-			g.VPSLLVD(up[half], all, mask)
-			do(sum, mask, at.Offset(32*half))
+		g.VPSLLVD(g.words("low", 31, 30, 29, 28, 27, 26, 25, 24), all, masks[0])
+		g.VPSLLVD(g.words("high", 23, 22, 21, 20, 19, 18, 17, 16), all, masks[1])
+		for half, mask := range masks {
+			g.VANDNPS(g.copies("minus0", 1<<31), mask, nothing[half])
 		}
+		g.POPCNTL(bits, width.As32())
 	}
-	start := func() { g.VMOVAPS(g.copies("minus0", 1<<31), nothing) }
-	g.addLines("addLinesAVX2", "AVX2", start, func(line int, at, bits Mem) {
-		halves(line, at, bits, func(sum, mask vector, at Mem) { g.VMASKMOVPS(at, mask, sum) })
-	}, func(line int, at, bits Mem) {
-		halves(line, at, bits, func(sum, mask vector, at Mem) {
+	g.addLines("addLinesAVX2", "AVX2", func() {}, ready, func(bits Mem, at reg.GPVirtual) {
+		first := g.GP64()
+		g.MOVLQSX(bits.Offset(8), first)
+		g.SUBQ(first, at)
+		ready(bits)
+	}, func(line int, at Mem) {
+		halves(line, at, func(sum vector, half int, at Mem) { g.VMASKMOVPS(at, masks[half], sum) })
+	}, func(line int, at Mem) {
+		halves(line, at, func(sum vector, half int, at Mem) {
 			x := g.YMM()
-			g.VMASKMOVPS(at, mask, x)
-			g.VBLENDVPS(mask, x, nothing, x)
+			g.VMASKMOVPS(at, masks[half], x)
+			g.VORPS(nothing[half], x, x)
 			g.VADDPS(x, sum, sum)
 		})
-	}, func(line int, at, bits Mem) {
-		to, width, x := g.GP64(), g.GP64(), g.YMM()
+	}, func(line int, at Mem) {
+		to, x := g.GP64(), g.YMM()
 		g.LEAQ(at, to)
-		g.POPCNTL(bits, width.As32())
 		label := func(s string) string { return fmt.Sprintf("line%d%s", line, s) }
 		g.TESTL(U32(16), width.As32())
 		g.JZ(LabelRef(label("short")))

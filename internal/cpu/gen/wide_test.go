@@ -522,13 +522,17 @@ func TestAVX512Halves(t *testing.T) {
 	}
 }
 
-// Lines go together that have the same number of stretches, some of which add to no lane.
+// Lines go together that get as many rows of taps.
 func TestAVX512AddLines(t *testing.T) {
 	functions, m := kernelsOf(t, "../vec", "kernels")
 	r := rand.New(rand.NewPCG(13, 14))
-	for range 30 {
-		groups := 1 + r.IntN(3)
-		dst, src := random(r, 16*linesTogether*groups), random(r, 100)
+	for round := range 60 {
+		kernel, longest := "addLinesAVX512", 16
+		if round%2 == 1 {
+			kernel, longest = "addShortLinesAVX512", 8
+		}
+		groups, taps, step, lanes := 1+r.IntN(3), 1+r.IntN(6), r.IntN(20), 1+r.IntN(16)
+		dst, src := random(r, 16*linesTogether*groups), random(r, 250)
 		want := slices.Clone(dst)
 		var list []byte
 		put := func(values ...int) {
@@ -536,26 +540,31 @@ func TestAVX512AddLines(t *testing.T) {
 				list = binary.LittleEndian.AppendUint32(list, uint32(int32(x)))
 			}
 		}
+		put(4*taps, step, 1<<lanes-1)
+		places, firsts, lengths := make([]int, taps), make([]int, taps), make([]int, taps)
+		for tap := range taps {
+			n := 1 + r.IntN(min(lanes, longest))
+			places[tap], lengths[tap], firsts[tap] = r.IntN(100), n, r.IntN(lanes-n+1)
+			put(places[tap], (1<<n-1)<<firsts[tap], 1<<n-1, firsts[tap])
+		}
 		for g := range groups {
-			n := 1 + r.IntN(6)
-			put(n)
-			line := func(i int) int { return 16 * (g*linesTogether + i) }
+			rows := 1 + r.IntN(5)
+			put(rows)
 			for i := range linesTogether {
-				put(line(i), 0xffff)
-			}
-			for range n {
-				for i := range linesTogether {
-					length := r.IntN(17)
-					first, at := r.IntN(17-length), r.IntN(len(src)-length+1)
-					put(at-first, (1<<length-1)<<first)
-					for k := range length {
-						want[line(i)+first+k] += src[at+k]
+				at, row := 16*(g*linesTogether+i), r.IntN(30)
+				put(at, row)
+				for range rows {
+					for tap, place := range places {
+						for j := range lengths[tap] {
+							want[at+firsts[tap]+j] += src[row+place+j]
+						}
 					}
+					row += step
 				}
 			}
 		}
 		got := floatBytes(dst)
-		m.run(t, functions["addLinesAVX512"], got, floatBytes(src), list, groups)
+		m.run(t, functions[kernel], got, floatBytes(src), list, groups)
 		check(t, got, want)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestNothingOutsideIsTouched(t *testing.T) {
 	var regions [4]guard.Region
 	for i := range regions {
-		regions[i] = guard.New(t, 4096)
+		regions[i] = guard.New(t, 1<<16)
 	}
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(5)

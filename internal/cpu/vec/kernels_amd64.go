@@ -233,21 +233,32 @@ func halvesAVX2(dst []float32, src []uint16)
 //go:noescape
 func halvesAVX512(dst []float32, src []uint16)
 
-// addLinesAVX2 adds to groups of 4 lines of at most sixteen floats; there is at least one. For each group, list has a
-// number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times
-// for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are
-// not touched. It needs AVX2.
+// addLinesAVX2 adds rows of taps to groups of 4 lines of at most sixteen floats; there is at least one. list begins
+// with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded
+// and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are
+// the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place
+// in dst and that of its first row in src. It needs AVX2.
 //
 //go:noescape
 func addLinesAVX2(dst *float32, src *float32, list *int32, groups int)
 
-// addLinesAVX512 adds to groups of 4 lines of at most sixteen floats; there is at least one. For each group, list has a
-// number n of stretches, at least one; for each of its lines a place in dst and a mask of lanes, the lowest ones; and n times
-// for each line a place in src and a mask of the lanes i to which src[place+i] is added. Lanes that are not in a mask are
-// not touched. It needs AVX-512 F.
+// addLinesAVX512 adds rows of taps to groups of 4 lines of at most sixteen floats; there is at least one. list begins
+// with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded
+// and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are
+// the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place
+// in dst and that of its first row in src. It needs AVX-512 F and VL.
 //
 //go:noescape
 func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
+
+// addShortLinesAVX512 adds rows of taps to groups of 4 lines of at most sixteen floats; there is at least one. list begins
+// with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded
+// and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are
+// the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place
+// in dst and that of its first row in src. It needs AVX-512 F and VL; no tap has more than eight lanes.
+//
+//go:noescape
+func addShortLinesAVX512(dst *float32, src *float32, list *int32, groups int)
 
 // maxPool2By4Step1AVX2 pools rows by cols windows of 2x2, cols at least 4, that stand 1 apart in a row and down
 // from row to row.

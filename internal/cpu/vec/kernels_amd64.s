@@ -3651,263 +3651,256 @@ done:
 // func addLinesAVX2(dst *float32, src *float32, list *int32, groups int)
 // Requires: AVX, AVX2, POPCNT
 TEXT ·addLinesAVX2(SB), NOSPLIT, $0-32
-	MOVQ    dst+0(FP), AX
-	MOVQ    src+8(FP), CX
-	MOVQ    list+16(FP), DX
-	MOVQ    groups+24(FP), BX
-	VMOVAPS minus0<>+0(SB), Y8
+	MOVQ    list+16(FP), CX
+	MOVQ    groups+24(FP), DX
+	MOVLQSX (CX), SI
+	MOVLQSX 4(CX), DI
+	SHLQ    $0x02, DI
+	LEAQ    12(CX), BX
+	LEAQ    (BX)(SI*4), SI
+	MOVQ    SI, CX
 
 group:
-	MOVLQSX      (DX), SI
-	LEAQ         4(DX), DI
-	MOVLQSX      (DI), R8
-	VPBROADCASTD 4(DI), Y1
-	VPSLLVD      low<>+0(SB), Y1, Y0
-	VMASKMOVPS   (AX)(R8*4), Y0, Y0
-	VPSLLVD      high<>+0(SB), Y1, Y1
-	VMASKMOVPS   32(AX)(R8*4), Y1, Y4
-	MOVLQSX      8(DI), R8
-	VPBROADCASTD 12(DI), Y2
-	VPSLLVD      low<>+0(SB), Y2, Y1
-	VMASKMOVPS   (AX)(R8*4), Y1, Y1
-	VPSLLVD      high<>+0(SB), Y2, Y2
-	VMASKMOVPS   32(AX)(R8*4), Y2, Y5
-	MOVLQSX      16(DI), R8
-	VPBROADCASTD 20(DI), Y3
-	VPSLLVD      low<>+0(SB), Y3, Y2
-	VMASKMOVPS   (AX)(R8*4), Y2, Y2
-	VPSLLVD      high<>+0(SB), Y3, Y3
-	VMASKMOVPS   32(AX)(R8*4), Y3, Y6
-	MOVLQSX      24(DI), R8
-	VPBROADCASTD 28(DI), Y7
-	VPSLLVD      low<>+0(SB), Y7, Y3
-	VMASKMOVPS   (AX)(R8*4), Y3, Y3
-	VPSLLVD      high<>+0(SB), Y7, Y7
-	VMASKMOVPS   32(AX)(R8*4), Y7, Y7
-	ADDQ         $0x24, DX
+	VPBROADCASTD -4(BX), Y0
+	VPSLLVD      low<>+0(SB), Y0, Y8
+	VPSLLVD      high<>+0(SB), Y0, Y9
+	VANDNPS      minus0<>+0(SB), Y8, Y10
+	VANDNPS      minus0<>+0(SB), Y9, Y11
+	POPCNTL      -4(BX), AX
+	MOVQ         dst+0(FP), AX
+	MOVLQSX      4(CX), R8
+	VMASKMOVPS   (AX)(R8*4), Y8, Y0
+	VMASKMOVPS   32(AX)(R8*4), Y9, Y4
+	MOVLQSX      12(CX), R8
+	VMASKMOVPS   (AX)(R8*4), Y8, Y1
+	VMASKMOVPS   32(AX)(R8*4), Y9, Y5
+	MOVLQSX      20(CX), R8
+	VMASKMOVPS   (AX)(R8*4), Y8, Y2
+	VMASKMOVPS   32(AX)(R8*4), Y9, Y6
+	MOVLQSX      28(CX), R8
+	VMASKMOVPS   (AX)(R8*4), Y8, Y3
+	VMASKMOVPS   32(AX)(R8*4), Y9, Y7
+	MOVQ         src+8(FP), AX
+	MOVLQSX      8(CX), R8
+	LEAQ         (AX)(R8*4), R8
+	MOVLQSX      16(CX), R9
+	LEAQ         (AX)(R9*4), R9
+	MOVLQSX      24(CX), R10
+	LEAQ         (AX)(R10*4), R10
+	MOVLQSX      32(CX), R11
+	LEAQ         (AX)(R11*4), R11
+	MOVLQSX      (CX), R12
 
-stretch:
-	MOVLQSX      (DX), R8
-	VPBROADCASTD 4(DX), Y9
-	VPSLLVD      low<>+0(SB), Y9, Y10
-	VMASKMOVPS   (CX)(R8*4), Y10, Y11
-	VBLENDVPS    Y10, Y11, Y8, Y11
-	VADDPS       Y11, Y0, Y0
+row:
+	MOVQ BX, R13
+
+tap:
+	MOVLQSX      (R13), R14
+	MOVLQSX      12(R13), AX
+	SUBQ         AX, R14
+	VPBROADCASTD 4(R13), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y8
 	VPSLLVD      high<>+0(SB), Y9, Y9
-	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
-	VBLENDVPS    Y9, Y10, Y8, Y10
-	VADDPS       Y10, Y4, Y4
-	MOVLQSX      8(DX), R8
-	VPBROADCASTD 12(DX), Y9
-	VPSLLVD      low<>+0(SB), Y9, Y10
-	VMASKMOVPS   (CX)(R8*4), Y10, Y11
-	VBLENDVPS    Y10, Y11, Y8, Y11
-	VADDPS       Y11, Y1, Y1
+	VANDNPS      minus0<>+0(SB), Y8, Y10
+	VANDNPS      minus0<>+0(SB), Y9, Y11
+	POPCNTL      4(R13), AX
+	VMASKMOVPS   (R8)(R14*4), Y8, Y12
+	VORPS        Y10, Y12, Y12
+	VADDPS       Y12, Y0, Y0
+	VMASKMOVPS   32(R8)(R14*4), Y9, Y12
+	VORPS        Y11, Y12, Y12
+	VADDPS       Y12, Y4, Y4
+	VMASKMOVPS   (R9)(R14*4), Y8, Y12
+	VORPS        Y10, Y12, Y12
+	VADDPS       Y12, Y1, Y1
+	VMASKMOVPS   32(R9)(R14*4), Y9, Y12
+	VORPS        Y11, Y12, Y12
+	VADDPS       Y12, Y5, Y5
+	VMASKMOVPS   (R10)(R14*4), Y8, Y12
+	VORPS        Y10, Y12, Y12
+	VADDPS       Y12, Y2, Y2
+	VMASKMOVPS   32(R10)(R14*4), Y9, Y12
+	VORPS        Y11, Y12, Y12
+	VADDPS       Y12, Y6, Y6
+	VMASKMOVPS   (R11)(R14*4), Y8, Y8
+	VORPS        Y10, Y8, Y8
+	VADDPS       Y8, Y3, Y3
+	VMASKMOVPS   32(R11)(R14*4), Y9, Y8
+	VORPS        Y11, Y8, Y8
+	VADDPS       Y8, Y7, Y7
+	ADDQ         $0x10, R13
+	CMPQ         R13, SI
+	JNZ          tap
+	ADDQ         DI, R8
+	ADDQ         DI, R9
+	ADDQ         DI, R10
+	ADDQ         DI, R11
+	DECQ         R12
+	JNZ          row
+	VPBROADCASTD -4(BX), Y9
+	VPSLLVD      low<>+0(SB), Y9, Y8
 	VPSLLVD      high<>+0(SB), Y9, Y9
-	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
-	VBLENDVPS    Y9, Y10, Y8, Y10
-	VADDPS       Y10, Y5, Y5
-	MOVLQSX      16(DX), R8
-	VPBROADCASTD 20(DX), Y9
-	VPSLLVD      low<>+0(SB), Y9, Y10
-	VMASKMOVPS   (CX)(R8*4), Y10, Y11
-	VBLENDVPS    Y10, Y11, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VPSLLVD      high<>+0(SB), Y9, Y9
-	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
-	VBLENDVPS    Y9, Y10, Y8, Y10
-	VADDPS       Y10, Y6, Y6
-	MOVLQSX      24(DX), R8
-	VPBROADCASTD 28(DX), Y9
-	VPSLLVD      low<>+0(SB), Y9, Y10
-	VMASKMOVPS   (CX)(R8*4), Y10, Y11
-	VBLENDVPS    Y10, Y11, Y8, Y11
-	VADDPS       Y11, Y3, Y3
-	VPSLLVD      high<>+0(SB), Y9, Y9
-	VMASKMOVPS   32(CX)(R8*4), Y9, Y10
-	VBLENDVPS    Y9, Y10, Y8, Y10
-	VADDPS       Y10, Y7, Y7
-	ADDQ         $0x20, DX
-	DECQ         SI
-	JNZ          stretch
-	MOVLQSX      (DI), SI
-	LEAQ         (AX)(SI*4), SI
-	POPCNTL      4(DI), R8
-	TESTL        $0x00000010, R8
+	VANDNPS      minus0<>+0(SB), Y8, Y10
+	VANDNPS      minus0<>+0(SB), Y9, Y11
+	POPCNTL      -4(BX), AX
+	MOVQ         dst+0(FP), R8
+	MOVLQSX      4(CX), R9
+	LEAQ         (R8)(R9*4), R9
+	TESTL        $0x00000010, AX
 	JZ           line0short
-	VMOVUPS      Y0, (SI)
-	VMOVUPS      Y4, 32(SI)
+	VMOVUPS      Y0, (R9)
+	VMOVUPS      Y4, 32(R9)
 	JMP          line0done
 
 line0short:
 	VMOVAPS Y0, Y0
-	TESTL   $0x00000008, R8
+	TESTL   $0x00000008, AX
 	JZ      line0low
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (R9)
 	VMOVAPS Y4, Y0
-	ADDQ    $0x20, SI
+	ADDQ    $0x20, R9
 
 line0low:
-	TESTL        $0x00000004, R8
+	TESTL        $0x00000004, AX
 	JZ           line0leftbelow4
-	VMOVUPS      X0, (SI)
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X0
-	ADDQ         $0x10, SI
+	ADDQ         $0x10, R9
 
 line0leftbelow4:
-	TESTL    $0x00000002, R8
+	TESTL    $0x00000002, AX
 	JZ       line0leftbelow2
-	VMOVSD   X0, (SI)
+	VMOVSD   X0, (R9)
 	VMOVHLPS X0, X0, X0
-	ADDQ     $0x08, SI
+	ADDQ     $0x08, R9
 
 line0leftbelow2:
-	TESTL  $0x00000001, R8
+	TESTL  $0x00000001, AX
 	JZ     line0leftbelow1
-	VMOVSS X0, (SI)
-	ADDQ   $0x04, SI
+	VMOVSS X0, (R9)
+	ADDQ   $0x04, R9
 
 line0leftbelow1:
 line0done:
-	MOVLQSX 8(DI), SI
-	LEAQ    (AX)(SI*4), SI
-	POPCNTL 12(DI), R8
-	TESTL   $0x00000010, R8
+	MOVLQSX 12(CX), R9
+	LEAQ    (R8)(R9*4), R9
+	TESTL   $0x00000010, AX
 	JZ      line1short
-	VMOVUPS Y1, (SI)
-	VMOVUPS Y5, 32(SI)
+	VMOVUPS Y1, (R9)
+	VMOVUPS Y5, 32(R9)
 	JMP     line1done
 
 line1short:
 	VMOVAPS Y1, Y0
-	TESTL   $0x00000008, R8
+	TESTL   $0x00000008, AX
 	JZ      line1low
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (R9)
 	VMOVAPS Y5, Y0
-	ADDQ    $0x20, SI
+	ADDQ    $0x20, R9
 
 line1low:
-	TESTL        $0x00000004, R8
+	TESTL        $0x00000004, AX
 	JZ           line1leftbelow4
-	VMOVUPS      X0, (SI)
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X0
-	ADDQ         $0x10, SI
+	ADDQ         $0x10, R9
 
 line1leftbelow4:
-	TESTL    $0x00000002, R8
+	TESTL    $0x00000002, AX
 	JZ       line1leftbelow2
-	VMOVSD   X0, (SI)
+	VMOVSD   X0, (R9)
 	VMOVHLPS X0, X0, X0
-	ADDQ     $0x08, SI
+	ADDQ     $0x08, R9
 
 line1leftbelow2:
-	TESTL  $0x00000001, R8
+	TESTL  $0x00000001, AX
 	JZ     line1leftbelow1
-	VMOVSS X0, (SI)
-	ADDQ   $0x04, SI
+	VMOVSS X0, (R9)
+	ADDQ   $0x04, R9
 
 line1leftbelow1:
 line1done:
-	MOVLQSX 16(DI), SI
-	LEAQ    (AX)(SI*4), SI
-	POPCNTL 20(DI), R8
-	TESTL   $0x00000010, R8
+	MOVLQSX 20(CX), R9
+	LEAQ    (R8)(R9*4), R9
+	TESTL   $0x00000010, AX
 	JZ      line2short
-	VMOVUPS Y2, (SI)
-	VMOVUPS Y6, 32(SI)
+	VMOVUPS Y2, (R9)
+	VMOVUPS Y6, 32(R9)
 	JMP     line2done
 
 line2short:
 	VMOVAPS Y2, Y0
-	TESTL   $0x00000008, R8
+	TESTL   $0x00000008, AX
 	JZ      line2low
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (R9)
 	VMOVAPS Y6, Y0
-	ADDQ    $0x20, SI
+	ADDQ    $0x20, R9
 
 line2low:
-	TESTL        $0x00000004, R8
+	TESTL        $0x00000004, AX
 	JZ           line2leftbelow4
-	VMOVUPS      X0, (SI)
+	VMOVUPS      X0, (R9)
 	VEXTRACTF128 $0x01, Y0, X0
-	ADDQ         $0x10, SI
+	ADDQ         $0x10, R9
 
 line2leftbelow4:
-	TESTL    $0x00000002, R8
+	TESTL    $0x00000002, AX
 	JZ       line2leftbelow2
-	VMOVSD   X0, (SI)
+	VMOVSD   X0, (R9)
 	VMOVHLPS X0, X0, X0
-	ADDQ     $0x08, SI
+	ADDQ     $0x08, R9
 
 line2leftbelow2:
-	TESTL  $0x00000001, R8
+	TESTL  $0x00000001, AX
 	JZ     line2leftbelow1
-	VMOVSS X0, (SI)
-	ADDQ   $0x04, SI
+	VMOVSS X0, (R9)
+	ADDQ   $0x04, R9
 
 line2leftbelow1:
 line2done:
-	MOVLQSX 24(DI), SI
-	LEAQ    (AX)(SI*4), SI
-	POPCNTL 28(DI), DI
-	TESTL   $0x00000010, DI
+	MOVLQSX 28(CX), R9
+	LEAQ    (R8)(R9*4), R8
+	TESTL   $0x00000010, AX
 	JZ      line3short
-	VMOVUPS Y3, (SI)
-	VMOVUPS Y7, 32(SI)
+	VMOVUPS Y3, (R8)
+	VMOVUPS Y7, 32(R8)
 	JMP     line3done
 
 line3short:
 	VMOVAPS Y3, Y0
-	TESTL   $0x00000008, DI
+	TESTL   $0x00000008, AX
 	JZ      line3low
-	VMOVUPS Y0, (SI)
+	VMOVUPS Y0, (R8)
 	VMOVAPS Y7, Y0
-	ADDQ    $0x20, SI
+	ADDQ    $0x20, R8
 
 line3low:
-	TESTL        $0x00000004, DI
+	TESTL        $0x00000004, AX
 	JZ           line3leftbelow4
-	VMOVUPS      X0, (SI)
+	VMOVUPS      X0, (R8)
 	VEXTRACTF128 $0x01, Y0, X0
-	ADDQ         $0x10, SI
+	ADDQ         $0x10, R8
 
 line3leftbelow4:
-	TESTL    $0x00000002, DI
+	TESTL    $0x00000002, AX
 	JZ       line3leftbelow2
-	VMOVSD   X0, (SI)
+	VMOVSD   X0, (R8)
 	VMOVHLPS X0, X0, X0
-	ADDQ     $0x08, SI
+	ADDQ     $0x08, R8
 
 line3leftbelow2:
-	TESTL  $0x00000001, DI
+	TESTL  $0x00000001, AX
 	JZ     line3leftbelow1
-	VMOVSS X0, (SI)
-	ADDQ   $0x04, SI
+	VMOVSS X0, (R8)
+	ADDQ   $0x04, R8
 
 line3leftbelow1:
 line3done:
-	DECQ BX
+	ADDQ $0x24, CX
+	DECQ DX
 	JNZ  group
 	VZEROUPPER
 	RET
-
-DATA minus0<>+0(SB)/4, $0x80000000
-DATA minus0<>+4(SB)/4, $0x80000000
-DATA minus0<>+8(SB)/4, $0x80000000
-DATA minus0<>+12(SB)/4, $0x80000000
-DATA minus0<>+16(SB)/4, $0x80000000
-DATA minus0<>+20(SB)/4, $0x80000000
-DATA minus0<>+24(SB)/4, $0x80000000
-DATA minus0<>+28(SB)/4, $0x80000000
-DATA minus0<>+32(SB)/4, $0x80000000
-DATA minus0<>+36(SB)/4, $0x80000000
-DATA minus0<>+40(SB)/4, $0x80000000
-DATA minus0<>+44(SB)/4, $0x80000000
-DATA minus0<>+48(SB)/4, $0x80000000
-DATA minus0<>+52(SB)/4, $0x80000000
-DATA minus0<>+56(SB)/4, $0x80000000
-DATA minus0<>+60(SB)/4, $0x80000000
-GLOBL minus0<>(SB), RODATA|NOPTR, $64
 
 DATA low<>+0(SB)/4, $0x0000001f
 DATA low<>+4(SB)/4, $0x0000001e
@@ -3929,61 +3922,201 @@ DATA high<>+24(SB)/4, $0x00000011
 DATA high<>+28(SB)/4, $0x00000010
 GLOBL high<>(SB), RODATA|NOPTR, $32
 
+DATA minus0<>+0(SB)/4, $0x80000000
+DATA minus0<>+4(SB)/4, $0x80000000
+DATA minus0<>+8(SB)/4, $0x80000000
+DATA minus0<>+12(SB)/4, $0x80000000
+DATA minus0<>+16(SB)/4, $0x80000000
+DATA minus0<>+20(SB)/4, $0x80000000
+DATA minus0<>+24(SB)/4, $0x80000000
+DATA minus0<>+28(SB)/4, $0x80000000
+DATA minus0<>+32(SB)/4, $0x80000000
+DATA minus0<>+36(SB)/4, $0x80000000
+DATA minus0<>+40(SB)/4, $0x80000000
+DATA minus0<>+44(SB)/4, $0x80000000
+DATA minus0<>+48(SB)/4, $0x80000000
+DATA minus0<>+52(SB)/4, $0x80000000
+DATA minus0<>+56(SB)/4, $0x80000000
+DATA minus0<>+60(SB)/4, $0x80000000
+GLOBL minus0<>(SB), RODATA|NOPTR, $64
+
 // func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
 // Requires: AVX, AVX512F
 TEXT ·addLinesAVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ list+16(FP), DX
-	MOVQ groups+24(FP), BX
+	MOVQ      list+16(FP), AX
+	MOVQ      groups+24(FP), CX
+	VMOVDQU32 by1<>+0(SB), Z5
+	MOVLQSX   (AX), BX
+	MOVLQSX   4(AX), SI
+	SHLQ      $0x02, SI
+	LEAQ      12(AX), DX
+	LEAQ      (DX)(BX*4), BX
+	MOVQ      BX, AX
 
 group:
-	MOVLQSX   (DX), SI
-	LEAQ      4(DX), DI
-	MOVLQSX   (DI), R8
-	KMOVW     4(DI), K1
-	VMOVUPS.Z (AX)(R8*4), K1, Z0
-	MOVLQSX   8(DI), R8
-	KMOVW     12(DI), K1
-	VMOVUPS.Z (AX)(R8*4), K1, Z1
-	MOVLQSX   16(DI), R8
-	KMOVW     20(DI), K1
-	VMOVUPS.Z (AX)(R8*4), K1, Z2
-	MOVLQSX   24(DI), R8
-	KMOVW     28(DI), K1
-	VMOVUPS.Z (AX)(R8*4), K1, Z3
-	ADDQ      $0x24, DX
+	KMOVW     -4(DX), K1
+	MOVQ      dst+0(FP), DI
+	MOVLQSX   4(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z0
+	MOVLQSX   12(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z1
+	MOVLQSX   20(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z2
+	MOVLQSX   28(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z3
+	MOVQ      src+8(FP), R11
+	MOVLQSX   8(AX), DI
+	LEAQ      (R11)(DI*4), DI
+	MOVLQSX   16(AX), R8
+	LEAQ      (R11)(R8*4), R8
+	MOVLQSX   24(AX), R9
+	LEAQ      (R11)(R9*4), R9
+	MOVLQSX   32(AX), R10
+	LEAQ      (R11)(R10*4), R10
+	MOVLQSX   (AX), R11
 
-stretch:
-	MOVLQSX (DX), R8
-	KMOVW   4(DX), K1
-	VADDPS  (CX)(R8*4), Z0, K1, Z0
-	MOVLQSX 8(DX), R8
-	KMOVW   12(DX), K1
-	VADDPS  (CX)(R8*4), Z1, K1, Z1
-	MOVLQSX 16(DX), R8
-	KMOVW   20(DX), K1
-	VADDPS  (CX)(R8*4), Z2, K1, Z2
-	MOVLQSX 24(DX), R8
-	KMOVW   28(DX), K1
-	VADDPS  (CX)(R8*4), Z3, K1, Z3
-	ADDQ    $0x20, DX
-	DECQ    SI
-	JNZ     stretch
-	MOVLQSX (DI), SI
-	KMOVW   4(DI), K1
-	VMOVUPS Z0, K1, (AX)(SI*4)
-	MOVLQSX 8(DI), SI
-	KMOVW   12(DI), K1
-	VMOVUPS Z1, K1, (AX)(SI*4)
-	MOVLQSX 16(DI), SI
-	KMOVW   20(DI), K1
-	VMOVUPS Z2, K1, (AX)(SI*4)
-	MOVLQSX 24(DI), SI
-	KMOVW   28(DI), K1
-	VMOVUPS Z3, K1, (AX)(SI*4)
-	DECQ    BX
-	JNZ     group
+row:
+	MOVQ DX, R12
+
+tap:
+	MOVLQSX      (R12), R13
+	KMOVW        4(R12), K1
+	KMOVW        8(R12), K2
+	VPBROADCASTD 12(R12), Z4
+	VPSUBD       Z4, Z5, Z4
+	VMOVUPS.Z    (DI)(R13*4), K2, Z6
+	VPERMPS      Z6, Z4, Z6
+	VADDPS       Z6, Z0, K1, Z0
+	VMOVUPS.Z    (R8)(R13*4), K2, Z6
+	VPERMPS      Z6, Z4, Z6
+	VADDPS       Z6, Z1, K1, Z1
+	VMOVUPS.Z    (R9)(R13*4), K2, Z6
+	VPERMPS      Z6, Z4, Z6
+	VADDPS       Z6, Z2, K1, Z2
+	VMOVUPS.Z    (R10)(R13*4), K2, Z6
+	VPERMPS      Z6, Z4, Z6
+	VADDPS       Z6, Z3, K1, Z3
+	ADDQ         $0x10, R12
+	CMPQ         R12, BX
+	JNZ          tap
+	ADDQ         SI, DI
+	ADDQ         SI, R8
+	ADDQ         SI, R9
+	ADDQ         SI, R10
+	DECQ         R11
+	JNZ          row
+	KMOVW        -4(DX), K1
+	MOVQ         dst+0(FP), DI
+	MOVLQSX      4(AX), R8
+	VMOVUPS      Z0, K1, (DI)(R8*4)
+	MOVLQSX      12(AX), R8
+	VMOVUPS      Z1, K1, (DI)(R8*4)
+	MOVLQSX      20(AX), R8
+	VMOVUPS      Z2, K1, (DI)(R8*4)
+	MOVLQSX      28(AX), R8
+	VMOVUPS      Z3, K1, (DI)(R8*4)
+	ADDQ         $0x24, AX
+	DECQ         CX
+	JNZ          group
+	VZEROUPPER
+	RET
+
+DATA by1<>+0(SB)/4, $0x00000000
+DATA by1<>+4(SB)/4, $0x00000001
+DATA by1<>+8(SB)/4, $0x00000002
+DATA by1<>+12(SB)/4, $0x00000003
+DATA by1<>+16(SB)/4, $0x00000004
+DATA by1<>+20(SB)/4, $0x00000005
+DATA by1<>+24(SB)/4, $0x00000006
+DATA by1<>+28(SB)/4, $0x00000007
+DATA by1<>+32(SB)/4, $0x00000008
+DATA by1<>+36(SB)/4, $0x00000009
+DATA by1<>+40(SB)/4, $0x0000000a
+DATA by1<>+44(SB)/4, $0x0000000b
+DATA by1<>+48(SB)/4, $0x0000000c
+DATA by1<>+52(SB)/4, $0x0000000d
+DATA by1<>+56(SB)/4, $0x0000000e
+DATA by1<>+60(SB)/4, $0x0000000f
+GLOBL by1<>(SB), RODATA|NOPTR, $64
+
+// func addShortLinesAVX512(dst *float32, src *float32, list *int32, groups int)
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·addShortLinesAVX512(SB), NOSPLIT, $0-32
+	MOVQ      list+16(FP), AX
+	MOVQ      groups+24(FP), CX
+	VMOVDQU32 by1<>+0(SB), Z5
+	MOVLQSX   (AX), BX
+	MOVLQSX   4(AX), SI
+	SHLQ      $0x02, SI
+	LEAQ      12(AX), DX
+	LEAQ      (DX)(BX*4), BX
+	MOVQ      BX, AX
+
+group:
+	KMOVW     -4(DX), K1
+	MOVQ      dst+0(FP), DI
+	MOVLQSX   4(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z0
+	MOVLQSX   12(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z1
+	MOVLQSX   20(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z2
+	MOVLQSX   28(AX), R8
+	VMOVUPS.Z (DI)(R8*4), K1, Z3
+	MOVQ      src+8(FP), R11
+	MOVLQSX   8(AX), DI
+	LEAQ      (R11)(DI*4), DI
+	MOVLQSX   16(AX), R8
+	LEAQ      (R11)(R8*4), R8
+	MOVLQSX   24(AX), R9
+	LEAQ      (R11)(R9*4), R9
+	MOVLQSX   32(AX), R10
+	LEAQ      (R11)(R10*4), R10
+	MOVLQSX   (AX), R11
+
+row:
+	MOVQ DX, R12
+
+tap:
+	MOVLQSX      (R12), R13
+	KMOVW        4(R12), K1
+	KMOVW        8(R12), K2
+	VPBROADCASTD 12(R12), Z4
+	VPSUBD       Z4, Z5, Z4
+	VMOVUPS.Z    (DI)(R13*4), K2, Y6
+	VPERMPS      Z6, Z4, Z6
+	VADDPS       Z6, Z0, K1, Z0
+	VMOVUPS.Z    (R8)(R13*4), K2, Y7
+	VPERMPS      Z7, Z4, Z7
+	VADDPS       Z7, Z1, K1, Z1
+	VMOVUPS.Z    (R9)(R13*4), K2, Y8
+	VPERMPS      Z8, Z4, Z8
+	VADDPS       Z8, Z2, K1, Z2
+	VMOVUPS.Z    (R10)(R13*4), K2, Y9
+	VPERMPS      Z9, Z4, Z9
+	VADDPS       Z9, Z3, K1, Z3
+	ADDQ         $0x10, R12
+	CMPQ         R12, BX
+	JNZ          tap
+	ADDQ         SI, DI
+	ADDQ         SI, R8
+	ADDQ         SI, R9
+	ADDQ         SI, R10
+	DECQ         R11
+	JNZ          row
+	KMOVW        -4(DX), K1
+	MOVQ         dst+0(FP), DI
+	MOVLQSX      4(AX), R8
+	VMOVUPS      Z0, K1, (DI)(R8*4)
+	MOVLQSX      12(AX), R8
+	VMOVUPS      Z1, K1, (DI)(R8*4)
+	MOVLQSX      20(AX), R8
+	VMOVUPS      Z2, K1, (DI)(R8*4)
+	MOVLQSX      28(AX), R8
+	VMOVUPS      Z3, K1, (DI)(R8*4)
+	ADDQ         $0x24, AX
+	DECQ         CX
+	JNZ          group
 	VZEROUPPER
 	RET
 
@@ -4483,24 +4616,6 @@ row:
 	JG        columns
 	VZEROUPPER
 	RET
-
-DATA by1<>+0(SB)/4, $0x00000000
-DATA by1<>+4(SB)/4, $0x00000001
-DATA by1<>+8(SB)/4, $0x00000002
-DATA by1<>+12(SB)/4, $0x00000003
-DATA by1<>+16(SB)/4, $0x00000004
-DATA by1<>+20(SB)/4, $0x00000005
-DATA by1<>+24(SB)/4, $0x00000006
-DATA by1<>+28(SB)/4, $0x00000007
-DATA by1<>+32(SB)/4, $0x00000008
-DATA by1<>+36(SB)/4, $0x00000009
-DATA by1<>+40(SB)/4, $0x0000000a
-DATA by1<>+44(SB)/4, $0x0000000b
-DATA by1<>+48(SB)/4, $0x0000000c
-DATA by1<>+52(SB)/4, $0x0000000d
-DATA by1<>+56(SB)/4, $0x0000000e
-DATA by1<>+60(SB)/4, $0x0000000f
-GLOBL by1<>(SB), RODATA|NOPTR, $64
 
 // func maxPool2Step2AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 // Requires: AVX, AVX512F, BMI2, CMOV

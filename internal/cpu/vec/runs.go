@@ -1,6 +1,9 @@
 package vec
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // Runs is a list of stretches of one vector that stand elsewhere in another, such as the rows of an image in a padded
 // one. It is made once and used many times. The zero value is for stretches of neighbours on both sides.
@@ -9,8 +12,9 @@ type Runs struct {
 	dst, src int     // the lengths that the vectors need
 	to, from int     // steps between a stretch's elements less one, in the destination and in the source
 
-	lines  []int32 // the same by line of the destination, as addLines takes it; nil where there are none
+	lines  []int32 // the same as rows of taps, as addLines takes them; nil where they are none
 	groups int     // of lines
+	short  bool    // no stretch in them has more than eight elements
 }
 
 // Gather makes an empty list for CopyRuns of stretches whose elements stand step apart in the source.
@@ -40,22 +44,23 @@ const (
 	linesTogether = 4  // of addLines
 )
 
-// Lines makes AddRuns faster where a destination has lines of one short width and many stretches lie in each. The bits stay
-// the same, but for those of a NaN. It does nothing where lines are too long, or a stretch lies in two.
+// A stretch lies in a line from some lane on: place is where lane 0 would stand in the source.
+type stretch struct{ place, mask int32 }
+
+// A line of the destination, and what is added to it.
+type line struct {
+	at        int32
+	stretches []stretch
+}
+
+// Lines makes AddRuns faster where a destination has lines of one short width, and the stretches are those of a convolution:
+// every line gets the same taps, row after row. The bits stay the same, but for those of a NaN. Elsewhere it does nothing.
 func (r *Runs) Lines(width int) {
 	fits(1, width)
 	if r.to > 0 || width > longestLine {
 		return
 	}
-	type stretch struct{ place, mask int32 }
-	type line struct {
-		at, mask  int32
-		stretches []stretch
-	}
 	lines := make([]line, (r.dst+width-1)/width)
-	for i := range lines {
-		lines[i].at, lines[i].mask = int32(i*width), 1<<min(width, r.dst-i*width)-1
-	}
 	for list := r.list; len(list) >= 3; list = list[3:] {
 		dst, src, n := int(list[0]), list[1], int(list[2])
 		first := dst % width
@@ -63,29 +68,67 @@ func (r *Runs) Lines(width int) {
 			return
 		}
 		l := &lines[dst/width]
+		l.at = int32(dst - first)
 		l.stretches = append(l.stretches, stretch{src - int32(first), (1<<n - 1) << first})
 	}
-	// Lines of about as many stretches go together. Where one has fewer, nothing is added to it.
+	lines = slices.DeleteFunc(lines, func(l line) bool { return l.stretches == nil })
+	// Lines of as many rows go together.
 	slices.SortStableFunc(lines, func(a, b line) int { return len(b.stretches) - len(a.stretches) })
-	r.lines, r.groups = nil, 0
-	for len(lines) > 0 && len(lines[0].stretches) > 0 {
-		var group [linesTogether]line
-		lines = lines[copy(group[:], lines):]
-		most := len(group[0].stretches)
-		r.lines = append(r.lines, int32(most))
-		for _, l := range group {
-			r.lines = append(r.lines, l.at, l.mask)
+	for taps := 1; len(lines) > 0 && taps <= len(lines[len(lines)-1].stretches); taps++ {
+		if step, ok := rows(lines, taps); ok {
+			r.listLines(lines, taps, step)
+			return
 		}
-		for i := range most {
-			for _, l := range group {
-				var s stretch
-				if i < len(l.stretches) {
-					s = l.stretches[i]
-				}
-				r.lines = append(r.lines, s.place, s.mask)
+	}
+}
+
+// rows says whether every line's stretches are rows of so many taps, which are the same in all rows and lines, and how far
+// apart rows lie in the source.
+func rows(lines []line, taps int) (step int32, ok bool) {
+	model := lines[0].stretches // of the most rows
+	if len(model) > taps {
+		step = model[taps].place - model[0].place
+	}
+	for _, l := range lines {
+		if len(l.stretches)%taps != 0 {
+			return 0, false
+		}
+		for i, s := range l.stretches {
+			row, tap := int32(i/taps), i%taps
+			if s.mask != model[tap].mask || s.place-l.stretches[0].place != model[tap].place-model[0].place+row*step {
+				return 0, false
 			}
 		}
-		r.groups++
+	}
+	return step, true
+}
+
+// listLines writes the list that addLines takes. Where lines of as many rows do not fill a group, the last stands in it several
+// times: it is then written several times.
+func (r *Runs) listLines(lines []line, taps int, step int32) {
+	model := lines[0].stretches[:taps]
+	var lanes int32
+	for _, s := range model {
+		lanes |= s.mask
+	}
+	r.lines, r.groups = []int32{int32(4 * taps), step, 1<<bits.Len32(uint32(lanes)) - 1}, 0
+	r.short = true
+	for _, s := range model {
+		r.short = r.short && bits.OnesCount32(uint32(s.mask)) <= longestLine/2
+		first := bits.TrailingZeros32(uint32(s.mask))
+		r.lines = append(r.lines, s.place-model[0].place+int32(first), s.mask, s.mask>>first, int32(first))
+	}
+	for ; len(lines) > 0; r.groups++ {
+		group := 1
+		for group < min(linesTogether, len(lines)) && len(lines[group].stretches) == len(lines[0].stretches) {
+			group++
+		}
+		r.lines = append(r.lines, int32(len(lines[0].stretches)/taps))
+		for i := range linesTogether {
+			l := &lines[min(i, group-1)]
+			r.lines = append(r.lines, l.at, l.stretches[0].place)
+		}
+		lines = lines[group:]
 	}
 }
 
@@ -112,7 +155,7 @@ func AddRuns(dst, src []float32, r *Runs) {
 	fits(r.from, 0)
 	switch {
 	case r.lines != nil && use.addLines != nil:
-		use.addLines(dst, src, r.lines, r.groups)
+		use.addLines(dst, src, r.lines, r.groups, r.short)
 	case r.to == 0:
 		use.addRuns(dst, src, r.list)
 	case r.to == 1:

@@ -2,6 +2,7 @@ package vec
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -35,33 +36,50 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// randomLines gives stretches that lie in lines, and the vectors that they need at least.
+// randomLines gives the stretches of a convolution's columns, back in lines of so many elements: every tap of every row of the
+// kernel adds to a line the outputs of one row. Some lie partly or wholly on padding. It also gives the vectors that they need at least.
 func randomLines(r *rand.Rand, width int) (runs Runs, dst, src int) {
-	count := 1 + r.IntN(12)
-	src = width + r.IntN(100)
-	for range r.IntN(80) {
-		n := r.IntN(width + 1)
-		runs.Add(r.IntN(count)*width+r.IntN(width-n+1), r.IntN(src-n+1), n)
+	kernelW, kernelH, dilation, down := 1+r.IntN(6), 1+r.IntN(5), 1+r.IntN(2), 1+r.IntN(2)
+	cols, rows, left, top := 1+r.IntN(width), 1+r.IntN(6), r.IntN(3), r.IntN(3)
+	for channel := range 1 + r.IntN(3) {
+		for tap := range kernelH * kernelW {
+			y, x := tap/kernelW*dilation-top, tap%kernelW*dilation-left
+			lo, hi := max(-x, 0), min(width-x, cols)
+			for row := range rows {
+				if line := y + row*down; line >= 0 && line < 10 && lo < hi {
+					at := (channel*kernelH*kernelW+tap)*rows + row
+					runs.Add((channel*10+line)*width+x+lo, at*cols+lo, hi-lo)
+				}
+			}
+		}
 	}
 	return runs, runs.dst, runs.src
 }
 
 // addLines is what the kernel does.
 func addLines(dst, src []float32, list []int32, groups int) {
-	for range groups {
-		n, lines := int(list[0]), list[1:1+2*linesTogether]
-		list = list[1+2*linesTogether:]
-		for ; n > 0; n-- {
-			for l := range linesTogether {
-				at, lanes, place, mask := lines[2*l], lines[2*l+1], list[2*l], list[2*l+1]
-				for lane := range int32(longestLine) {
-					if mask>>lane&1 == 1 && lanes>>lane&1 == 1 {
-						dst[at+lane] += src[place+lane]
+	step, lanes, taps := list[1], list[2], list[3:3+list[0]]
+	for list = list[3+list[0]:]; groups > 0; groups-- {
+		lines := map[int32][]float32{} // written at the end: one may stand several times in a group
+		for l := range linesTogether {
+			at, row := list[1+2*l], list[2+2*l]
+			sum := slices.Clone(dst[at:][:bits.Len32(uint32(lanes))])
+			for n := list[0]; n > 0; n-- {
+				for tap := range slices.Chunk(taps, 4) {
+					for lane := range sum {
+						if at := int32(lane) - tap[3]; tap[1]>>lane&1 == 1 && tap[2]>>at&1 == 1 {
+							sum[lane] += src[row+tap[0]+at]
+						}
 					}
 				}
+				row += step
 			}
-			list = list[2*linesTogether:]
+			lines[at] = sum
 		}
+		for at, sum := range lines {
+			copy(dst[at:], sum)
+		}
+		list = list[1+2*linesTogether:]
 	}
 }
 
@@ -69,11 +87,14 @@ func addLines(dst, src []float32, list []int32, groups int) {
 func TestLines(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(13)
-		for round := range 600 {
+		for round := range 1200 {
 			width := 1 + round%longestLine
 			runs, to, from := randomLines(r, width)
 			runs.Lines(width)
-			if to > 0 && runs.lines == nil {
+			if to == 0 {
+				continue
+			}
+			if runs.lines == nil {
 				t.Fatalf("no lines of %d", width)
 			}
 			dst, src := values(r, to), values(r, from)
@@ -98,14 +119,30 @@ func TestLines(t *testing.T) {
 			}
 		}
 	})
-	for _, width := range []int{3, longestLine + 1} { // a stretch over two lines, and lines that are too long
+	for name, c := range map[string]struct {
+		width int
+		add   [][3]int
+	}{
+		"a stretch over two lines":                 {3, [][3]int{{2, 0, 2}}},
+		"too long a line":                          {longestLine + 1, [][3]int{{2, 0, 2}}},
+		"two taps in one line, one in the other":   {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {4, 0, 2}}},
+		"taps of other lanes":                      {4, [][3]int{{0, 0, 2}, {5, 0, 2}}},
+		"taps elsewhere in the row":                {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {4, 0, 2}, {5, 8, 2}}},
+		"rows that do not lie at equal distances":  {4, [][3]int{{0, 0, 4}, {0, 9, 4}, {0, 20, 4}, {4, 0, 4}}},
+		"the same taps, but in the opposite order": {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {5, 9, 2}, {4, 0, 2}}},
+	} {
 		var runs Runs
-		runs.Add(2, 0, 2)
-		if runs.Lines(width); runs.lines != nil {
-			t.Errorf("a stretch from 2 on has lines of %d", width)
+		for _, a := range c.add {
+			runs.Add(a[0], a[1], a[2])
+		}
+		if runs.Lines(c.width); runs.lines != nil {
+			t.Errorf("%s has lines", name)
 		}
 	}
 	var runs Runs
+	if runs.Lines(4); runs.lines != nil {
+		t.Error("no stretches have lines")
+	}
 	runs.Add(0, 0, 2)
 	runs.Lines(4)
 	if runs.Add(4, 0, 2); runs.lines != nil {
