@@ -37,7 +37,7 @@ type net struct {
 	norms   []*groupNormalization
 	byRows  bool          // there are none: all layers are of rows
 	dense   []packedDense // by op, of such a network
-	stretch int           // examples that go through the network at a time, at most; 0: those of a unit, or inCache
+	stretch int           // examples that go through the network at a time, at most
 	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
 	packs   [2]func(tile int, w *worker)
 	clipper *host.Clipper
@@ -57,6 +57,7 @@ type net struct {
 	rows   []int32
 	first  int
 	batch  int
+	ends   []int // of its stretches, behind a 0
 	params []float32
 	dst    []float32
 	clip   float32
@@ -123,7 +124,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		}
 	}
 	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
-	switch n.dense = make([]packedDense, ops); {
+	switch n.dense, n.stretch = make([]packedDense, ops), inCache; {
 	case n.byRows:
 		n.stretch = mostRows
 		n.packDense()

@@ -101,7 +101,7 @@ func (n *net) fuse(phases []phase) (all []phase) {
 	return all
 }
 
-// through takes examples through phases, a unit of them a tile, or a longer stretch where that is faster (net.stretch).
+// through takes examples through phases, a stretch of them a tile.
 func (n *net) through(phases []phase) phase {
 	for i := range phases {
 		if p := &phases[i]; p.rows == nil {
@@ -119,36 +119,42 @@ func (n *net) through(phases []phase) phase {
 			phases[i].rows(r0, r1, w)
 		}
 	}
-	most, tiles := inCache, func() int { return n.units(n.batch) }
-	if n.stretch > 0 {
-		most, tiles = n.stretch, n.stretches
-	}
 	return phase{
-		tiles: tiles,
+		tiles: n.cutUp,
 		body: func(tile int, w *worker) {
-			r0, r1 := cut(n.batch, n.unit, tile, tiles())
-			for b := r0; b < r1; b += most { // a unit may be longer
-				pass(b, min(b+most, r1), w)
+			r1 := n.ends[tile+1]
+			for b := n.ends[tile]; b < r1; b += n.stretch { // a unit may be longer
+				pass(b, min(b+n.stretch, r1), w)
 			}
 		},
 	}
 }
 
+// cutUp cuts a chunk into stretches of whole units, and says how many they are. First each worker gets most of its share, then
+// most of its share of what is left, and so on: stretches are long, and at the end no worker waits long for another.
+func (n *net) cutUp() int {
+	n.ends = append(n.ends[:0], 0)
+	for at, units := 0, n.units(n.batch); at < units; {
+		length := max(min((3*(units-at)/4+n.workers.n-1)/n.workers.n, n.stretch/n.unit), 1)
+		for range n.workers.n {
+			if at < units {
+				at += length
+				n.ends = append(n.ends, min(at*n.unit, n.batch))
+			}
+		}
+	}
+	return len(n.ends) - 1
+}
+
 // So many examples go through the network at a time. Exact nets need multiples of vec.Columns.
 const (
-	inCache    = vec.Columns // of a unit: their values stay in cache
-	mostRows   = 192         // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
+	inCache    = vec.Columns // usually: their values stay in cache
+	mostRows   = 128         // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
 	mostImages = 64          // where convolutions by squares read more than largeWeights: they are then read seldom
 )
 
 // largeWeights, in floats, do not stay in cache beside what else a step reads; a variable so that tests can make them small.
 var largeWeights = 2 << 20
-
-// stretches is in how many a chunk's rows are cut, as many for every worker.
-func (n *net) stretches() int {
-	each := n.workers.n * n.stretch
-	return (n.batch + each - 1) / each * n.workers.n
-}
 
 func (n *net) compileStep(st ir.Step) []phase {
 	if phases, ok := n.exactStep(st); ok {
