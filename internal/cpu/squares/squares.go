@@ -66,7 +66,7 @@ func (f Form) Lanes(slots int) int {
 func TransformWeights(u []float32, w []float32, first, end int) {
 	size := len(w) / Taps
 	_ = w[Taps*first : Taps*end]
-	_ = u[Parts*size-1]
+	_ = u[:Parts*size]
 	for k := first; k < end; k++ {
 		g := (*[Taps]float32)(w[Taps*k:])
 		var h [3][4]float32
