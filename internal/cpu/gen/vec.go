@@ -204,6 +204,8 @@ func vec(g *asm) {
 			g.move(x, to, width)
 		}
 	})
+	g.gather2Wide()
+	g.scatter2Wide()
 	g.reduction("sum", "x[i]", []string{"x"}, func(in []vector, sum vector) { g.VADDPD(in[0], sum, sum) })
 	g.reduction("sumSquares", "x[i]*x[i]", []string{"x"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[0], sum) })
 	g.reduction("dot", "x[i]*y[i]", []string{"x", "y"}, func(in []vector, sum vector) { g.VFMADD231PD(in[0], in[1], sum) })
@@ -695,14 +697,13 @@ func (g *asm) move(from, to Op, width int) {
 	}
 }
 
-// eachRun is a kernel over triples of destination, source and length.
-func (g *asm) eachRun(name, doc string, body func(from, to, n reg.GPVirtual, x vector)) {
-	g.function(name+"AVX2", "dst, src []float32, list []int32",
-		fmt.Sprintf("%sAVX2 does %s, i < n, for each triple d, s, n of list.", name, doc))
+// eachRun is a kernel over triples of destination, source and length, after start.
+func (g *asm) eachRun(name, doc string, start func(), body func(from, to, n reg.GPVirtual)) {
+	g.function(name, "dst, src []float32, list []int32", fmt.Sprintf("%s does %s, i < n, for each triple d, s, n of list.", name, doc))
 	p := g.pointers([]string{"dst", "src", "list"})
 	left := g.length("list")
 	from, to, n := g.GP64(), g.GP64(), g.GP64()
-	x := g.YMM()
+	start()
 	g.Label("run")
 	g.SUBQ(Imm(3), left)
 	g.JL(LabelRef("done"))
@@ -712,7 +713,7 @@ func (g *asm) eachRun(name, doc string, body func(from, to, n reg.GPVirtual, x v
 	g.ADDQ(Imm(12), p["list"])
 	g.LEAQ(Mem{Base: p["dst"], Index: to, Scale: 4}, to)
 	g.LEAQ(Mem{Base: p["src"], Index: from, Scale: 4}, from)
-	body(from, to, n, x)
+	body(from, to, n)
 	g.JMP(LabelRef("run"))
 	g.Label("done")
 	g.end()
@@ -720,7 +721,8 @@ func (g *asm) eachRun(name, doc string, body func(from, to, n reg.GPVirtual, x v
 
 // runs visits stretches of neighbours.
 func (g *asm) runs(name, doc string, each func(from, to Mem, width int, x vector)) {
-	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
+	x := g.YMM()
+	g.eachRun(name+"AVX2", doc, func() {}, func(from, to, n reg.GPVirtual) {
 		g.SUBQ(Imm(16), n)
 		g.JL(LabelRef("tail"))
 		g.Label("sixteen")
@@ -748,7 +750,8 @@ func (g *asm) runs(name, doc string, each func(from, to Mem, width int, x vector
 // strided is runs whose elements stand apart on one side. A block also touches what stands behind its last element
 // there, so the last element of a run is always done alone.
 func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to Mem, width int, x vector)) {
-	g.eachRun(name, doc, func(from, to, n reg.GPVirtual, x vector) {
+	x := g.YMM()
+	g.eachRun(name+"AVX2", doc, func() {}, func(from, to, n reg.GPVirtual) {
 		for _, width := range []int{8, 4, 1} {
 			loop, below := fmt.Sprintf("by%d", width), fmt.Sprintf("below%d", width)
 			need := width + min(1, width-1)
@@ -762,6 +765,57 @@ func (g *asm) strided(name, doc string, toStep, fromStep int, each func(from, to
 			g.JMP(LabelRef(loop))
 			g.Label(below)
 		}
+	})
+}
+
+// gather2Wide and scatter2Wide touch nothing between the elements that stand two apart.
+func (g *asm) gather2Wide() {
+	evens, x := g.ZMM(), g.ZMM()
+	g.apart2("gather2AVX512", "dst[d+i] = src[s+2i]", 1, 2, g.counted("evens", 0, 2), evens, func(from, to Mem, mask, wide reg.OpmaskVirtual) {
+		g.VMOVUPS_Z(from, wide, x)
+		g.VPERMPS(x, evens, x)
+		g.VMOVUPS(x.AsY(), mask, to)
+	})
+}
+
+func (g *asm) scatter2Wide() {
+	pairs, x := g.ZMM(), g.ZMM()
+	table := g.words("pairs", 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)
+	g.apart2("scatter2AVX512", "dst[d+2i] += src[s+i]", 2, 1, table, pairs, func(from, to Mem, mask, wide reg.OpmaskVirtual) {
+		g.VMOVUPS_Z(from, mask, x.AsY())
+		g.VPERMPS(x, pairs, x)
+		g.VADDPS(to, x, wide, x)
+		g.VMOVUPS(x, wide, to)
+	})
+}
+
+// apart2 is a kernel for runs whose elements stand two apart on one side. step does so for up to eight of them: mask has their
+// lanes, and wide those of their places there. Sixteen would wait for stores nearby, even where those have no lane in common.
+// A table stays in a register.
+func (g *asm) apart2(name, doc string, toStep, fromStep int, table Mem, held vector, step func(from, to Mem, mask, wide reg.OpmaskVirtual)) {
+	ones, evens, most, mask, wide := g.GP64(), g.GP64(), g.GP64(), g.K(), g.K()
+	start := func() {
+		g.MOVQ(I32(-1), ones)
+		g.MOVQ(U32(0x5555), evens)
+		g.MOVQ(U32(8), most)
+		g.VMOVDQU32(table, held)
+	}
+	g.eachRun(name, doc, start, func(from, to, n reg.GPVirtual) {
+		lanes, bits := g.GP64(), g.GP64()
+		g.Label("eight")
+		g.MOVQ(n, lanes)
+		g.CMPQ(lanes, most)
+		g.CMOVQGT(most, lanes)
+		g.BZHIQ(lanes, ones, bits)
+		g.KMOVW(bits.As32(), mask)
+		g.ADDQ(lanes, lanes)
+		g.BZHIQ(lanes, evens, bits)
+		g.KMOVW(bits.As32(), wide)
+		step(Mem{Base: from}, Mem{Base: to}, mask, wide)
+		g.ADDQ(Imm(uint64(32*fromStep)), from)
+		g.ADDQ(Imm(uint64(32*toStep)), to)
+		g.SUBQ(Imm(8), n)
+		g.JG(LabelRef("eight"))
 	})
 }
 

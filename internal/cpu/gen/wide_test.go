@@ -568,3 +568,43 @@ func TestAVX512AddLines(t *testing.T) {
 		check(t, got, want)
 	}
 }
+
+// Nothing between the elements that stand two apart is touched, nor beside a run of any length.
+func TestAVX512Apart2(t *testing.T) {
+	functions, m := kernelsOf(t, "../vec", "kernels")
+	r := rand.New(rand.NewPCG(15, 16))
+	for range 20 {
+		dense, sparse := random(r, 100), random(r, 200)
+		gathered, scattered := slices.Clone(dense), slices.Clone(sparse)
+		var out, in []byte
+		runs := 1 + r.IntN(4)
+		put := func(list []byte, values ...int) []byte {
+			for _, x := range values {
+				list = binary.LittleEndian.AppendUint32(list, uint32(x))
+			}
+			return list
+		}
+		for range runs {
+			n := 1 + r.IntN(30)
+			d, s := r.IntN(len(dense)-n+1), r.IntN(len(sparse)-2*n+2)
+			out, in = put(out, d, s, n), put(in, s, d, n)
+			for i := range n {
+				gathered[d+i] = sparse[s+2*i]
+				scattered[s+2*i] += dense[d+i]
+			}
+		}
+		for _, c := range []struct {
+			kernel   string
+			dst, src []float32
+			list     []byte
+			want     []float32
+		}{
+			{"gather2AVX512", dense, sparse, out, gathered},
+			{"scatter2AVX512", sparse, dense, in, scattered},
+		} {
+			got := floatBytes(c.dst)
+			m.run(t, functions[c.kernel], got, len(c.dst), len(c.dst), floatBytes(c.src), len(c.src), len(c.src), c.list, 3*runs, 3*runs)
+			check(t, got, c.want)
+		}
+	}
+}

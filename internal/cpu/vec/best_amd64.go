@@ -31,6 +31,7 @@ func avx512(k kernels) kernels {
 	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
 		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, width, at)
 	}
+	k.gather2, k.scatter2 = gather2AVX512, scatter2AVX512
 	few := k.maxPool2
 	k.maxPool2 = func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {
 		kernel := maxPool2Step2AVX512

@@ -331,6 +331,16 @@ func gather2AVX2(dst []float32, src []float32, list []int32)
 //go:noescape
 func scatter2AVX2(dst []float32, src []float32, list []int32)
 
+// gather2AVX512 does dst[d+i] = src[s+2i], i < n, for each triple d, s, n of list.
+//
+//go:noescape
+func gather2AVX512(dst []float32, src []float32, list []int32)
+
+// scatter2AVX512 does dst[d+2i] += src[s+i], i < n, for each triple d, s, n of list.
+//
+//go:noescape
+func scatter2AVX512(dst []float32, src []float32, list []int32)
+
 // sumAVX2 returns the sum of x[i] over the length of x.
 //
 //go:noescape

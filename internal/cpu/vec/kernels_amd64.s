@@ -5086,6 +5086,113 @@ done:
 	VZEROUPPER
 	RET
 
+// func gather2AVX512(dst []float32, src []float32, list []int32)
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV
+TEXT ·gather2AVX512(SB), NOSPLIT, $0-72
+	MOVQ      dst_base+0(FP), BX
+	MOVQ      src_base+24(FP), SI
+	MOVQ      list_base+48(FP), DI
+	MOVQ      list_len+56(FP), R8
+	MOVQ      $-1, AX
+	MOVQ      $0x00005555, CX
+	MOVQ      $0x00000008, DX
+	VMOVDQU32 evens<>+0(SB), Z0
+
+run:
+	SUBQ    $0x03, R8
+	JL      done
+	MOVLQSX (DI), R10
+	MOVLQSX 4(DI), R9
+	MOVLQSX 8(DI), R11
+	ADDQ    $0x0c, DI
+	LEAQ    (BX)(R10*4), R10
+	LEAQ    (SI)(R9*4), R9
+
+eight:
+	MOVQ      R11, R12
+	CMPQ      R12, DX
+	CMOVQGT   DX, R12
+	BZHIQ     R12, AX, R13
+	KMOVW     R13, K1
+	ADDQ      R12, R12
+	BZHIQ     R12, CX, R13
+	KMOVW     R13, K2
+	VMOVUPS.Z (R9), K2, Z1
+	VPERMPS   Z1, Z0, Z1
+	VMOVUPS   Y1, K1, (R10)
+	ADDQ      $0x40, R9
+	ADDQ      $0x20, R10
+	SUBQ      $0x08, R11
+	JG        eight
+	JMP       run
+
+done:
+	VZEROUPPER
+	RET
+
+DATA pairs<>+0(SB)/4, $0x00000000
+DATA pairs<>+4(SB)/4, $0x00000000
+DATA pairs<>+8(SB)/4, $0x00000001
+DATA pairs<>+12(SB)/4, $0x00000001
+DATA pairs<>+16(SB)/4, $0x00000002
+DATA pairs<>+20(SB)/4, $0x00000002
+DATA pairs<>+24(SB)/4, $0x00000003
+DATA pairs<>+28(SB)/4, $0x00000003
+DATA pairs<>+32(SB)/4, $0x00000004
+DATA pairs<>+36(SB)/4, $0x00000004
+DATA pairs<>+40(SB)/4, $0x00000005
+DATA pairs<>+44(SB)/4, $0x00000005
+DATA pairs<>+48(SB)/4, $0x00000006
+DATA pairs<>+52(SB)/4, $0x00000006
+DATA pairs<>+56(SB)/4, $0x00000007
+DATA pairs<>+60(SB)/4, $0x00000007
+GLOBL pairs<>(SB), RODATA|NOPTR, $64
+
+// func scatter2AVX512(dst []float32, src []float32, list []int32)
+// Requires: AVX, AVX512F, AVX512VL, BMI2, CMOV
+TEXT ·scatter2AVX512(SB), NOSPLIT, $0-72
+	MOVQ      dst_base+0(FP), BX
+	MOVQ      src_base+24(FP), SI
+	MOVQ      list_base+48(FP), DI
+	MOVQ      list_len+56(FP), R8
+	MOVQ      $-1, AX
+	MOVQ      $0x00005555, CX
+	MOVQ      $0x00000008, DX
+	VMOVDQU32 pairs<>+0(SB), Z0
+
+run:
+	SUBQ    $0x03, R8
+	JL      done
+	MOVLQSX (DI), R10
+	MOVLQSX 4(DI), R9
+	MOVLQSX 8(DI), R11
+	ADDQ    $0x0c, DI
+	LEAQ    (BX)(R10*4), R10
+	LEAQ    (SI)(R9*4), R9
+
+eight:
+	MOVQ      R11, R12
+	CMPQ      R12, DX
+	CMOVQGT   DX, R12
+	BZHIQ     R12, AX, R13
+	KMOVW     R13, K1
+	ADDQ      R12, R12
+	BZHIQ     R12, CX, R13
+	KMOVW     R13, K2
+	VMOVUPS.Z (R9), K1, Y1
+	VPERMPS   Z1, Z0, Z1
+	VADDPS    (R10), Z1, K2, Z1
+	VMOVUPS   Z1, K2, (R10)
+	ADDQ      $0x20, R9
+	ADDQ      $0x40, R10
+	SUBQ      $0x08, R11
+	JG        eight
+	JMP       run
+
+done:
+	VZEROUPPER
+	RET
+
 // func sumAVX2(x []float32) (sum float64)
 // Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-32
