@@ -133,6 +133,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	}
 	n.packConvs()
 	n.placeGradients()
+	n.ends = make([]int, 0, n.units(n.chunk)+1)
 	n.workers = startWorkers(threads, n.prepare)
 	if n.chunk < o.Capacity && n.exact == nil {
 		n.group = make([]float32, p.NumParams())

@@ -135,7 +135,10 @@ func (n *net) through(phases []phase) phase {
 func (n *net) cutUp() int {
 	n.ends = append(n.ends[:0], 0)
 	for at, units := 0, n.units(n.batch); at < units; {
-		length := max(min((3*(units-at)/4+n.workers.n-1)/n.workers.n, n.stretch/n.unit), 1)
+		length := max(n.stretch/n.unit, 1)
+		if n.workers.n > 1 {
+			length = max(min(length, (3*(units-at)/4+n.workers.n-1)/n.workers.n), 1)
+		}
 		for range n.workers.n {
 			if at < units {
 				at += length

@@ -499,6 +499,9 @@ func (m *machine) step(in *ir.Instruction) {
 		}
 		m.write(last, v, 16, mask, !zeroing)
 	case "VPERMPS":
+		if lanes(last) != 16 {
+			panic("VPERMPS of eight lanes")
+		}
 		from, which := m.read(ops[0], 16, mask), m.read(ops[1], 16, mask)
 		var v [16]uint32
 		for i, at := range which {

@@ -140,8 +140,8 @@ func vec(g *asm) {
 	g.halves()
 	g.halves512()
 	g.addLines2()
-	g.addLines512("addLinesAVX512", "", func(x vector) Op { return x })
-	g.addLines512("addShortLinesAVX512", "; no tap has more than eight lanes", func(x vector) Op { return x.AsY() })
+	g.addLines512("addLinesAVX512", "AVX-512 F", func(x vector) Op { return x })
+	g.addLines512("addShortLinesAVX512", "AVX-512 F and VL, and taps of at most eight lanes", func(x vector) Op { return x.AsY() })
 	for _, lanes := range []int{4, 8} {
 		g.maxPool2(1, lanes)
 		g.maxPool2(2, lanes)
@@ -584,9 +584,9 @@ func (g *asm) addLines(name, needs string, start func(), lanes func(bits Mem), t
 
 // addLines512 has a line in one register. Stretches are loaded from their beginning and then moved to their lanes: of those of
 // at most eight, few lie on two lines of the cache, which takes twice as long.
-func (g *asm) addLines512(name, doc string, part func(vector) Op) {
+func (g *asm) addLines512(name, needs string, part func(vector) Op) {
 	mask, stretch, sum, place, lane := g.K(), g.K(), several(linesTogether, g.ZMM), g.ZMM(), g.ZMM()
-	g.addLines(name, "AVX-512 F and VL"+doc, func() { g.VMOVDQU32(g.counted("by1", 0, 1), lane) },
+	g.addLines(name, needs, func() { g.VMOVDQU32(g.counted("by1", 0, 1), lane) },
 		func(bits Mem) { g.KMOVW(bits, mask) },
 		func(bits Mem, _ reg.GPVirtual) {
 			g.KMOVW(bits, mask)
@@ -618,16 +618,19 @@ func (g *asm) addLines2() {
 		g.VPBROADCASTD(bits, all)
 		g.VPSLLVD(g.words("low", 31, 30, 29, 28, 27, 26, 25, 24), all, masks[0])
 		g.VPSLLVD(g.words("high", 23, 22, 21, 20, 19, 18, 17, 16), all, masks[1])
-		for half, mask := range masks {
-			g.VANDNPS(g.copies("minus0", 1<<31), mask, nothing[half])
-		}
+	}
+	lanes := func(bits Mem) {
+		ready(bits)
 		g.POPCNTL(bits, width.As32())
 	}
-	g.addLines("addLinesAVX2", "AVX2", func() {}, ready, func(bits Mem, at reg.GPVirtual) {
+	g.addLines("addLinesAVX2", "AVX2", func() {}, lanes, func(bits Mem, at reg.GPVirtual) {
 		first := g.GP64()
 		g.MOVLQSX(bits.Offset(8), first)
 		g.SUBQ(first, at)
 		ready(bits)
+		for half, mask := range masks {
+			g.VANDNPS(g.copies("minus0", 1<<31), mask, nothing[half])
+		}
 	}, func(line int, at Mem) {
 		halves(line, at, func(sum vector, half int, at Mem) { g.VMASKMOVPS(at, masks[half], sum) })
 	}, func(line int, at Mem) {

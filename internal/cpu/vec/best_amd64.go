@@ -27,7 +27,7 @@ func avx512(k kernels) kernels {
 	k.mix, k.descend, k.mixSquares = mixAVX512, descendAVX512, mixSquaresAVX512
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
-	k.addLines = by(addLinesAVX512, addShortLinesAVX512)
+	k.addLines, k.addShortLines = by(addLinesAVX512), by(addShortLinesAVX512)
 	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
 		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, width, at)
 	}
@@ -53,14 +53,8 @@ func avx512(k kernels) kernels {
 	return k
 }
 
-func by(long, short func(dst, src *float32, list *int32, groups int)) func(dst, src []float32, list []int32, groups int, few bool) {
-	return func(dst, src []float32, list []int32, groups int, few bool) {
-		kernel := long
-		if few {
-			kernel = short
-		}
-		kernel(&dst[0], &src[0], &list[0], groups)
-	}
+func by(kernel func(dst, src *float32, list *int32, groups int)) func(dst, src []float32, list []int32, groups int) {
+	return func(dst, src []float32, list []int32, groups int) { kernel(&dst[0], &src[0], &list[0], groups) }
 }
 
 // What the kernels with AVX-512 need.
@@ -91,7 +85,8 @@ var avx2 = kernels{
 	halves:        halvesAVX2,
 	copyRuns:      copyRunsAVX2,
 	addRuns:       addRunsAVX2,
-	addLines:      by(addLinesAVX2, addLinesAVX2),
+	addLines:      by(addLinesAVX2),
+	addShortLines: by(addLinesAVX2),
 	gather2:       gather2AVX2,
 	scatter2:      scatter2AVX2,
 	maxPool2: func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int) {

@@ -50,6 +50,17 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 				runs, to, from := randomLines(r, 1+n%longestLine)
 				runs.Lines(1 + n%longestLine)
 				AddRuns(regions[0].Floats(to, end), regions[1].Floats(from, end), &runs)
+				var early Runs // lane 0 of its line stands before the source
+				early.Add(3, 0, 1)
+				early.Lines(4)
+				AddRuns(regions[0].Floats(4, end), regions[1].Floats(1, end), &early)
+				if n > 0 {
+					out, in := Gather(2), Scatter(2)
+					out.Add(0, 0, n)
+					in.Add(0, 0, n)
+					CopyRuns(x, regions[3].Floats(2*n-1, end), &out)
+					AddRuns(regions[3].Floats(2*n-1, end), x, &in)
+				}
 				src := regions[3].Bytes(n, end)
 				Bytes(dst, src, a, b)
 				Halves(dst, regions[3].Halves(n, end))

@@ -246,7 +246,7 @@ func addLinesAVX2(dst *float32, src *float32, list *int32, groups int)
 // with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded
 // and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are
 // the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place
-// in dst and that of its first row in src. It needs AVX-512 F and VL.
+// in dst and that of its first row in src. It needs AVX-512 F.
 //
 //go:noescape
 func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
@@ -255,7 +255,7 @@ func addLinesAVX512(dst *float32, src *float32, list *int32, groups int)
 // with four times the number of taps, at least one; how far apart rows lie in src; a mask of the lowest lanes, which are loaded
 // and stored; and for each tap its place in a row, a mask of neighbouring lanes that it is added to, one of as many, which are
 // the lowest, and the first of those lanes. For each group follow the number of rows, at least one, and for each line its place
-// in dst and that of its first row in src. It needs AVX-512 F and VL; no tap has more than eight lanes.
+// in dst and that of its first row in src. It needs AVX-512 F and VL, and taps of at most eight lanes.
 //
 //go:noescape
 func addShortLinesAVX512(dst *float32, src *float32, list *int32, groups int)

@@ -3664,8 +3664,6 @@ group:
 	VPBROADCASTD -4(BX), Y0
 	VPSLLVD      low<>+0(SB), Y0, Y8
 	VPSLLVD      high<>+0(SB), Y0, Y9
-	VANDNPS      minus0<>+0(SB), Y8, Y10
-	VANDNPS      minus0<>+0(SB), Y9, Y11
 	POPCNTL      -4(BX), AX
 	MOVQ         dst+0(FP), AX
 	MOVLQSX      4(CX), R8
@@ -3680,68 +3678,65 @@ group:
 	MOVLQSX      28(CX), R8
 	VMASKMOVPS   (AX)(R8*4), Y8, Y3
 	VMASKMOVPS   32(AX)(R8*4), Y9, Y7
-	MOVQ         src+8(FP), AX
-	MOVLQSX      8(CX), R8
-	LEAQ         (AX)(R8*4), R8
-	MOVLQSX      16(CX), R9
-	LEAQ         (AX)(R9*4), R9
-	MOVLQSX      24(CX), R10
-	LEAQ         (AX)(R10*4), R10
-	MOVLQSX      32(CX), R11
-	LEAQ         (AX)(R11*4), R11
-	MOVLQSX      (CX), R12
+	MOVQ         src+8(FP), R11
+	MOVLQSX      8(CX), AX
+	LEAQ         (R11)(AX*4), AX
+	MOVLQSX      16(CX), R8
+	LEAQ         (R11)(R8*4), R8
+	MOVLQSX      24(CX), R9
+	LEAQ         (R11)(R9*4), R9
+	MOVLQSX      32(CX), R10
+	LEAQ         (R11)(R10*4), R10
+	MOVLQSX      (CX), R11
 
 row:
-	MOVQ BX, R13
+	MOVQ BX, R12
 
 tap:
-	MOVLQSX      (R13), R14
-	MOVLQSX      12(R13), AX
-	SUBQ         AX, R14
-	VPBROADCASTD 4(R13), Y9
+	MOVLQSX      (R12), R13
+	MOVLQSX      12(R12), R14
+	SUBQ         R14, R13
+	VPBROADCASTD 4(R12), Y9
 	VPSLLVD      low<>+0(SB), Y9, Y8
 	VPSLLVD      high<>+0(SB), Y9, Y9
 	VANDNPS      minus0<>+0(SB), Y8, Y10
 	VANDNPS      minus0<>+0(SB), Y9, Y11
-	POPCNTL      4(R13), AX
-	VMASKMOVPS   (R8)(R14*4), Y8, Y12
+	VMASKMOVPS   (AX)(R13*4), Y8, Y12
 	VORPS        Y10, Y12, Y12
 	VADDPS       Y12, Y0, Y0
-	VMASKMOVPS   32(R8)(R14*4), Y9, Y12
+	VMASKMOVPS   32(AX)(R13*4), Y9, Y12
 	VORPS        Y11, Y12, Y12
 	VADDPS       Y12, Y4, Y4
-	VMASKMOVPS   (R9)(R14*4), Y8, Y12
+	VMASKMOVPS   (R8)(R13*4), Y8, Y12
 	VORPS        Y10, Y12, Y12
 	VADDPS       Y12, Y1, Y1
-	VMASKMOVPS   32(R9)(R14*4), Y9, Y12
+	VMASKMOVPS   32(R8)(R13*4), Y9, Y12
 	VORPS        Y11, Y12, Y12
 	VADDPS       Y12, Y5, Y5
-	VMASKMOVPS   (R10)(R14*4), Y8, Y12
+	VMASKMOVPS   (R9)(R13*4), Y8, Y12
 	VORPS        Y10, Y12, Y12
 	VADDPS       Y12, Y2, Y2
-	VMASKMOVPS   32(R10)(R14*4), Y9, Y12
+	VMASKMOVPS   32(R9)(R13*4), Y9, Y12
 	VORPS        Y11, Y12, Y12
 	VADDPS       Y12, Y6, Y6
-	VMASKMOVPS   (R11)(R14*4), Y8, Y8
+	VMASKMOVPS   (R10)(R13*4), Y8, Y8
 	VORPS        Y10, Y8, Y8
 	VADDPS       Y8, Y3, Y3
-	VMASKMOVPS   32(R11)(R14*4), Y9, Y8
+	VMASKMOVPS   32(R10)(R13*4), Y9, Y8
 	VORPS        Y11, Y8, Y8
 	VADDPS       Y8, Y7, Y7
-	ADDQ         $0x10, R13
-	CMPQ         R13, SI
+	ADDQ         $0x10, R12
+	CMPQ         R12, SI
 	JNZ          tap
+	ADDQ         DI, AX
 	ADDQ         DI, R8
 	ADDQ         DI, R9
 	ADDQ         DI, R10
-	ADDQ         DI, R11
-	DECQ         R12
+	DECQ         R11
 	JNZ          row
 	VPBROADCASTD -4(BX), Y9
 	VPSLLVD      low<>+0(SB), Y9, Y8
 	VPSLLVD      high<>+0(SB), Y9, Y9
-	VANDNPS      minus0<>+0(SB), Y8, Y10
-	VANDNPS      minus0<>+0(SB), Y9, Y11
 	POPCNTL      -4(BX), AX
 	MOVQ         dst+0(FP), R8
 	MOVLQSX      4(CX), R9

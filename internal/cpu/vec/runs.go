@@ -75,16 +75,16 @@ func (r *Runs) Lines(width int) {
 	// Lines of as many rows go together.
 	slices.SortStableFunc(lines, func(a, b line) int { return len(b.stretches) - len(a.stretches) })
 	for taps := 1; len(lines) > 0 && taps <= len(lines[len(lines)-1].stretches); taps++ {
-		if step, ok := rows(lines, taps); ok {
+		if step, ok := rowsOfTaps(lines, taps); ok {
 			r.listLines(lines, taps, step)
 			return
 		}
 	}
 }
 
-// rows says whether every line's stretches are rows of so many taps, which are the same in all rows and lines, and how far
+// rowsOfTaps says whether every line's stretches are rows of so many taps, which are the same in all rows and lines, and how far
 // apart rows lie in the source.
-func rows(lines []line, taps int) (step int32, ok bool) {
+func rowsOfTaps(lines []line, taps int) (step int32, ok bool) {
 	model := lines[0].stretches // of the most rows
 	if len(model) > taps {
 		step = model[taps].place - model[0].place
@@ -155,7 +155,11 @@ func AddRuns(dst, src []float32, r *Runs) {
 	fits(r.from, 0)
 	switch {
 	case r.lines != nil && use.addLines != nil:
-		use.addLines(dst, src, r.lines, r.groups, r.short)
+		add := use.addLines
+		if r.short {
+			add = use.addShortLines
+		}
+		add(dst, src, r.lines, r.groups)
 	case r.to == 0:
 		use.addRuns(dst, src, r.list)
 	case r.to == 1:

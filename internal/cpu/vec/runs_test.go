@@ -130,6 +130,7 @@ func TestLines(t *testing.T) {
 		"taps elsewhere in the row":                {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {4, 0, 2}, {5, 8, 2}}},
 		"rows that do not lie at equal distances":  {4, [][3]int{{0, 0, 4}, {0, 9, 4}, {0, 20, 4}, {4, 0, 4}}},
 		"the same taps, but in the opposite order": {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {5, 9, 2}, {4, 0, 2}}},
+		"a row and a half":                         {4, [][3]int{{0, 0, 2}, {1, 9, 2}, {0, 20, 2}, {1, 29, 2}, {4, 0, 2}, {5, 9, 2}, {4, 20, 2}}},
 	} {
 		var runs Runs
 		for _, a := range c.add {

@@ -236,7 +236,7 @@ type kernels struct {
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
 	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int) // of fewer than sixteen columns; nil: there is none
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
-	addLines                        func(dst, src []float32, list []int32, groups int, short bool) // nil: there is none
+	addLines, addShortLines         func(dst, src []float32, list []int32, groups int) // nil: there is none
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64

@@ -1,0 +1,48 @@
+package cpu
+
+import "testing"
+
+// Stretches are whole units that follow each other, each row in one, and none longer than it may be.
+func TestStretchesCoverAChunk(t *testing.T) {
+	for _, unit := range []int{8, 16, 256} {
+		for _, stretch := range []int{inCache, mostImages, mostRows} {
+			for threads := 1; threads <= 5; threads++ {
+				for _, batch := range []int{0, 1, 7, 8, 9, 64, 150, 300, 1000, 4096} {
+					n := &net{unit: unit, stretch: stretch, batch: batch, workers: &workers{n: threads}}
+					count := n.cutUp()
+					if len(n.ends) != count+1 || n.ends[0] != 0 || n.ends[count] != batch {
+						t.Fatalf("%d rows in units of %d are cut at %v", batch, unit, n.ends)
+					}
+					for i, end := range n.ends[1:] {
+						length := end - n.ends[i]
+						if length < 1 || length > max(stretch, unit) || end%unit != 0 && end != batch {
+							t.Errorf("%d rows in units of %d, on %d threads: a stretch from %d to %d, of at most %d", batch, unit, threads, n.ends[i], end, stretch)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// Where one worker has more to do at the end than another, it is little.
+func TestStretchesEndTogether(t *testing.T) {
+	for threads := 2; threads <= 4; threads++ {
+		n := &net{unit: 8, stretch: mostRows, batch: 1000, workers: &workers{n: threads}}
+		done := make([]int, threads)
+		for i := range n.cutUp() { // who has done least takes the next
+			least := 0
+			for w, rows := range done {
+				if rows < done[least] {
+					least = w
+				}
+			}
+			done[least] += n.ends[i+1] - n.ends[i]
+		}
+		for _, rows := range done {
+			if off := rows - n.batch/threads; off > 2*n.unit || off < -2*n.unit {
+				t.Errorf("on %d threads the workers take %v rows", threads, done)
+			}
+		}
+	}
+}
