@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -127,15 +128,19 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(c.Context(), signals...)
+	said := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
+		defer close(said)
 		stop()
 		con.Notice("interrupted: " + notice + "; interrupt again to quit at once")
 	})
-	con.Release = func() {
-		unhook()
+	con.Release = sync.OnceFunc(func() {
+		if !unhook() {
+			<-said // so the notice stands before what the work ends with
+		}
 		stop()
 		signal.Reset(syscall.SIGPIPE)
-	}
+	})
 	return ctx, con, nil
 }
 
