@@ -47,7 +47,7 @@ var costs = map[string]ir.Costs{
 	"AVX-512":  ir.Processor,
 	"AVX2+FMA": ir.Processor,
 	"NEON":     ir.Processor,
-	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 64, Most: 512},
+	"portable": {GEMM: 2e9, Gram: 1e9, Memory: 8e9, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 256, Most: 512},
 }
 
 // Load keeps a table without copying it. Rows of a batch lie anywhere: on small pages, most need a walk of the page tables.

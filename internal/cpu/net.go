@@ -240,8 +240,9 @@ func (n *net) placeGradients() {
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
 const leastUnit = 8
 
-// mostParts is how many values all partial sums have together; a variable so that tests can make units large.
-var mostParts = 16 << 20
+// mostParts is how many values all partial sums have together: of the papers' largest network, 256 examples still make work
+// for 16 threads. A variable so that tests can make units large.
+var mostParts = 64 << 20
 
 func (n *net) units(examples int) int { return (examples + n.unit - 1) / n.unit }
 

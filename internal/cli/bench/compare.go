@@ -33,6 +33,8 @@ by ghost clipping), torch.func, and JAX (vmap of grad). Without privacy the peer
 PyTorch and JAX. Each measurement is a process of its own on --threads threads. privgrad
 is measured before each peer, in each of --rounds rounds, so that a machine whose speed
 drifts is fair to all. compare prints the median, the least and the most of the rounds.
+It also times the draws of noise alone, and sets a private step beside a plain one and
+these draws.
 
 The peers are Python packages, and each is optional. To install them:
 
@@ -133,6 +135,11 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	o.Notice = func(line string) { con.Line("privgrad: " + line) }
 	o.Progress = progress(con)
 	defer con.Finish()
+	if o.Device == "cpu" {
+		if o.DrawsPerSecond, err = bench.DrawsPerSecond(o.Threads); err != nil {
+			return nil, err
+		}
+	}
 	return bench.Compare(ctx, o)
 }
 
@@ -168,6 +175,7 @@ func describeComparison(w io.Writer, c *bench.Comparison) {
 		}
 		r := m.Ratios
 		ratio(r.PrivateOverPlain, "times our plain step is our private one")
+		ratio(r.PrivateOverPlainAndNoise, "times our plain step and its noise is our private one")
 		ratio(r.PrivatePeerOverPrivate, "times our private step is %s, the fastest private peer", r.FastestPrivatePeer)
 		ratio(r.PlainPeerOverPlain, "times our plain step is %s, the fastest plain peer", r.FastestPlainPeer)
 		ratio(r.PrivateOverPlainPeer, "times %s is our private step", r.FastestPlainPeer)
