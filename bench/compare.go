@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,6 +99,8 @@ type CompareOptions struct {
 	Program   []string // runs this program's command line: bench step is a process of its own, too
 	Machine   Machine
 	Version   string // of this program
+	// DrawsPerSecond are of noise (kind release), on all threads, as Noise measures them; 0 if unknown.
+	DrawsPerSecond float64
 
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
@@ -130,8 +133,10 @@ type Comparison struct {
 	Seconds   float64           `json:"seconds"` // each measurement went on for
 	Rounds    int               `json:"rounds"`
 	Versions  map[string]string `json:"versions"`
-	Models    []ModelComparison `json:"models"`
-	Skipped   []Skipped         `json:"skipped"`
+	// DrawsPerSecond are of this program's noise, on all threads; 0 if unknown.
+	DrawsPerSecond float64           `json:"draws_per_second,omitempty"`
+	Models         []ModelComparison `json:"models"`
+	Skipped        []Skipped         `json:"skipped"`
 }
 
 // ModelComparison is one model's steps.
@@ -146,7 +151,7 @@ type ModelComparison struct {
 
 // Entry is one way to do a model's step. A measurement is the median of one
 // process's steps; Rounds has all measurements in order, of this program as many
-// in a round as there are peers to precede.
+// in a round as there are peers.
 type Entry struct {
 	Peer    string    `json:"peer"`
 	Mode    string    `json:"mode"`
@@ -162,9 +167,13 @@ type Entry struct {
 
 func (e *Entry) label() string { return e.Peer + " " + e.Mode }
 
-// Ratios are of medians; null where one side was not measured.
+// Ratios are of medians; null where one side was not measured. The first two are of this program's steps alone: medians of
+// the ratios of measurements that followed one another.
 type Ratios struct {
-	PrivateOverPlain       *float64 `json:"private_over_plain"`                    // ours both
+	PrivateOverPlain *float64 `json:"private_over_plain"`
+	// PrivateOverPlainAndNoise sets a private step beside a plain one and the noise that it draws, one draw a parameter.
+	PrivateOverPlainAndNoise *float64 `json:"private_over_plain_and_noise,omitempty"`
+
 	FastestPrivatePeer     string   `json:"fastest_private_peer"`                  // "" for none
 	FastestPlainPeer       string   `json:"fastest_plain_peer"`                    // "" for none
 	PrivatePeerOverPrivate *float64 `json:"fastest_private_peer_over_private"`     // above 1: ours is faster
@@ -181,9 +190,9 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Compare measures this program and every peer that is there in turns: before
-// each step of a peer this program's own of the same kind, in as many rounds
-// as asked for. A peer that is missing or fails is left out.
+// Compare measures this program and every peer that is there in turns, in as many rounds as asked for: before each peer both
+// of this program's steps, the one of the same kind last. Where peers are chosen, it alone. A peer that is missing or fails
+// is left out.
 func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if err := checkSeconds(o.Seconds); err != nil {
 		return nil, err
@@ -219,7 +228,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	}
 	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
-		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
+		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, DrawsPerSecond: o.DrawsPerSecond, Skipped: []Skipped{},
 	}}
 	here, err := c.installed(ctx)
 	if err != nil {
@@ -306,22 +315,23 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 	return here, nil
 }
 
-// turns is the order of one round: this program's step of the same kind before
-// each peer's, and where no peers are chosen both of its kinds in any case.
+// turns is the order of one round: before each peer this program's step of the same kind and, with both, before that its
+// step of the other kind; without a peer its own alone.
 func turns(here []peer, both bool) []peer {
 	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
+	if len(here) == 0 {
+		return []peer{private, plain}
+	}
 	var order []peer
 	for _, p := range here {
-		own := plain
+		own, other := plain, private
 		if p.private {
-			own = private
+			own, other = private, plain
+		}
+		if both {
+			order = append(order, other)
 		}
 		order = append(order, own, p)
-	}
-	for _, own := range []peer{private, plain} {
-		if (both || len(order) == 0) && !slices.ContainsFunc(order, func(p peer) bool { return p.private == own.private }) {
-			order = append(order, own)
-		}
 	}
 	return order
 }
@@ -372,7 +382,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
-	m.Ratios = ratios(m.Entries)
+	m.Ratios = ratios(m.Entries, float64(m.Parameters)/c.DrawsPerSecond)
 	c.result.Models = append(c.result.Models, m)
 	return nil
 }
@@ -460,7 +470,8 @@ func process(ctx context.Context, threads int, command []string) ([]byte, error)
 	return nil, err
 }
 
-func ratios(entries []Entry) Ratios {
+// ratios are those of a model's entries; noise is the seconds that a step's draws take, infinite if unknown.
+func ratios(entries []Entry, noise float64) Ratios {
 	best := func(private, own bool) *Entry {
 		var b *Entry
 		for i := range entries {
@@ -478,12 +489,24 @@ func ratios(entries []Entry) Ratios {
 		return new(a.Median / b.Median)
 	}
 	private, plain := best(true, true), best(false, true)
+	// privacy is the cost of a private step beside a plain one and so many seconds more.
+	privacy := func(more float64) *float64 {
+		if private == nil || plain == nil || math.IsInf(more, 1) {
+			return nil
+		}
+		var all []float64
+		for i, p := range private.Rounds[:min(len(private.Rounds), len(plain.Rounds))] {
+			all = append(all, p/(plain.Rounds[i]+more))
+		}
+		return new(median(all))
+	}
 	privatePeer, plainPeer := best(true, false), best(false, false)
 	r := Ratios{
-		PrivateOverPlain:       ratio(private, plain),
-		PrivatePeerOverPrivate: ratio(privatePeer, private),
-		PlainPeerOverPlain:     ratio(plainPeer, plain),
-		PrivateOverPlainPeer:   ratio(private, plainPeer),
+		PrivateOverPlain:         privacy(0),
+		PrivateOverPlainAndNoise: privacy(noise),
+		PrivatePeerOverPrivate:   ratio(privatePeer, private),
+		PlainPeerOverPlain:       ratio(plainPeer, plain),
+		PrivateOverPlainPeer:     ratio(private, plainPeer),
 	}
 	if privatePeer != nil {
 		r.FastestPrivatePeer = privatePeer.label()

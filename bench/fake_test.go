@@ -82,7 +82,7 @@ func fake(dir string, args []string) int {
 	}
 	round := strings.Count(string(before), label+" on "+model)
 	if name == ours { // several in a round
-		round = strings.Count(string(before), "jax vmap on "+model)
+		round = strings.Count(string(before), "jax plain on "+model)
 	}
 	fmt.Printf(`{"model": %q, "precision": %q, "batch": %s, "parameters": %d, "step_seconds_median": %v, "peak_rss_bytes": %d, "more": 1}`+"\n",
 		model, flag("--precision"), flag("--batch"), parameters, fakeSeconds[label]*[]float64{1, 3, 2}[round%3], int64(len(label)+round)<<20)

@@ -81,6 +81,20 @@ func Noise(o NoiseOptions) (*NoiseResult, error) {
 	return &NoiseResult{Ciphers: entries}, nil
 }
 
+// DrawsPerSecond is the speed of a private step's noise on so many threads, 0 for all.
+func DrawsPerSecond(threads int) (most float64, err error) {
+	r, err := Noise(NoiseOptions{Threads: threads, Seconds: 0.25})
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range r.Ciphers {
+		if c.Noise == kinds[0].noise { // all threads draw more than one, and a step takes the faster cipher
+			most = max(most, c.DrawsPerSecond)
+		}
+	}
+	return most, nil
+}
+
 // drawTime is the seconds that a draw takes a core while all of the drawers draw.
 func drawTime(drawers []drawer, seconds float64) float64 {
 	draw := func(blocks int) time.Duration {

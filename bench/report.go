@@ -27,12 +27,12 @@ func (c *Comparison) Markdown(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, ". Rounds: %d, of %v s per measurement. Milliseconds per step, median (least to most).\n\n", c.Rounds, c.Seconds)
 
-	b.WriteString("| model | batch | private | plain | private / plain | fastest private peer | peer / ours | fastest plain peer | peer / ours | our private / plain peer |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| model | batch | private | plain | private / plain | private / (plain + noise) | fastest private peer | peer / ours | fastest plain peer | peer / ours | our private / plain peer |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, m := range c.Models {
 		r := m.Ratios
-		fmt.Fprintf(&b, "| `%s` | %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", m.Model, m.Batch,
-			m.time(ours+" private"), m.time(ours+" plain"), times(r.PrivateOverPlain),
+		fmt.Fprintf(&b, "| `%s` | %d | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", m.Model, m.Batch,
+			m.time(ours+" private"), m.time(ours+" plain"), times(r.PrivateOverPlain), times(r.PrivateOverPlainAndNoise),
 			m.named(r.FastestPrivatePeer), times(r.PrivatePeerOverPrivate),
 			m.named(r.FastestPlainPeer), times(r.PlainPeerOverPlain), times(r.PrivateOverPlainPeer))
 	}
