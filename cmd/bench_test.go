@@ -61,10 +61,14 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 		t.Fatalf("exit %d, said %q", r.code, r.stderr)
 	}
 	printed := object(t, r.stdout)
-	wantKeys(t, printed, "date", "device", "machine", "precision", "threads", "seconds", "rounds", "versions", "models", "skipped")
+	wantKeys(t, printed, "date", "device", "draws_per_second", "machine", "precision", "threads", "seconds", "rounds", "versions", "models", "skipped")
 	wantKeys(t, printed["machine"].(map[string]any), "cpu", "cores", "os", "arch", "memory_bytes", "kernels", "load_average")
 	model := only(t, printed, "models")
 	wantKeys(t, model, "model", "parameters", "batch", "activation", "entries", "ratios")
+	beside := model["ratios"].(map[string]any)
+	if plain, noise := beside["private_over_plain"].(float64), beside["private_over_plain_and_noise"].(float64); !(0 < noise && noise < plain) {
+		t.Errorf("a private step takes %v plain ones, and %v with their noise", plain, noise)
+	}
 	if entries := model["entries"].([]any); len(entries) != 2 || model["model"] != "mlp-fmnist" || model["batch"] != 300.0 {
 		t.Errorf("measured %v", model)
 	}
