@@ -99,8 +99,8 @@ type CompareOptions struct {
 	Program   []string // runs this program's command line: bench step is a process of its own, too
 	Machine   Machine
 	Version   string // of this program
-	// DrawsPerSecond are of noise (kind release), on all threads, as Noise measures them; 0 if unknown.
-	DrawsPerSecond float64
+	// Draws measures the speed of this program's noise, as DrawsPerSecond does; nil where it is not known.
+	Draws func(threads int) (float64, error)
 
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
@@ -172,7 +172,7 @@ func (e *Entry) label() string { return e.Peer + " " + e.Mode }
 type Ratios struct {
 	PrivateOverPlain *float64 `json:"private_over_plain"`
 	// PrivateOverPlainAndNoise sets a private step beside a plain one and the noise that it draws, one draw a parameter.
-	PrivateOverPlainAndNoise *float64 `json:"private_over_plain_and_noise,omitempty"`
+	PrivateOverPlainAndNoise *float64 `json:"private_over_plain_and_noise"`
 
 	FastestPrivatePeer     string   `json:"fastest_private_peer"`                  // "" for none
 	FastestPlainPeer       string   `json:"fastest_plain_peer"`                    // "" for none
@@ -191,8 +191,8 @@ type Skipped struct {
 }
 
 // Compare measures this program and every peer that is there in turns, in as many rounds as asked for: before each peer both
-// of this program's steps, the one of the same kind last. Where peers are chosen, it alone. A peer that is missing or fails
-// is left out.
+// of this program's steps, the one of the peer's kind last. Where all peers are of one kind, so is this program's step. A peer
+// that is missing or fails is left out.
 func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if err := checkSeconds(o.Seconds); err != nil {
 		return nil, err
@@ -228,13 +228,18 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	}
 	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
-		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, DrawsPerSecond: o.DrawsPerSecond, Skipped: []Skipped{},
+		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}
 	here, err := c.installed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c.total = len(o.Models) * o.Rounds * len(turns(here, o.Peers == nil))
+	if o.Draws != nil {
+		if c.result.DrawsPerSecond, err = o.Draws(n); err != nil {
+			return nil, err
+		}
+	}
+	c.total = len(o.Models) * o.Rounds * len(turns(here))
 	for _, m := range o.Models {
 		if err := c.model(ctx, m, here); err != nil {
 			return nil, err
@@ -315,13 +320,14 @@ func (c *comparison) installed(ctx context.Context) ([]peer, error) {
 	return here, nil
 }
 
-// turns is the order of one round: before each peer this program's step of the same kind and, with both, before that its
-// step of the other kind; without a peer its own alone.
-func turns(here []peer, both bool) []peer {
+// turns is the order of one round: before each peer this program's step of the same kind and, if peers are of both kinds,
+// before that its step of the other kind; without a peer its own two alone.
+func turns(here []peer) []peer {
 	private, plain := peer{name: ours, mode: "private", private: true}, peer{name: ours, mode: "plain"}
 	if len(here) == 0 {
 		return []peer{private, plain}
 	}
+	both := slices.ContainsFunc(here, func(p peer) bool { return p.private != here[0].private })
 	var order []peer
 	for _, p := range here {
 		own, other := plain, private
@@ -342,7 +348,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 		return err
 	}
 	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
-	order := turns(here, c.Peers == nil)
+	order := turns(here)
 	failed := map[string]bool{}
 	for round := range c.Rounds {
 		for _, p := range order {
@@ -382,7 +388,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
-	m.Ratios = ratios(m.Entries, float64(m.Parameters)/c.DrawsPerSecond)
+	m.Ratios = ratios(m.Entries, float64(m.Parameters)/c.result.DrawsPerSecond)
 	c.result.Models = append(c.result.Models, m)
 	return nil
 }
@@ -495,7 +501,7 @@ func ratios(entries []Entry, noise float64) Ratios {
 			return nil
 		}
 		var all []float64
-		for i, p := range private.Rounds[:min(len(private.Rounds), len(plain.Rounds))] {
+		for i, p := range private.Rounds { // as many as of plain
 			all = append(all, p/(plain.Rounds[i]+more))
 		}
 		return new(median(all))

@@ -37,8 +37,8 @@ func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notic
 	o := CompareOptions{
 		Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 0.25, Rounds: 3, Python: self, Program: []string{self},
 		Machine: Machine{CPU: "a processor", Cores: 2, OS: "linux", Arch: "amd64", Kernels: "portable"}, Version: "v0",
-		DrawsPerSecond: 26010 / 0.005,
-		Notice:         func(line string) { notices = append(notices, line) },
+		Draws:  func(int) (float64, error) { return 26010 / 0.005, nil },
+		Notice: func(line string) { notices = append(notices, line) },
 	}
 	next := 0
 	o.Progress = func(done, total int, what string) {
@@ -120,7 +120,7 @@ func TestCompareTakesTurns(t *testing.T) {
 	}
 	r := m.Ratios
 	near(t, "private over plain", r.PrivateOverPlain, 2)
-	near(t, "private over plain and noise", r.PrivateOverPlainAndNoise, 20./(10+5)) // as are the rounds of most measurements
+	near(t, "private over plain and noise", r.PrivateOverPlainAndNoise, 20./(10+5)) // draws take 5 ms
 	near(t, "private peer over ours", r.PrivatePeerOverPrivate, 3)
 	near(t, "plain peer over ours", r.PlainPeerOverPlain, 2.5)
 	near(t, "private over plain peer", r.PrivateOverPlainPeer, 0.8)
@@ -155,6 +155,31 @@ func TestCompareChosenPeers(t *testing.T) {
 		if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
+	}
+}
+
+// What privacy costs is a median over pairs, and not of medians.
+func TestPrivacyIsComparedInPairs(t *testing.T) {
+	entries := []Entry{
+		{Peer: ours, Mode: "private", Private: true, Median: 4, Rounds: []float64{1, 6, 4}},
+		{Peer: ours, Mode: "plain", Median: 2, Rounds: []float64{1, 2, 4}},
+	}
+	r := ratios(entries, 2)
+	near(t, "private over plain", r.PrivateOverPlain, 1)
+	near(t, "private over plain and noise", r.PrivateOverPlainAndNoise, 4./6)
+	if r := ratios(entries, math.Inf(1)); r.PrivateOverPlainAndNoise != nil || r.PrivateOverPlain == nil {
+		t.Errorf("of unknown noise: %v and %v", deref(r.PrivateOverPlain), deref(r.PrivateOverPlainAndNoise))
+	}
+	if r := ratios(entries[:1], 2); r.PrivateOverPlain != nil || r.PrivateOverPlainAndNoise != nil {
+		t.Error("a private step is compared with no plain one")
+	}
+	here := []peer{{name: "a", private: true}, {name: "b", private: true}, {name: "c"}}
+	var order []string
+	for _, p := range turns(here) {
+		order = append(order, p.name+p.mode)
+	}
+	if got := strings.Join(order, " "); got != "privgradplain privgradprivate a privgradplain privgradprivate b privgradprivate privgradplain c" {
+		t.Errorf("chosen peers of both kinds: %s", got)
 	}
 }
 

@@ -88,7 +88,7 @@ func DrawsPerSecond(threads int) (most float64, err error) {
 		return 0, err
 	}
 	for _, c := range r.Ciphers {
-		if c.Noise == kinds[0].noise { // all threads draw more than one, and a step takes the faster cipher
+		if c.Noise == kinds[0].noise { // the fastest is of all threads, by the cipher that a step takes
 			most = max(most, c.DrawsPerSecond)
 		}
 	}

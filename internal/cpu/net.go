@@ -230,19 +230,24 @@ func (n *net) placeGradients() {
 		}
 	}
 	n.kept = pages.Make[float32](n.chunk * n.stored)
-	n.unit = leastUnit
-	for n.units(n.chunk)*n.passed > mostParts && n.unit < n.chunk {
-		n.unit *= 2
-	}
+	n.unit = unitOf(n.chunk, n.passed)
 	n.parts = pages.Make[float32](n.units(n.chunk) * n.passed)
 }
 
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
 const leastUnit = 8
 
-// mostParts is how many values all partial sums have together: of the papers' largest network, 256 examples still make work
-// for 16 threads. A variable so that tests can make units large.
-var mostParts = 64 << 20
+// mostParts is how many values all partial sums have together; a variable so that tests can make units large.
+var mostParts = 32 << 20
+
+// unitOf is the unit of a chunk whose partial sums have so many values.
+func unitOf(chunk, values int) int {
+	unit := leastUnit
+	for (chunk+unit-1)/unit*values > mostParts && unit < chunk {
+		unit *= 2
+	}
+	return unit
+}
 
 func (n *net) units(examples int) int { return (examples + n.unit - 1) / n.unit }
 

@@ -27,13 +27,12 @@ func TestStretchesCoverAChunk(t *testing.T) {
 
 // Where one worker has more to do at the end than another, it is little.
 func TestStretchesEndTogether(t *testing.T) {
-	for _, c := range []struct{ threads, unit, stretch, batch int }{
-		{2, 8, mostRows, 1000}, {3, 8, mostRows, 1000}, {4, 8, mostRows, 1000},
-		{8, 8, inCache, 256}, {16, 8, inCache, 256}, {16, 16, mostImages, 256}, // convolutions on many threads
+	for _, c := range []struct{ threads, unit, stretch, batch, off int }{
+		{2, 8, mostRows, 1000, 16}, {3, 8, mostRows, 1000, 16}, {4, 8, mostRows, 1000, 16},
+		{8, 8, inCache, 256, 0}, {16, 8, inCache, 256, 0}, {16, 16, mostImages, 256, 0},
 	} {
-		threads := c.threads
-		n := &net{unit: c.unit, stretch: c.stretch, batch: c.batch, workers: &workers{n: threads}}
-		done := make([]int, threads)
+		n := &net{unit: c.unit, stretch: c.stretch, batch: c.batch, workers: &workers{n: c.threads}}
+		done := make([]int, c.threads)
 		for i := range n.cutUp() { // who has done least takes the next
 			least := 0
 			for w, rows := range done {
@@ -44,9 +43,19 @@ func TestStretchesEndTogether(t *testing.T) {
 			done[least] += n.ends[i+1] - n.ends[i]
 		}
 		for _, rows := range done {
-			if off := rows - n.batch/threads; off > 2*n.unit || off < -2*n.unit || c.batch == 256 && off != 0 {
-				t.Errorf("on %d threads the workers take %v rows", threads, done)
+			if off := rows - n.batch/c.threads; off > c.off || off < -c.off {
+				t.Errorf("on %d threads the workers take %v rows", c.threads, done)
 			}
+		}
+	}
+}
+
+// The smallest chunk that is chosen for speed is work for 16 threads, in the papers' largest network, too.
+func TestSixteenThreadsHaveWork(t *testing.T) {
+	const cifarPaper = 1126080 // parameters of convolutions
+	for isa, c := range costs {
+		if units := c.Fewest / unitOf(c.Fewest, cifarPaper); units < 16 {
+			t.Errorf("%s: %d examples are %d units", isa, c.Fewest, units)
 		}
 	}
 }

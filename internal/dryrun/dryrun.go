@@ -169,7 +169,9 @@ func (t *trial) run() error {
 	if err != nil {
 		return err
 	}
-	s := &supply{rows: make([]int32, max(int(math.Round(p.ExpectedBatch)), 1)), steps: p.MostSteps}
+	expected := max(int(math.Round(p.ExpectedBatch)), 1)
+	// A batch that fills a chunk takes memory that smaller ones do not touch.
+	s := &supply{rows: make([]int32, min(max(expected, p.Schedule.Chunk), p.Capacity)), expected: expected, steps: p.MostSteps}
 	for i := range s.rows {
 		s.rows[i] = int32(i % t.records.Len())
 	}
@@ -281,9 +283,10 @@ func (t *trial) bytes() int64 {
 	return int64(math.Max(more, 0)) * (held + int64(t.plan.RowBytes()))
 }
 
-// supply gives the same rows at every step, and charges nothing.
+// supply gives the same expected rows at every step, at the first all of them, and charges nothing.
 type supply struct {
 	rows        []int32
+	expected    int
 	slot, steps int
 	draws       uint64
 }
@@ -293,7 +296,11 @@ func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uin
 	if skip {
 		return dst, s.draws
 	}
-	return append(dst[:0], s.rows...), s.draws
+	rows := s.rows
+	if s.slot > 0 {
+		rows = rows[:s.expected]
+	}
+	return append(dst[:0], rows...), s.draws
 }
 
 func (s *supply) Admit(...accountant.Mechanism) error { return nil }

@@ -18,6 +18,6 @@ type Costs struct {
 	Fewest, Most int
 }
 
-// Processor are the costs of a core with AVX2, of a server of about 2021. Convolutions take 8 examples or more a unit of work
-// (internal/cpu), and many cores share 256 evenly.
+// Processor are the costs of a core with AVX2, of a server of about 2021. A core takes 8 examples or more of a convolution at
+// a time (internal/cpu), so that many cores share 256 evenly.
 var Processor = Costs{GEMM: 7e10, Gram: 1.2e10, Memory: 1e10, Launch: 1e-5, Passes: true, Summed: 1, Fewest: 256, Most: 512}

@@ -30,11 +30,11 @@ func compare() *cobra.Command {
 		Short: "Time training steps beside PyTorch, Opacus and JAX",
 		Long: `compare times the same training step in privgrad and in its peers: Opacus (by hooks and
 by ghost clipping), torch.func, and JAX (vmap of grad). Without privacy the peers are
-PyTorch and JAX. Each measurement is a process of its own on --threads threads. privgrad
-is measured before each peer, in each of --rounds rounds, so that a machine whose speed
-drifts is fair to all. compare prints the median, the least and the most of the rounds.
-It also times the draws of noise alone, and sets a private step beside a plain one and
-these draws.
+PyTorch and JAX. Each measurement is a process of its own on --threads threads. Both
+steps of privgrad are measured before each peer, in each of --rounds rounds, so that a
+machine whose speed drifts is fair to all. compare prints the median, the least and the most of the rounds.
+On a CPU it also times the draws of noise alone, and sets a private step beside a plain
+one and these draws.
 
 The peers are Python packages, and each is optional. To install them:
 
@@ -136,9 +136,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	o.Progress = progress(con)
 	defer con.Finish()
 	if o.Device == "cpu" {
-		if o.DrawsPerSecond, err = bench.DrawsPerSecond(o.Threads); err != nil {
-			return nil, err
-		}
+		o.Draws = bench.DrawsPerSecond
 	}
 	return bench.Compare(ctx, o)
 }

@@ -30,15 +30,17 @@ func (d *shared) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	return &net{Net: n, group: d.group, whole: map[device.Sum]bool{}}, nil
 }
 
+// leastShare is how many records a rank's processor takes together at least: with fewer, starting steps costs time.
+const leastShare = 64
+
 // share lets as many records go through the network together on all ranks as on one: what they need stays in caches.
 // GPUs have fewer parts to start the more records those have.
 func (d *shared) share(s *ir.Schedule) *ir.Schedule {
-	costs := d.Info().Costs
-	if s.Chunk == 0 || costs.Whole {
+	if s.Chunk == 0 || d.Info().Costs.Whole {
 		return s
 	}
 	part := *s
-	part.Chunk = min(s.Chunk, max(s.Chunk/d.group.Size(), costs.Fewest))
+	part.Chunk = min(s.Chunk, max(s.Chunk/d.group.Size(), leastShare))
 	return &part
 }
 
