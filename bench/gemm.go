@@ -233,7 +233,8 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 				lo, hi := p.M*t/threads, p.M*(t+1)/threads
 				c, a = c.Slice(lo, hi, 0, p.N), a.Slice(lo, hi, 0, p.K)
 			} else {
-				lo, hi := p.N*t/threads, p.N*(t+1)/threads
+				cut := func(t int) int { return min((p.N+gemm.TileN-1)/gemm.TileN*t/threads*gemm.TileN, p.N) } // whole tiles
+				lo, hi := cut(t), cut(t+1)
 				c, b = c.Slice(0, p.M, lo, hi), b.Slice(0, p.K, lo, hi)
 			}
 			part(func() { gemm.Mul(c, a, b, false, &ws) })
