@@ -230,11 +230,10 @@ func (p Product) work(threads int) (parts []func(times int), flops float64) {
 			var ws gemm.Workspace
 			c, a, b := c, a, b
 			if p.M >= p.N {
-				lo, hi := p.M*t/threads, p.M*(t+1)/threads
+				lo, hi := gemm.Cut(p.M, 1, t, threads)
 				c, a = c.Slice(lo, hi, 0, p.N), a.Slice(lo, hi, 0, p.K)
 			} else {
-				cut := func(t int) int { return min((p.N+gemm.TileN-1)/gemm.TileN*t/threads*gemm.TileN, p.N) } // whole tiles
-				lo, hi := cut(t), cut(t+1)
+				lo, hi := gemm.Cut(p.N, gemm.TileN, t, threads)
 				c, b = c.Slice(0, p.M, lo, hi), b.Slice(0, p.K, lo, hi)
 			}
 			part(func() { gemm.Mul(c, a, b, false, &ws) })

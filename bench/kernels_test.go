@@ -57,7 +57,7 @@ func TestWorkIsCountedOnce(t *testing.T) {
 		{M: 7, K: 3, N: 5, Kind: dense}, {M: 3, K: 4, N: 40, Kind: dense}, convProduct(6, 1, 3, 2, 5), convProduct(5, 2, 3, 4, 3).gradient(),
 		convProduct(6, 1, 5, 8, 8).gradient().pooled(16),
 	} {
-		for _, threads := range []int{1, 2, 3} {
+		for _, threads := range []int{1, 2, 3, 40} {
 			parts, flops := p.work(threads)
 			want := float64(2 * p.M * p.K * p.N)
 			if p.Kind != dense {

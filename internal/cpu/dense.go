@@ -13,22 +13,16 @@ func (n *net) product(cols int, f func(r0, r1, c0, c1 int, w *worker)) phase {
 		tiles: func() int { return n.workers.n },
 		body: func(tile int, w *worker) {
 			if n.batch >= cols {
-				if lo, hi := cut(n.batch, 1, tile, n.workers.n); lo < hi {
+				if lo, hi := gemm.Cut(n.batch, 1, tile, n.workers.n); lo < hi {
 					f(lo, hi, 0, cols, w)
 				}
 				return
 			}
-			if lo, hi := cut(cols, gemm.TileN, tile, n.workers.n); lo < hi {
+			if lo, hi := gemm.Cut(cols, gemm.TileN, tile, n.workers.n); lo < hi {
 				f(0, n.batch, lo, hi, w)
 			}
 		},
 	}
-}
-
-// cut gives part i of n, parts being whole tiles.
-func cut(n, tile, i, parts int) (lo, hi int) {
-	tiles := (n + tile - 1) / tile
-	return min(tiles*i/parts*tile, n), min(tiles*(i+1)/parts*tile, n)
 }
 
 // matrix views the chunk's rows of a buffer.
@@ -172,13 +166,13 @@ func (n *net) denseGradSum(i int) []phase {
 			x, dy := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.deltas[i+1], ir.Value(i+1))
 			dst := gemm.RowMajor(n.param(n.dst, op.Weight), out, in)
 			if out < in {
-				if lo, hi := cut(in, gemm.TileN, tile, parts); lo < hi {
+				if lo, hi := gemm.Cut(in, gemm.TileN, tile, parts); lo < hi {
 					gemm.Sum(dst.Slice(0, out, lo, hi), dy.T(), x.Slice(0, n.batch, lo, hi), rowBlock, &w.ws)
 				}
-			} else if lo, hi := cut(out, gemm.TileM, tile, parts); lo < hi {
+			} else if lo, hi := gemm.Cut(out, gemm.TileM, tile, parts); lo < hi {
 				gemm.Sum(dst.Slice(lo, hi, 0, in), dy.Slice(0, n.batch, lo, hi).T(), x, rowBlock, &w.ws)
 			}
-			if lo, hi := cut(out, 1, tile, parts); op.Bias != ir.None && lo < hi {
+			if lo, hi := gemm.Cut(out, 1, tile, parts); op.Bias != ir.None && lo < hi {
 				vec.AddVec(n.param(n.dst, op.Bias)[lo:hi], n.sumExamples(hi-lo, w, func(dst []float32, b int) {
 					vec.AddVec(dst, n.delta(ir.Value(i+1), b)[lo:hi])
 				}))

@@ -436,9 +436,9 @@ func (e *evaluator) dense(i int) *segment {
 		which, part := tile%products(), tile/products()
 		r0, r1, c0, c1 := 0, e.batch, 0, out
 		if parts := e.parts(products()); e.batch >= out {
-			r0, r1 = cut(e.batch, 1, part, parts)
+			r0, r1 = gemm.Cut(e.batch, 1, part, parts)
 		} else {
-			c0, c1 = cut(out, gemm.TileN, part, parts)
+			c0, c1 = gemm.Cut(out, gemm.TileN, part, parts)
 		}
 		if r0 == r1 || c0 == c1 {
 			return

@@ -243,13 +243,15 @@ var mostParts = 32 << 20
 // unitOf is the unit of a chunk whose partial sums have so many values.
 func unitOf(chunk, values int) int {
 	unit := leastUnit
-	for (chunk+unit-1)/unit*values > mostParts && unit < chunk {
+	for units(chunk, unit)*values > mostParts && unit < chunk {
 		unit *= 2
 	}
 	return unit
 }
 
-func (n *net) units(examples int) int { return (examples + n.unit - 1) / n.unit }
+func (n *net) units(examples int) int { return units(examples, n.unit) }
+
+func units(examples, unit int) int { return (examples + unit - 1) / unit }
 
 // prepare gives a worker its memory.
 func (n *net) prepare(w *worker) {

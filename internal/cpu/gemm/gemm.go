@@ -21,6 +21,12 @@ import "github.com/privgrad/privgrad/internal/pages"
 // A register tile of the kernels in use has TileM rows of A and TileN columns of B, and so have panels of packed operands.
 var TileM, TileN = tileShape()
 
+// Cut gives part i of n rows or columns, parts being whole tiles: how threads share a product.
+func Cut(n, tile, i, parts int) (lo, hi int) {
+	tiles := (n + tile - 1) / tile
+	return min(tiles*i/parts*tile, n), min(tiles*(i+1)/parts*tile, n)
+}
+
 // The tile of the AVX2 and NEON kernels and of the portable code.
 const (
 	baseM = 6
