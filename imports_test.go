@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
-	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/pages"},
+	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
 	"internal/cpu/squares":   nil,
 	"internal/cpu/peak":      nil,
 	"internal/cpu/vec":       {"internal/half"},

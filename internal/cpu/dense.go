@@ -31,7 +31,10 @@ func (n *net) matrix(x []float32, v ir.Value) gemm.Matrix {
 }
 
 // packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run.
-type packedDense struct{ forward, back gemm.PackedB }
+type packedDense struct {
+	forward gemm.Weights
+	back    gemm.PackedB
+}
 
 // packTile is how many panels a worker packs at a time.
 const packTile = 8
@@ -45,21 +48,21 @@ func (n *net) packDense() {
 		}
 		out, in, _ := op.Columns()
 		w := &n.dense[i]
-		list := func(p *gemm.PackedB, view func(gemm.Matrix) gemm.Matrix) {
-			for first := 0; first < p.Panels(); first += packTile {
-				end := min(first+packTile, p.Panels())
+		list := func(panels int, pack func(weights gemm.Matrix, first, end int)) {
+			for first := 0; first < panels; first += packTile {
+				end := min(first+packTile, panels)
 				n.packing[1] = append(n.packing[1], func() {
-					p.Pack(view(gemm.RowMajor(n.param(n.params, op.Weight), out, in)), first, end)
+					pack(gemm.RowMajor(n.param(n.params, op.Weight), out, in), first, end)
 				})
 			}
 		}
 		if out > 1 {
 			w.forward.Resize(in, out)
-			list(&w.forward, gemm.Matrix.T)
+			list(w.forward.Panels(), w.forward.Pack)
 		}
 		if n.deltas[op.In[0]] != nil {
 			w.back.Resize(out, in)
-			list(&w.back, func(m gemm.Matrix) gemm.Matrix { return m })
+			list(w.back.Panels(), w.back.Pack)
 		}
 	}
 }
@@ -91,9 +94,8 @@ func (n *net) denseForward(i int) phase {
 	if n.byRows {
 		return phase{rows: func(r0, r1 int, w *worker) {
 			x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], ir.Value(i+1))
-			gemm.PackA(&w.a, x.Slice(r0, r1, 0, in))
-			gemm.MulPacked(y.Slice(r0, r1, 0, out), &w.a, &n.dense[i].forward, false)
-			bias(r0, r1, 0, out)
+			weights := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
+			n.dense[i].forward.Mul(y.Slice(r0, r1, 0, out), x.Slice(r0, r1, 0, in), weights, n.param(n.params, op.Bias), &w.ws)
 		}}
 	}
 	return n.product(out, func(r0, r1, c0, c1 int, w *worker) {

@@ -113,6 +113,7 @@ func within(from, to, n int) {
 // Workspace holds the packed blocks of one goroutine's products. The zero value is ready.
 type Workspace struct {
 	a, b []float32
+	left PackedA
 }
 
 // grow returns n floats that keep the memory of buf where it is large enough.

@@ -60,6 +60,90 @@ func copyA(n int, src *float32, ld int, dst *float32)
 //go:noescape
 func copyB(rows int, groups int, src *float32, ld int, dst *float32, stride int)
 
+// rows1 computes tiles times 1 rows of 16 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rows1(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// rows2 computes tiles times 2 rows of 16 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rows2(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rows3(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rows4(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rows5(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rows6(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// rowsNarrow1 computes tiles times 1 rows of 8 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rowsNarrow1(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// rowsNarrow2 computes tiles times 2 rows of 8 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rowsNarrow2(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow3(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow4(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow5(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow6(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow7(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// rowsNarrow8 computes tiles times 8 rows of 8 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rowsNarrow8(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// rowsNarrow9 computes tiles times 9 rows of 8 columns, one below the other, of C (+)= A*B, from rows of A that lie
+// lda apart and b[kc][16]. With every tile it prefetches kc floats from ahead on; for the next tile, from ldahead
+// further on. tiles and kc are at least 1.
+//
+//go:noescape
+func rowsNarrow9(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow10(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow11(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+//go:noescape
+func rowsNarrow12(tiles int, kc int, a *float32, lda int, b *float32, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// turnBack turns 8 rows of groups times 8 floats, lds apart, into rows of 8, ldd apart, and adds 8 floats of bias to each,
+// unless it is nil. groups is at least 1.
+//
+//go:noescape
+func turnBack(groups int, src *float32, lds int, bias *float32, dst *float32, ldd int)
+
 // correlate1 adds up a[p][i]*x[taps[p]+lane] over p < kc for 1 rows i of c, ldc apart, and n pairs of groups of
 // outputs. A pair is the places of its groups in x and in a row of c, as byte offsets like taps, and their numbers of
 // outputs, 0 to 8. kc and n are at least 1. A bias, unless nil, is added, then relu cuts off what is below zero.

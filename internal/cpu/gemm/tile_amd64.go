@@ -143,6 +143,42 @@ var packTiles = [...]func(kc, step int, a *float32, b *float32, ldb int, packed 
 	tilePack8AVX512, tilePack9AVX512, tilePack10AVX512, tilePack11AVX512, tilePack12AVX512, tilePack13AVX512, tilePack14AVX512,
 }
 
+// readingRows says whether there are mulTiles and turnEight. There are none for the wider registers of AVX-512.
+func readingRows() bool { return assembly && !wide }
+
+// mulTiles computes tiles times h rows, one below the other, of TileN columns, or of half as many if narrow, from rows a, lda
+// apart, and a panel of B. Meanwhile kc floats ahead, and for each tile lda further on, come nearer.
+func mulTiles(narrow bool, tiles, h, kc int, a []float32, lda int, b, c []float32, ldc int, accumulate bool, ahead []float32) {
+	kernels, width := byRows[:], TileN
+	if narrow {
+		kernels, width = byRowsNarrow[:], TileN/2
+	}
+	_, _, _ = a[(tiles*h-1)*lda+kc-1], b[(kc-1)*TileN+width-1], c[(tiles*h-1)*ldc+width-1]
+	kernels[h](tiles, kc, &a[0], lda, &b[0], &c[0], ldc, accumulate, &ahead[0], lda)
+}
+
+type rowsKernel func(tiles, kc int, a *float32, lda int, b, c *float32, ldc int, accumulate bool, ahead *float32, ldahead int)
+
+// By their number of rows.
+var (
+	byRows       = [...]rowsKernel{1: rows1, rows2, rows3, rows4, rows5, rows6}
+	byRowsNarrow = [...]rowsKernel{
+		1: rowsNarrow1, rowsNarrow2, rowsNarrow3, rowsNarrow4, rowsNarrow5, rowsNarrow6,
+		rowsNarrow7, rowsNarrow8, rowsNarrow9, rowsNarrow10, rowsNarrow11, rowsNarrow12,
+	}
+)
+
+// turnEight writes eight rows of groups of eight floats, lds apart, as columns of dst, and adds eight values of bias from at
+// on, unless it is nil.
+func turnEight(groups int, src []float32, lds int, bias []float32, at int, dst []float32, ldd int) {
+	var first *float32
+	if bias != nil {
+		first = &bias[at : at+8][0]
+	}
+	_, _ = src[7*lds+8*groups-1], dst[(8*groups-1)*ldd+7]
+	turnBack(groups, &src[0], lds, first, &dst[0], ldd)
+}
+
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A; it reports false where there is no kernel for it.
 func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly {

@@ -26,6 +26,7 @@ func gemm(g *asm) {
 	transposeB(g, "transposeB", avx2.n)
 	copyA(g)
 	copyB(g, avx2)
+	rows(g)
 	direct(g)
 }
 
