@@ -25,6 +25,13 @@ func (n *net) applyBlock(tile int, w *worker) {
 	lo := tile * flatBlock
 	if r := n.applying.release; r != nil {
 		hi := min(lo+flatBlock, len(r.Dst))
+		if u := n.applying.update; u != nil {
+			// They come while noise is drawn, which needs no memory.
+			vec.Prefetch(u.P[lo:min(hi, len(u.P))])
+			for _, state := range u.State {
+				vec.Prefetch(state[lo:min(hi, len(state))])
+			}
+		}
 		host.ReleaseTo(r.Sampler, r.Dst[lo:hi], r.Src[lo:hi], r.Step, r.Draw, lo)
 	}
 	if u := n.applying.update; u != nil {

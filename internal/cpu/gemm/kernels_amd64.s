@@ -2772,7 +2772,7 @@ done:
 	RET
 
 // func copyA(n int, src *float32, ld int, dst *float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·copyA(SB), NOSPLIT, $0-32
 	MOVQ n+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -2781,14 +2781,15 @@ TEXT ·copyA(SB), NOSPLIT, $0-32
 	MOVQ dst+24(FP), BX
 
 loop:
-	VMOVUPS (CX), X0
-	VMOVSD  16(CX), X1
-	VMOVUPS X0, (BX)
-	VMOVSD  X1, 16(BX)
-	ADDQ    DX, CX
-	ADDQ    $0x18, BX
-	DECQ    AX
-	JNZ     loop
+	VMOVUPS    (CX), X0
+	PREFETCHT0 128(CX)
+	VMOVSD     16(CX), X1
+	VMOVUPS    X0, (BX)
+	VMOVSD     X1, 16(BX)
+	ADDQ       DX, CX
+	ADDQ       $0x18, BX
+	DECQ       AX
+	JNZ        loop
 	RET
 
 // func copyB(rows int, groups int, src *float32, ld int, dst *float32, stride int)
