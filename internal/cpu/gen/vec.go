@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/operand"
@@ -150,6 +151,7 @@ func vec(g *asm) {
 	g.maxPool2Wide(1)
 	g.maxPool2Wide(2)
 	g.addUnpool2()
+	g.addUnpool2By8()
 	g.runs("copyRuns", "dst[d+i] = src[s+i]", func(from, to Mem, width int, x vector) {
 		g.move(from, x, width)
 		g.move(x, to, width)
@@ -974,6 +976,88 @@ func (g *asm) maxPool2Wide(step int) {
 	g.ADDQ(Imm(16), j)
 	g.SUBQ(Imm(16), left)
 	g.JG(LabelRef("columns"))
+	g.end()
+}
+
+// addUnpool2By8 goes down eight columns at a time, with a row of x in a register, which gets what its windows pick in it: first
+// those above it, then those that begin in it. Windows are loaded twice: where they begin, and a place to the right.
+func (g *asm) addUnpool2By8() {
+	g.function("addUnpool2AVX2", "x *float32, arg *int32, y *float32, rows, cols, width, at int",
+		"addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; width is at least 8.")
+	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.GP64(), g.GP64(), g.floatStride("width")
+	first, left := g.gp("at"), g.gp("cols") // of the eight columns: their place, and how many windows begin in them or behind
+	place, width, nothing := g.YMM(), g.YMM(), g.YMM()
+	begin, behind, elements, load := g.YMM(), g.YMM(), g.YMM(), g.YMM() // masks
+	g.fill(width, g.gp("width"))
+	g.VMOVUPS(g.copies("sign", 1<<31), nothing) // −0: whatever it is added to stays
+	g.MOVQ(g.gp("cols"), cols)
+	g.SHLQ(Imm(2), cols)
+	all := g.words("notFirst", append([]uint32{0}, slices.Repeat([]uint32{math.MaxUint32}, 15)...)...)
+	some := func(n reg.GPVirtual, v vector) {
+		most := g.GP64()
+		g.MOVQ(U32(8), most)
+		g.CMPQ(n, most)
+		g.CMOVQGT(most, n)
+		g.mask(n, v)
+	}
+	row, next, which, after, picked, pushed, t := g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.YMM(), g.YMM()
+	add := func() {
+		for _, w := range []struct{ which, mask, y vector }{{after, behind, pushed}, {which, begin, picked}} {
+			g.VPCMPEQD(place, w.which, t)
+			g.VANDPS(w.mask, t, t)
+			g.VBLENDVPS(t, w.y, nothing, t)
+			g.VADDPS(t, row, row)
+		}
+	}
+	xAt, argAt, yAt := g.GP64(), g.GP64(), g.GP64()
+	g.Label("columns")
+	n := g.GP64()
+	g.MOVQ(left, n)
+	some(n, begin)
+	g.LEAQ(Mem{Base: left, Disp: 1}, n)
+	some(n, elements)
+	g.VMOVAPS(elements, behind)
+	here := g.gp("at")
+	g.CMPQ(first, here)
+	g.JNE(LabelRef("inside"))
+	g.VANDPS(all, behind, behind) // no window is left of the first element
+	g.Label("inside")
+	g.fill(place, first)
+	g.VPADDD(g.counted("by1", 0, 1), place, place)
+	g.VMOVUPS(all.Offset(4), load)
+	g.MOVQ(x, xAt)
+	g.MOVQ(arg, argAt)
+	g.MOVQ(y, yAt)
+	g.MOVQ(g.address(g.Param("rows")), rows)
+	g.VMOVUPS(Mem{Base: x}, row)
+	g.repeat("row", rows, func() {
+		g.VMASKMOVPS(Mem{Base: argAt}, begin, which)
+		g.VMASKMOVPS(Mem{Base: argAt, Disp: -4}, behind, after)
+		g.VMASKMOVPS(Mem{Base: yAt}, begin, picked)
+		g.VMASKMOVPS(Mem{Base: yAt, Disp: -4}, behind, pushed)
+		add()
+		// The next row is loaded before the store, which a load so near behind would wait for. A store of all eight elements
+		// puts back those of the next row as they were. Behind the last row there are none.
+		g.CMPQ(rows, Imm(1))
+		g.JNE(LabelRef("more"))
+		g.VMOVAPS(elements, load)
+		g.Label("more")
+		g.VMASKMOVPS(Mem{Base: xAt, Index: pitch, Scale: 1}, load, next)
+		g.VMOVUPS(row, Mem{Base: xAt})
+		g.VMOVAPS(next, row)
+		g.ADDQ(pitch, xAt)
+		g.VPADDD(width, place, place)
+		add()
+		g.ADDQ(cols, argAt)
+		g.ADDQ(cols, yAt)
+	})
+	g.VMASKMOVPS(row, elements, Mem{Base: xAt})
+	for _, at := range []reg.GPVirtual{x, arg, y} {
+		g.ADDQ(Imm(32), at)
+	}
+	g.ADDQ(Imm(8), first)
+	g.SUBQ(Imm(8), left)
+	g.JGE(LabelRef("columns")) // at none left, the last element is
 	g.end()
 }
 

@@ -28,7 +28,12 @@ func avx512(k kernels) kernels {
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
 	k.addLines, k.addShortLines = by(addLinesAVX512), by(addShortLinesAVX512)
+	wider := k.addUnpool2
 	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+		if cols > 15 {
+			wider(x, arg, y, rows, cols, width, at)
+			return
+		}
 		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, width, at)
 	}
 	k.gather2, k.scatter2 = gather2AVX512, scatter2AVX512
@@ -113,6 +118,9 @@ var avx2 = kernels{
 		default:
 			maxUnpool2By8AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
 		}
+	},
+	addUnpool2: func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+		addUnpool2AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
 	},
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,

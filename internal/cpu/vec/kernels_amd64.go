@@ -311,6 +311,11 @@ func maxPool2Step2AVX512(y *float32, arg *int32, x *float32, rows int, cols int,
 //go:noescape
 func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
 
+// addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; width is at least 8.
+//
+//go:noescape
+func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+
 // copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
 //
 //go:noescape

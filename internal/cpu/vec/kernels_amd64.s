@@ -4811,6 +4811,119 @@ row:
 	VZEROUPPER
 	RET
 
+// func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·addUnpool2AVX2(SB), NOSPLIT, $0-56
+	MOVQ         x+0(FP), AX
+	MOVQ         arg+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         width+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         at+48(FP), R8
+	MOVQ         cols+32(FP), R9
+	MOVQ         width+40(FP), BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y1
+	VMOVUPS      sign<>+0(SB), Y2
+	MOVQ         cols+32(FP), BX
+	MOVQ         BX, SI
+	SHLQ         $0x02, SI
+
+columns:
+	MOVQ    R9, BX
+	MOVQ    $0x00000008, R10
+	CMPQ    BX, R10
+	CMOVQGT R10, BX
+	LEAQ    lanes8<>+32(SB), R10
+	NEGQ    BX
+	VMOVUPS (R10)(BX*4), Y3
+	LEAQ    1(R9), BX
+	MOVQ    $0x00000008, R10
+	CMPQ    BX, R10
+	CMOVQGT R10, BX
+	LEAQ    lanes8<>+32(SB), R10
+	NEGQ    BX
+	VMOVUPS (R10)(BX*4), Y5
+	VMOVAPS Y5, Y4
+	MOVQ    at+48(FP), BX
+	CMPQ    R8, BX
+	JNE     inside
+	VANDPS  notFirst<>+0(SB), Y4, Y4
+
+inside:
+	VMOVD        R8, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       by1<>+0(SB), Y0, Y0
+	VMOVUPS      notFirst<>+4(SB), Y6
+	MOVQ         AX, R10
+	MOVQ         CX, R11
+	MOVQ         DX, R12
+	MOVQ         rows+24(FP), BX
+	VMOVUPS      (AX), Y7
+
+row:
+	VMASKMOVPS (R11), Y3, Y9
+	VMASKMOVPS -4(R11), Y4, Y10
+	VMASKMOVPS (R12), Y3, Y11
+	VMASKMOVPS -4(R12), Y4, Y12
+	VPCMPEQD   Y0, Y10, Y8
+	VANDPS     Y4, Y8, Y8
+	VBLENDVPS  Y8, Y12, Y2, Y8
+	VADDPS     Y8, Y7, Y7
+	VPCMPEQD   Y0, Y9, Y8
+	VANDPS     Y3, Y8, Y8
+	VBLENDVPS  Y8, Y11, Y2, Y8
+	VADDPS     Y8, Y7, Y7
+	CMPQ       BX, $0x01
+	JNE        more
+	VMOVAPS    Y5, Y6
+
+more:
+	VMASKMOVPS (R10)(DI*1), Y6, Y8
+	VMOVUPS    Y7, (R10)
+	VMOVAPS    Y8, Y7
+	ADDQ       DI, R10
+	VPADDD     Y1, Y0, Y0
+	VPCMPEQD   Y0, Y10, Y8
+	VANDPS     Y4, Y8, Y8
+	VBLENDVPS  Y8, Y12, Y2, Y8
+	VADDPS     Y8, Y7, Y7
+	VPCMPEQD   Y0, Y9, Y8
+	VANDPS     Y3, Y8, Y8
+	VBLENDVPS  Y8, Y11, Y2, Y8
+	VADDPS     Y8, Y7, Y7
+	ADDQ       SI, R11
+	ADDQ       SI, R12
+	DECQ       BX
+	JNZ        row
+	VMASKMOVPS Y7, Y5, (R10)
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, DX
+	ADDQ       $0x08, R8
+	SUBQ       $0x08, R9
+	JGE        columns
+	VZEROUPPER
+	RET
+
+DATA notFirst<>+0(SB)/4, $0x00000000
+DATA notFirst<>+4(SB)/4, $0xffffffff
+DATA notFirst<>+8(SB)/4, $0xffffffff
+DATA notFirst<>+12(SB)/4, $0xffffffff
+DATA notFirst<>+16(SB)/4, $0xffffffff
+DATA notFirst<>+20(SB)/4, $0xffffffff
+DATA notFirst<>+24(SB)/4, $0xffffffff
+DATA notFirst<>+28(SB)/4, $0xffffffff
+DATA notFirst<>+32(SB)/4, $0xffffffff
+DATA notFirst<>+36(SB)/4, $0xffffffff
+DATA notFirst<>+40(SB)/4, $0xffffffff
+DATA notFirst<>+44(SB)/4, $0xffffffff
+DATA notFirst<>+48(SB)/4, $0xffffffff
+DATA notFirst<>+52(SB)/4, $0xffffffff
+DATA notFirst<>+56(SB)/4, $0xffffffff
+DATA notFirst<>+60(SB)/4, $0xffffffff
+GLOBL notFirst<>(SB), RODATA|NOPTR, $64
+
 // func copyRunsAVX2(dst []float32, src []float32, list []int32)
 // Requires: AVX
 TEXT ·copyRunsAVX2(SB), NOSPLIT, $0-72

@@ -204,7 +204,7 @@ func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int
 	fits(rows*cols, min(len(y), len(arg)))
 	fits(rows*width+cols+1, len(x))
 	fits(cols+1, width)
-	if use.addUnpool2 != nil && width >= 8 && cols < 16 { // loads would wait for the stores of narrower rows
+	if use.addUnpool2 != nil && width >= 8 { // loads would wait for the stores of narrower rows
 		use.addUnpool2(x, arg, y, rows, cols, width, at)
 		return
 	}
@@ -234,7 +234,7 @@ type kernels struct {
 	halves                          func(dst []float32, src []uint16)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
-	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int) // of fewer than sixteen columns; nil: there is none
+	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int) // of rows of eight or more; nil: there is none
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
 	addLines, addShortLines         func(dst, src []float32, list []int32, groups int) // nil: there is none
 	gather2, scatter2               func(dst, src []float32, list []int32)
