@@ -176,9 +176,9 @@ func (n *net) addUnpool2(i int) func(int, *worker) {
 	in, out := op.In[0], ir.Value(i+1)
 	plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
 	return func(b int, _ *worker) {
-		dx, dy, arg := n.fresh(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
+		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
 		for c := range op.Shape[0] {
-			vec.AddUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], op.Out[1], op.Out[2], op.Shape[2], c*plane)
+			vec.AddUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], op.Out[1], op.Out[2], c*plane, n.shared[in])
 		}
 	}
 }

@@ -979,19 +979,30 @@ func (g *asm) maxPool2Wide(step int) {
 	g.end()
 }
 
-// addUnpool2By8 goes down eight columns at a time, with a row of x in a register, which gets what its windows pick in it: first
-// those above it, then those that begin in it. Windows are loaded twice: where they begin, and a place to the right.
+// addUnpool2By8 goes down eight columns at a time, the last ones first, with a row of x in a register, which gets what its windows
+// pick in it: first those above it, then those that begin in it. Windows are loaded twice: where they begin, and a place to the
+// right.
 func (g *asm) addUnpool2By8() {
-	g.function("addUnpool2AVX2", "x *float32, arg *int32, y *float32, rows, cols, width, at int",
-		"addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; width is at least 8.")
-	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.GP64(), g.GP64(), g.floatStride("width")
-	first, left := g.gp("at"), g.gp("cols") // of the eight columns: their place, and how many windows begin in them or behind
+	g.function("addUnpool2AVX2", "x *float32, arg *int32, y *float32, rows, cols, at int, accumulate bool",
+		"addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is at least 7.",
+		"Without accumulate, x is taken for zero.")
+	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.GP64(), g.GP64(), g.GP64()
+	first, left := g.GP64(), g.gp("cols") // of the eight columns: their place, and how many windows begin in them or behind
 	place, width, nothing := g.YMM(), g.YMM(), g.YMM()
 	begin, behind, elements, load := g.YMM(), g.YMM(), g.YMM(), g.YMM() // masks
-	g.fill(width, g.gp("width"))
+	g.LEAQ(Mem{Base: left, Disp: 1}, pitch)
+	g.fill(width, pitch)
 	g.VMOVUPS(g.copies("sign", 1<<31), nothing) // −0: whatever it is added to stays
-	g.MOVQ(g.gp("cols"), cols)
+	g.MOVQ(left, cols)
 	g.SHLQ(Imm(2), cols)
+	g.SHLQ(Imm(2), pitch)
+	g.MOVQ(left, first)
+	g.ANDQ(Imm(7), left)
+	g.SUBQ(left, first)
+	for _, at := range []*reg.GPVirtual{&x, &arg, &y} {
+		g.LEAQ(Mem{Base: *at, Index: first, Scale: 4}, *at)
+	}
+	g.ADDQ(g.gp("at"), first)
 	all := g.words("notFirst", append([]uint32{0}, slices.Repeat([]uint32{math.MaxUint32}, 15)...)...)
 	some := func(n reg.GPVirtual, v vector) {
 		most := g.GP64()
@@ -1024,23 +1035,29 @@ func (g *asm) addUnpool2By8() {
 	g.Label("inside")
 	g.fill(place, first)
 	g.VPADDD(g.counted("by1", 0, 1), place, place)
+	g.VXORPS(load, load, load)
+	g.unless(g.flag("accumulate"), "fresh")
 	g.VMOVUPS(all.Offset(4), load)
+	g.Label("fresh")
 	g.MOVQ(x, xAt)
 	g.MOVQ(arg, argAt)
 	g.MOVQ(y, yAt)
 	g.MOVQ(g.address(g.Param("rows")), rows)
-	g.VMOVUPS(Mem{Base: x}, row)
+	g.VMASKMOVPS(Mem{Base: x}, load, row)
 	g.repeat("row", rows, func() {
 		g.VMASKMOVPS(Mem{Base: argAt}, begin, which)
 		g.VMASKMOVPS(Mem{Base: argAt, Disp: -4}, behind, after)
 		g.VMASKMOVPS(Mem{Base: yAt}, begin, picked)
 		g.VMASKMOVPS(Mem{Base: yAt, Disp: -4}, behind, pushed)
+		for _, at := range []reg.GPVirtual{argAt, yAt} {
+			g.PREFETCHT0(Mem{Base: at, Disp: 512}) // loads under a mask bring nothing ahead
+		}
 		add()
 		// The next row is loaded before the store, which a load so near behind would wait for. A store of all eight elements
-		// puts back those of the next row as they were. Behind the last row there are none.
+		// may overwrite the first ones of the next row, which come later. Behind the last row there are none.
 		g.CMPQ(rows, Imm(1))
 		g.JNE(LabelRef("more"))
-		g.VMOVAPS(elements, load)
+		g.VANDPS(elements, load, load)
 		g.Label("more")
 		g.VMASKMOVPS(Mem{Base: xAt, Index: pitch, Scale: 1}, load, next)
 		g.VMOVUPS(row, Mem{Base: xAt})
@@ -1053,30 +1070,39 @@ func (g *asm) addUnpool2By8() {
 	})
 	g.VMASKMOVPS(row, elements, Mem{Base: xAt})
 	for _, at := range []reg.GPVirtual{x, arg, y} {
-		g.ADDQ(Imm(32), at)
+		g.SUBQ(Imm(32), at)
 	}
-	g.ADDQ(Imm(8), first)
-	g.SUBQ(Imm(8), left)
-	g.JGE(LabelRef("columns")) // at none left, the last element is
+	g.SUBQ(Imm(8), first)
+	g.ADDQ(Imm(8), left)
+	g.CMPQ(first, g.gp("at"))
+	g.JGE(LabelRef("columns"))
 	g.end()
 }
 
 // addUnpool2 has a row of x in a register, which gets what its windows pick in it: first those above it, then those that begin
 // in it. In each row that is first the one to the left, which is the order of the windows.
 func (g *asm) addUnpool2() {
-	g.function("addUnpool2AVX512", "x *float32, arg *int32, y *float32, rows, cols, width, at int",
-		"addUnpool2AVX512 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is from 1 to 15.")
-	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols"), g.floatStride("width")
+	g.function("addUnpool2AVX512", "x *float32, arg *int32, y *float32, rows, cols, at int, accumulate bool",
+		"addUnpool2AVX512 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is from 1 to 15.",
+		"Without accumulate, x is taken for zero.")
+	x, arg, y, rows, cols, pitch := g.gp("x"), g.gp("arg"), g.gp("y"), g.gp("rows"), g.gp("cols"), g.GP64()
 	one, width, place, zero := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
 	g.VMOVDQU32(g.copies("int1", 1), one)
-	g.fill(width, g.gp("width"))
+	wider := g.GP64()
+	g.LEAQ(Mem{Base: cols, Disp: 1}, wider)
+	g.fill(width, wider)
+	g.MOVQ(wider, pitch)
+	g.SHLQ(Imm(2), pitch)
 	g.fill(place, g.gp("at"))
 	g.VPADDD(g.counted("by1", 0, 1), place, place)
 	g.VPXORD(zero, zero, zero)
 	windows := g.opmasks(cols, 1)[0]
-	wider := g.GP64()
-	g.LEAQ(Mem{Base: cols, Disp: 1}, wider)
-	elements := g.opmasks(wider, 1)[0]
+	elements, old := g.opmasks(wider, 1)[0], g.GP64()
+	g.XORQ(old, old)
+	g.unless(g.flag("accumulate"), "fresh")
+	g.MOVQ(wider, old)
+	g.Label("fresh")
+	load := g.opmasks(old, 1)[0] // of what x holds
 	g.SHLQ(Imm(2), cols)
 	row, next, which, picked, behind, there := g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()
 	// add adds to the row what windows pick in it that have it at place.
@@ -1089,14 +1115,14 @@ func (g *asm) addUnpool2() {
 		g.VADDPS(behind, row, right, row)
 		g.VADDPS(picked, row, left, row)
 	}
-	g.VMOVUPS_Z(Mem{Base: x}, elements, row)
+	g.VMOVUPS_Z(Mem{Base: x}, load, row)
 	g.repeat("row", rows, func() {
 		g.VMOVDQU32_Z(Mem{Base: arg}, windows, which)
 		g.VMOVUPS_Z(Mem{Base: y}, windows, picked)
 		g.VALIGND(Imm(15), zero, picked, behind)
 		add()
 		// The next row is loaded before the store, which a load so near behind would wait for.
-		g.VMOVUPS_Z(Mem{Base: x, Index: pitch, Scale: 1}, elements, next)
+		g.VMOVUPS_Z(Mem{Base: x, Index: pitch, Scale: 1}, load, next)
 		g.VMOVUPS(row, elements, Mem{Base: x})
 		g.VMOVAPS(next, row)
 		g.ADDQ(pitch, x)

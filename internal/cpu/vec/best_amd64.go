@@ -29,12 +29,12 @@ func avx512(k kernels) kernels {
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
 	k.addLines, k.addShortLines = by(addLinesAVX512), by(addShortLinesAVX512)
 	wider := k.addUnpool2
-	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+	k.addUnpool2 = func(x []float32, arg []int32, y []float32, rows, cols, at int, accumulate bool) {
 		if cols > 15 {
-			wider(x, arg, y, rows, cols, width, at)
+			wider(x, arg, y, rows, cols, at, accumulate)
 			return
 		}
-		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, width, at)
+		addUnpool2AVX512(&x[0], &arg[0], &y[0], rows, cols, at, accumulate)
 	}
 	k.gather2, k.scatter2 = gather2AVX512, scatter2AVX512
 	few := k.maxPool2
@@ -119,8 +119,8 @@ var avx2 = kernels{
 			maxUnpool2By8AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
 		}
 	},
-	addUnpool2: func(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
-		addUnpool2AVX2(&x[0], &arg[0], &y[0], rows, cols, width, at)
+	addUnpool2: func(x []float32, arg []int32, y []float32, rows, cols, at int, accumulate bool) {
+		addUnpool2AVX2(&x[0], &arg[0], &y[0], rows, cols, at, accumulate)
 	},
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,

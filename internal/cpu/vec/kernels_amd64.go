@@ -307,14 +307,16 @@ func maxPool2Step1AVX512(y *float32, arg *int32, x *float32, rows int, cols int,
 func maxPool2Step2AVX512(y *float32, arg *int32, x *float32, rows int, cols int, width int, down int, at int)
 
 // addUnpool2AVX512 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is from 1 to 15.
+// Without accumulate, x is taken for zero.
 //
 //go:noescape
-func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, at int, accumulate bool)
 
-// addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; width is at least 8.
+// addUnpool2AVX2 adds y to what arg names, counted from at, for rows by cols windows of 2x2, one apart; cols is at least 7.
+// Without accumulate, x is taken for zero.
 //
 //go:noescape
-func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, at int, accumulate bool)
 
 // copyRunsAVX2 does dst[d+i] = src[s+i], i < n, for each triple d, s, n of list.
 //

@@ -4753,56 +4753,65 @@ DATA by2<>+56(SB)/4, $0x0000001c
 DATA by2<>+60(SB)/4, $0x0000001e
 GLOBL by2<>(SB), RODATA|NOPTR, $64
 
-// func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
+// func addUnpool2AVX512(x *float32, arg *int32, y *float32, rows int, cols int, at int, accumulate bool)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·addUnpool2AVX512(SB), NOSPLIT, $0-56
+TEXT ·addUnpool2AVX512(SB), NOSPLIT, $0-49
 	MOVQ         x+0(FP), AX
 	MOVQ         arg+8(FP), CX
 	MOVQ         y+16(FP), DX
 	MOVQ         rows+24(FP), BX
 	MOVQ         cols+32(FP), SI
-	MOVQ         width+40(FP), DI
-	SHLQ         $0x02, DI
 	VMOVDQU32    int1<>+0(SB), Z0
-	MOVQ         width+40(FP), R8
+	LEAQ         1(SI), R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVQ         at+48(FP), R8
-	VMOVD        R8, X2
+	MOVQ         R8, DI
+	SHLQ         $0x02, DI
+	MOVQ         at+40(FP), R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Z2
 	VPADDD       by1<>+0(SB), Z2, Z2
 	VPXORD       Z3, Z3, Z3
-	MOVQ         $-1, R8
-	BZHIQ        SI, R8, R8
-	KMOVW        R8, K1
-	LEAQ         1(SI), R8
+	MOVQ         $-1, R9
+	BZHIQ        SI, R9, R9
+	KMOVW        R9, K1
 	MOVQ         $-1, R9
 	BZHIQ        R8, R9, R9
 	KMOVW        R9, K2
-	SHLQ         $0x02, SI
-	VMOVUPS.Z    (AX), K2, Z4
+	XORQ         R9, R9
+	MOVB         accumulate+48(FP), R10
+	TESTB        R10, R10
+	JZ           fresh
+	MOVQ         R8, R9
+
+fresh:
+	MOVQ      $-1, R8
+	BZHIQ     R9, R8, R8
+	KMOVW     R8, K3
+	SHLQ      $0x02, SI
+	VMOVUPS.Z (AX), K3, Z4
 
 row:
 	VMOVDQU32.Z (CX), K1, Z6
 	VMOVUPS.Z   (DX), K1, Z7
 	VALIGND     $0x0f, Z3, Z7, Z8
 	VPADDD      Z0, Z2, Z5
-	VPCMPEQD    Z5, Z6, K1, K4
-	VPCMPEQD    Z2, Z6, K1, K3
-	KSHIFTLW    $0x01, K4, K4
-	VADDPS      Z8, Z4, K4, Z4
-	VADDPS      Z7, Z4, K3, Z4
-	VMOVUPS.Z   (AX)(DI*1), K2, Z5
+	VPCMPEQD    Z5, Z6, K1, K5
+	VPCMPEQD    Z2, Z6, K1, K4
+	KSHIFTLW    $0x01, K5, K5
+	VADDPS      Z8, Z4, K5, Z4
+	VADDPS      Z7, Z4, K4, Z4
+	VMOVUPS.Z   (AX)(DI*1), K3, Z5
 	VMOVUPS     Z4, K2, (AX)
 	VMOVAPS     Z5, Z4
 	ADDQ        DI, AX
 	VPADDD      Z1, Z2, Z2
 	VPADDD      Z0, Z2, Z5
-	VPCMPEQD    Z5, Z6, K1, K4
-	VPCMPEQD    Z2, Z6, K1, K3
-	KSHIFTLW    $0x01, K4, K4
-	VADDPS      Z8, Z4, K4, Z4
-	VADDPS      Z7, Z4, K3, Z4
+	VPCMPEQD    Z5, Z6, K1, K5
+	VPCMPEQD    Z2, Z6, K1, K4
+	KSHIFTLW    $0x01, K5, K5
+	VADDPS      Z8, Z4, K5, Z4
+	VADDPS      Z7, Z4, K4, Z4
 	ADDQ        SI, CX
 	ADDQ        SI, DX
 	DECQ        BX
@@ -4811,23 +4820,28 @@ row:
 	VZEROUPPER
 	RET
 
-// func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, width int, at int)
-// Requires: AVX, AVX2, CMOV
-TEXT ·addUnpool2AVX2(SB), NOSPLIT, $0-56
+// func addUnpool2AVX2(x *float32, arg *int32, y *float32, rows int, cols int, at int, accumulate bool)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·addUnpool2AVX2(SB), NOSPLIT, $0-49
 	MOVQ         x+0(FP), AX
 	MOVQ         arg+8(FP), CX
 	MOVQ         y+16(FP), DX
-	MOVQ         width+40(FP), DI
-	SHLQ         $0x02, DI
-	MOVQ         at+48(FP), R8
 	MOVQ         cols+32(FP), R9
-	MOVQ         width+40(FP), BX
-	VMOVD        BX, X1
+	LEAQ         1(R9), DI
+	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
 	VMOVUPS      sign<>+0(SB), Y2
-	MOVQ         cols+32(FP), BX
-	MOVQ         BX, SI
+	MOVQ         R9, SI
 	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	MOVQ         R9, R8
+	ANDQ         $0x07, R9
+	SUBQ         R9, R8
+	LEAQ         (AX)(R8*4), AX
+	LEAQ         (CX)(R8*4), CX
+	LEAQ         (DX)(R8*4), DX
+	MOVQ         at+40(FP), BX
+	ADDQ         BX, R8
 
 columns:
 	MOVQ    R9, BX
@@ -4845,7 +4859,7 @@ columns:
 	NEGQ    BX
 	VMOVUPS (R10)(BX*4), Y5
 	VMOVAPS Y5, Y4
-	MOVQ    at+48(FP), BX
+	MOVQ    at+40(FP), BX
 	CMPQ    R8, BX
 	JNE     inside
 	VANDPS  notFirst<>+0(SB), Y4, Y4
@@ -4854,18 +4868,26 @@ inside:
 	VMOVD        R8, X0
 	VPBROADCASTD X0, Y0
 	VPADDD       by1<>+0(SB), Y0, Y0
+	VXORPS       Y6, Y6, Y6
+	MOVB         accumulate+48(FP), BL
+	TESTB        BL, BL
+	JZ           fresh
 	VMOVUPS      notFirst<>+4(SB), Y6
-	MOVQ         AX, R10
-	MOVQ         CX, R11
-	MOVQ         DX, R12
-	MOVQ         rows+24(FP), BX
-	VMOVUPS      (AX), Y7
+
+fresh:
+	MOVQ       AX, R10
+	MOVQ       CX, R11
+	MOVQ       DX, R12
+	MOVQ       rows+24(FP), BX
+	VMASKMOVPS (AX), Y6, Y7
 
 row:
 	VMASKMOVPS (R11), Y3, Y9
 	VMASKMOVPS -4(R11), Y4, Y10
 	VMASKMOVPS (R12), Y3, Y11
 	VMASKMOVPS -4(R12), Y4, Y12
+	PREFETCHT0 512(R11)
+	PREFETCHT0 512(R12)
 	VPCMPEQD   Y0, Y10, Y8
 	VANDPS     Y4, Y8, Y8
 	VBLENDVPS  Y8, Y12, Y2, Y8
@@ -4876,7 +4898,7 @@ row:
 	VADDPS     Y8, Y7, Y7
 	CMPQ       BX, $0x01
 	JNE        more
-	VMOVAPS    Y5, Y6
+	VANDPS     Y5, Y6, Y6
 
 more:
 	VMASKMOVPS (R10)(DI*1), Y6, Y8
@@ -4897,11 +4919,13 @@ more:
 	DECQ       BX
 	JNZ        row
 	VMASKMOVPS Y7, Y5, (R10)
-	ADDQ       $0x20, AX
-	ADDQ       $0x20, CX
-	ADDQ       $0x20, DX
-	ADDQ       $0x08, R8
-	SUBQ       $0x08, R9
+	SUBQ       $0x20, AX
+	SUBQ       $0x20, CX
+	SUBQ       $0x20, DX
+	SUBQ       $0x08, R8
+	ADDQ       $0x08, R9
+	MOVQ       at+40(FP), BX
+	CMPQ       R8, BX
 	JGE        columns
 	VZEROUPPER
 	RET

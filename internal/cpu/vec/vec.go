@@ -196,17 +196,21 @@ func MaxUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int
 	use.maxUnpool2(x, arg, y, rows, cols, width, at)
 }
 
-// AddUnpool2 adds the gradient of MaxPool2 at step 1 and down width, which wrote arg: x[arg[k]-at] += y[k], window after window.
-func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, width, at int) {
+// AddUnpool2 adds the gradient of MaxPool2 at step 1, of rows of cols+1 elements, which wrote arg: x[arg[k]-at] += y[k],
+// window after window. Unless accumulate is set, what the windows cover is zero before.
+func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, at int, accumulate bool) {
 	if rows < 1 || cols < 1 {
 		return
 	}
 	fits(rows*cols, min(len(y), len(arg)))
-	fits(rows*width+cols+1, len(x))
-	fits(cols+1, width)
+	width := cols + 1
+	fits((rows+1)*width, len(x))
 	if use.addUnpool2 != nil && width >= 8 { // loads would wait for the stores of narrower rows
-		use.addUnpool2(x, arg, y, rows, cols, width, at)
+		use.addUnpool2(x, arg, y, rows, cols, at, accumulate)
 		return
+	}
+	if !accumulate {
+		clear(x[:(rows+1)*width])
 	}
 	for k, a := range arg[:rows*cols] {
 		x[int(a)-at] += y[k]
@@ -234,7 +238,7 @@ type kernels struct {
 	halves                          func(dst []float32, src []uint16)
 	maxPool2                        func(y []float32, arg []int32, x []float32, rows, cols, width, down, step, at int)
 	maxUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int)
-	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, width, at int) // of rows of eight or more; nil: there is none
+	addUnpool2                      func(x []float32, arg []int32, y []float32, rows, cols, at int, accumulate bool) // of rows of eight or more; nil: there is none
 	copyRuns, addRuns               func(dst, src []float32, list []int32)
 	addLines, addShortLines         func(dst, src []float32, list []int32, groups int) // nil: there is none
 	gather2, scatter2               func(dst, src []float32, list []int32)

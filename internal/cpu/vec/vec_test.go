@@ -495,7 +495,7 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },
 		"Halves":      func(dst []float32) { Halves(dst, make([]uint16, 2, 3)) },
 		"Dot":         func(dst []float32) { Dot(dst, short) },
-		"AddUnpool2":  func(dst []float32) { AddUnpool2(dst, make([]int32, 1), short, 1, 1, 2, 0) },
+		"AddUnpool2":  func(dst []float32) { AddUnpool2(dst, make([]int32, 1), short, 1, 1, 0, true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dst := []float32{4, 5, 6}
@@ -558,24 +558,30 @@ func TestMaxPool2(t *testing.T) {
 	})
 }
 
-// Every implementation adds in the order of the windows, to the bit, and touches nothing beside them.
+// Every implementation adds in the order of the windows, to the bit, to what is there or to zero, and touches nothing beside
+// them.
 func TestAddUnpool2(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		r := newRand(12)
 		for cols := 1; cols < 20; cols++ {
 			for round := range 6 {
-				rows, width := 1+r.IntN(4), cols+1+r.IntN(3)
-				x, y, arg := values(r, (rows+1)*width), values(r, rows*cols), make([]int32, rows*cols)
+				rows, width := 1+r.IntN(4), cols+1
+				x, y, arg := values(r, (rows+1)*width+r.IntN(3)), values(r, rows*cols), make([]int32, rows*cols)
 				if round%2 == 1 {
 					x, y = oddOnes(r, len(x)), oddOnes(r, len(y))
 				}
 				MaxPool2(make([]float32, rows*cols), arg, values(r, len(x)), rows, cols, width, width, 1, 50)
-				got, want := slices.Clone(x), slices.Clone(x)
-				for k, a := range arg {
-					want[a-50] += y[k]
-				}
-				if AddUnpool2(got, arg, y, rows, cols, width, 50); !sameFloats(got, want) {
-					t.Fatalf("%d by %d windows: %v, want %v", rows, cols, got, want)
+				for _, accumulate := range []bool{true, false} {
+					got, want := slices.Clone(x), slices.Clone(x)
+					if !accumulate {
+						clear(want[:(rows+1)*width])
+					}
+					for k, a := range arg {
+						want[a-50] += y[k]
+					}
+					if AddUnpool2(got, arg, y, rows, cols, 50, accumulate); !sameFloats(got, want) {
+						t.Fatalf("%d by %d windows, %v: %v, want %v", rows, cols, accumulate, got, want)
+					}
 				}
 			}
 		}
