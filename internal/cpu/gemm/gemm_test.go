@@ -265,8 +265,11 @@ func TestWarmProductsDoNotAllocate(t *testing.T) {
 	var ws Workspace
 	var pa PackedA
 	var pb PackedB
+	weights := dense(r, 50, 400)
+	w := packed(weights)
 	run := func() {
 		Mul(c, a, b, true, &ws)
+		w.Mul(c, a, weights, nil, &ws)
 		PackA(&pa, a)
 		PackB(&pb, b)
 		MulPacked(c, &pa, &pb, false)
@@ -295,6 +298,9 @@ func TestMistakesFailFirst(t *testing.T) {
 		"C transposed":       func(c Matrix) { c.RS, c.CS = 1, 4; Mul(c, dense(r, 4, 5), dense(r, 5, 6), false, &ws) },
 		"negative size":      func(c Matrix) { Mul(c, RowMajor(nil, 4, -1), RowMajor(nil, -1, 6), false, &ws) },
 		"packed sizes":       func(c Matrix) { MulPacked(c.Slice(0, 4, 0, 5), &pa, &pb, false) },
+		"weights' inputs":    func(c Matrix) { m := dense(r, 6, 6); packed(m).Mul(c, dense(r, 4, 5), m, nil, &ws) },
+		"weights' outputs":   func(c Matrix) { m := dense(r, 7, 5); packed(m).Mul(c, dense(r, 4, 5), m, nil, &ws) },
+		"bias too short":     func(c Matrix) { m := dense(r, 6, 5); packed(m).Mul(c, dense(r, 4, 5), m, values(r, 5), &ws) },
 		"slice outside":      func(c Matrix) { c.Slice(0, 5, 0, 6) },
 		"slice reversed":     func(c Matrix) { c.Slice(2, 1, 0, 6) },
 	} {

@@ -33,12 +33,16 @@ func (w *Weights) Mul(c, x, weights Matrix, bias []float32, ws *Workspace) {
 	if c.Rows == 0 || c.Cols == 0 {
 		return
 	}
-	if readingRows() && x.Cols > 0 {
+	switch {
+	case x.Cols == 0:
+		c.sumOfNothing(false)
+	case readingRows():
 		mulRows(c, x, weights, bias, ws)
 		return
+	default:
+		PackA(&ws.left, x)
+		MulPacked(c, &ws.left, &w.packed, false)
 	}
-	PackA(&ws.left, x)
-	MulPacked(c, &ws.left, &w.packed, false)
 	if bias != nil {
 		for i := range c.Rows {
 			vec.AddVec(c.Data[i*c.RS:][:c.Cols], bias)
