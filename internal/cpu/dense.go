@@ -30,7 +30,8 @@ func (n *net) matrix(x []float32, v ir.Value) gemm.Matrix {
 	return gemm.RowMajor(x[:n.batch*n.width[v]], n.batch, n.width[v])
 }
 
-// packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run.
+// packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run where kernels
+// need it.
 type packedDense struct {
 	forward gemm.Weights
 	back    gemm.PackedB
@@ -113,8 +114,8 @@ func (n *net) denseInputGrad(i int) phase {
 	if n.byRows {
 		return phase{rows: func(r0, r1 int, w *worker) {
 			dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], ir.Value(i+1))
-			gemm.PackA(&w.a, dy.Slice(r0, r1, 0, out))
-			gemm.MulPacked(dx.Slice(r0, r1, 0, in), &w.a, &n.dense[i].back, n.shared[v])
+			gemm.PackA(&w.ws.Left, dy.Slice(r0, r1, 0, out))
+			gemm.MulPacked(dx.Slice(r0, r1, 0, in), &w.ws.Left, &n.dense[i].back, n.shared[v])
 		}}
 	}
 	return n.product(in, func(r0, r1, c0, c1 int, w *worker) {

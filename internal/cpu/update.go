@@ -26,10 +26,10 @@ func (n *net) applyBlock(tile int, w *worker) {
 	if r := n.applying.release; r != nil {
 		hi := min(lo+flatBlock, len(r.Dst))
 		if u := n.applying.update; u != nil {
-			// They come while noise is drawn, which needs no memory.
-			vec.Prefetch(u.P[lo:min(hi, len(u.P))])
+			// They come into the cache while noise is drawn, which waits little for memory.
+			vec.Prefetch(u.P[lo:hi])
 			for _, state := range u.State {
-				vec.Prefetch(state[lo:min(hi, len(state))])
+				vec.Prefetch(state[lo:hi])
 			}
 		}
 		host.ReleaseTo(r.Sampler, r.Dst[lo:hi], r.Src[lo:hi], r.Step, r.Draw, lo)

@@ -12,7 +12,6 @@ import (
 // worker is one thread's scratch memory, grown once.
 type worker struct {
 	number  int
-	a       gemm.PackedA
 	b       gemm.PackedB
 	ws      gemm.Workspace
 	squares gemm.WinogradWork

@@ -2,7 +2,7 @@
 // Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008).
 //
 // Bits. K is cut into blocks by K alone. Within a block every element is one chain of multiply-adds from zero in
-// ascending order; the blocks are added in order, the first to C when accumulating. So Mul and MulPacked agree, and a
+// ascending order; the blocks are added in order, the first to C when accumulating. So Mul, MulPacked and Weights.Mul agree, and a
 // caller may cut M and N anywhere. With AVX2 and FMA each multiply-add rounds once, and the kernels for AVX-512 and NEON
 // give the same bits; elsewhere, and under the build tag noasm, the compiler decides, the same way for every element.
 // With γ(n) = nu/(1−nu) and u = 2⁻²⁴ the error of an element is at most γ(blockK + ⌈K/blockK⌉ + 2) Σ|a||b|.
@@ -110,10 +110,10 @@ func within(from, to, n int) {
 	}
 }
 
-// Workspace holds the packed blocks of one goroutine's products. The zero value is ready.
+// Workspace is the memory of one goroutine's products. The zero value is ready.
 type Workspace struct {
-	a, b []float32
-	left PackedA
+	a, b []float32 // packed blocks of the operands, and in a sums that are turned round
+	Left PackedA   // for whom packs a left operand
 }
 
 // grow returns n floats that keep the memory of buf where it is large enough.

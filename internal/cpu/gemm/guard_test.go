@@ -65,8 +65,8 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			w.Mul(want, x, weights, bias, &free)
 			x.Data, weights.Data, bias = place(0, x.Data), place(1, weights.Data), place(6, bias)
 			clear(c.Data)
-			w.Mul(c, x, weights, bias, &Workspace{a: place(3, free.a), b: place(4, free.b), left: PackedA{data: place(5, free.left.data)}})
-			if !slices.Equal(c.Data, want.Data) {
+			w.Mul(c, x, weights, bias, &Workspace{a: place(3, free.a), b: place(4, free.b), Left: PackedA{data: place(5, free.Left.data)}})
+			if !sameFloats(c.Data, want.Data) {
 				t.Fatalf("%dx%dx%d: Weights give other bits at other addresses", m, k, n)
 			}
 		}

@@ -40,8 +40,8 @@ func (w *Weights) Mul(c, x, weights Matrix, bias []float32, ws *Workspace) {
 		mulRows(c, x, weights, bias, ws)
 		return
 	default:
-		PackA(&ws.left, x)
-		MulPacked(c, &ws.left, &w.packed, false)
+		PackA(&ws.Left, x)
+		MulPacked(c, &ws.Left, &w.packed, false)
 	}
 	if bias != nil {
 		for i := range c.Rows {
@@ -53,13 +53,13 @@ func (w *Weights) Mul(c, x, weights Matrix, bias []float32, ws *Workspace) {
 // turned is how many outputs are computed before they are turned: these, the weights for them and some columns stay in cache.
 const turned = 96
 
-// mulRows computes Cᵀ = weights·Xᵀ, and turns it round: so the weights, of which there are more than of X, need no packing.
+// mulRows computes Cᵀ = weights·Xᵀ, and turns it round: so the weights, usually more than X holds, need no packing.
 func mulRows(c, x, weights Matrix, bias []float32, ws *Workspace) {
 	m, n, k := c.Cols, c.Rows, x.Cols
 	panels, step := (n+TileN-1)/TileN, blockLen(k, blockK)
 	ws.b = grow(ws.b, panels*k*TileN)
 	packB(ws.b, k*TileN, x.T())
-	ld := (panels + 1) * TileN // no power of two: the lines of a column would share few places of a cache
+	ld := (panels | 1) * TileN // an odd number of lines of a cache: those of a column share few of its places
 	ws.a = grow(ws.a, turned*ld)
 	for i := 0; i < m; i += turned {
 		rows := min(turned, m-i)
@@ -72,24 +72,23 @@ func mulRows(c, x, weights Matrix, bias []float32, ws *Workspace) {
 			case i+rows < m:
 				ahead = weights.Data[(i+rows)*weights.RS:]
 			}
+			done := 0 // tiles, each of which asks for a row ahead
 			for j := range panels {
-				b, sums := ws.b[(j*k+p0)*TileN:], ws.a[j*TileN:]
-				height := splitBy(rows, TileM)
-				narrow := n-j*TileN <= TileN/2
+				narrow, height := n-j*TileN <= TileN/2, splitBy(rows, TileM)
 				if narrow {
 					height = splitBy(rows, 2*TileM)
 				}
-				for level := range 2 {
-					first, tiles, h := 0, height.taller, height.base+1
-					if level == 1 {
-						first, tiles, h = height.taller*(height.base+1), height.panels-height.taller, height.base
+				level := func(first, end int) {
+					if first == end {
+						return
 					}
-					if tiles == 0 {
-						continue
-					}
-					soon := ahead[min((j*height.panels+level*height.taller)*weights.RS, len(ahead)-1):]
-					mulTiles(narrow, tiles, h, kc, weights.Data[(i+first)*weights.RS+p0:], weights.RS, b, sums[first*ld:], ld, p0 > 0, soon)
+					row, h := height.panel(first)
+					mulTiles(narrow, end-first, h, kc, weights.Data[(i+row)*weights.RS+p0:], weights.RS, ws.b[(j*k+p0)*TileN:],
+						ws.a[row*ld+j*TileN:], ld, p0 > 0, ahead[min(done*weights.RS, len(ahead)-1):])
+					done += end - first
 				}
+				level(0, height.taller)
+				level(height.taller, height.panels)
 			}
 		}
 		var part []float32

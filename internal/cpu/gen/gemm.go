@@ -208,7 +208,7 @@ func copyA(g *asm) {
 	x, y := g.XMM(), g.XMM()
 	g.repeat("loop", n, func() {
 		g.VMOVUPS(Mem{Base: src}, x)
-		g.PREFETCHT0(Mem{Base: src, Disp: 128})
+		g.PREFETCHT0(Mem{Base: src, Disp: 128}) // rows of panels that are copied soon
 		g.VMOVSD(Mem{Base: src, Disp: 16}, y)
 		g.VMOVUPS(x, Mem{Base: dst})
 		g.VMOVSD(y, Mem{Base: dst, Disp: 16})

@@ -1054,7 +1054,8 @@ func (g *asm) addUnpool2By8() {
 		}
 		add()
 		// The next row is loaded before the store, which a load so near behind would wait for. A store of all eight elements
-		// may overwrite the first ones of the next row, which come later. Behind the last row there are none.
+		// may reach the first ones of the next row. With accumulate it puts them back as they were. Without it, nobody has
+		// read or written them: the first columns come last. Behind the last row there are none.
 		g.CMPQ(rows, Imm(1))
 		g.JNE(LabelRef("more"))
 		g.VANDPS(elements, load, load)

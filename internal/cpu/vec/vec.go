@@ -205,7 +205,8 @@ func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, at int, accum
 	fits(rows*cols, min(len(y), len(arg)))
 	width := cols + 1
 	fits((rows+1)*width, len(x))
-	if use.addUnpool2 != nil && width >= 8 { // loads would wait for the stores of narrower rows
+	// Kernels load and store eight elements, which must not reach beyond the next row, and would wait for stores to narrower ones.
+	if use.addUnpool2 != nil && width >= 8 {
 		use.addUnpool2(x, arg, y, rows, cols, at, accumulate)
 		return
 	}
