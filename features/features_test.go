@@ -94,7 +94,7 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 // A row is a function of its image: other images, their order and the number of threads do not change a bit.
 func TestRowsSeeTheirImageAlone(t *testing.T) {
 	eachFront(t, func(t *testing.T, f *Front) {
-		const n = 7
+		const n = mostTogether + 3
 		in, width := volume(f.In()), f.Width()
 		images := drawn(f.In(), n)
 		want := f.Rows(Images{Values: images}, 1, nil)
@@ -188,7 +188,9 @@ func TestLeftHalfSuffices(t *testing.T) {
 						rows *[n][]float64
 					}{{b, &short}, {&whole, &long}} {
 						row := make([]uint16, of.b.width())
-						if !of.b.part(1)(row, images[i*in:(i+1)*in]) {
+						ok := []bool{true}
+						of.b.part(0, 1)([][]uint16{row}, images[i*in:(i+1)*in], ok)
+						if !ok[0] {
 							t.Fatal("not finite")
 						}
 						of.rows[i] = floats(row)

@@ -127,20 +127,21 @@ func assemble(spec Spec, constants map[string]map[string][]float32) *Front {
 
 func (b *block) width() int { return b.channels * b.rows * b.keep }
 
-// whiten gives a function for one goroutine, on the channels of the kept positions.
+// whiten gives a function for one goroutine, on the channels of any number of positions.
 // It may overwrite what it reads.
 func (b *block) whiten() func(dst, maps []float32) {
-	mean, c, kept := b.constants[meanName], b.channels, b.rows*b.keep
+	mean, c := b.constants[meanName], b.channels
 	if mean == nil {
 		return func(dst, maps []float32) { copy(dst, maps) }
 	}
 	var packed gemm.PackedA
 	return func(dst, maps []float32) {
-		for o := range kept {
+		positions := len(dst) / c
+		for o := range positions {
 			vec.Axpy(maps[o*c:(o+1)*c], -1, mean)
 		}
-		gemm.PackA(&packed, gemm.RowMajor(maps, kept, c))
-		gemm.MulPacked(gemm.RowMajor(dst, kept, c), &packed, &b.whitener, false)
+		gemm.PackA(&packed, gemm.RowMajor(maps, positions, c))
+		gemm.MulPacked(gemm.RowMajor(dst, positions, c), &packed, &b.whitener, false)
 	}
 }
 

@@ -43,19 +43,36 @@ func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(pe
 	}
 	fill(rows, notANumber) // until a row is made, and where none comes
 	p := meter{total: n, report: progress}
-	err := parallel(threads, n, func() func(i int) {
-		image, row := make([]float32, in), f.row()
+	together := f.together()
+	err := parallel(threads, (n+together-1)/together, func() func(i int) {
+		values, work := make([]float32, together*in), f.worker()
+		list := make([][]uint16, 0, together)
 		return func(i int) {
-			if images.take(image, i) {
-				row(rows[i*width:(i+1)*width], image)
-			} else {
-				fill(rows[i*width:(i+1)*width], notANumber)
+			first, end := i*together, min((i+1)*together, n)
+			list = list[:0]
+			for k := first; k < end; k++ {
+				if images.take(values[len(list)*in:][:in], k) {
+					list = append(list, rows[k*width:(k+1)*width])
+				}
 			}
-			p.add()
+			work(list, values[:len(list)*in])
+			p.add(end - first)
 		}
 	})
 	fault.Raise(err)
 	p.finish()
+}
+
+// mostTogether images go through a front end at a time: the constants of whitening, megabytes of them, are then read
+// seldom, and the values of all the images stay in cache.
+const mostTogether = 16
+
+// together is how many images a goroutine maps at a time. A user's function may end it; then no other image is lost.
+func (f *Front) together() int {
+	if f.own != nil {
+		return 1
+	}
+	return mostTogether
 }
 
 // take copies image i and reports whether it is finite.
@@ -85,14 +102,17 @@ func fill(dst []uint16, v uint16) {
 	}
 }
 
-// row gives a function for one goroutine, from a finite image to a row. It may change the image.
-func (f *Front) row() func(dst []uint16, image []float32) {
+// worker gives a function for one goroutine, from up to f.together() finite images to rows. It may change the images.
+func (f *Front) worker() func(rows [][]uint16, images []float32) {
+	in := volume(f.In())
 	if f.own != nil {
 		out := make([]float32, f.Width())
-		return func(dst []uint16, image []float32) {
-			clear(out) // of the row before: a function that leaves a value must not show that one
-			if call(f.own, out, image) != nil || !pack(dst, out) {
-				fill(dst, notANumber)
+		return func(rows [][]uint16, images []float32) {
+			for k, row := range rows {
+				clear(out) // of the row before: a function that leaves a value must not show that one
+				if call(f.own, out, images[k*in:(k+1)*in]) != nil || !pack(row, out) {
+					fill(row, notANumber)
+				}
 			}
 		}
 	}
@@ -100,24 +120,29 @@ func (f *Front) row() func(dst []uint16, image []float32) {
 	for _, b := range f.blocks {
 		all += b.weight
 	}
-	var parts []func(dst []uint16, image []float32) bool
+	var parts []func(rows [][]uint16, images []float32, ok []bool)
+	at := 0
 	for _, b := range f.blocks {
-		parts = append(parts, b.part(Scale*math.Sqrt(b.weight/all)))
+		parts = append(parts, b.part(at, Scale*math.Sqrt(b.weight/all)))
+		at += b.width()
 	}
 	upright := func([]float32) {}
 	if f.spec.Deskew {
 		upright = deskew(f.spec.Shape)
 	}
-	return func(dst []uint16, image []float32) {
-		upright(image)
-		rest := dst
-		for i, part := range parts {
-			width := f.blocks[i].width()
-			if !part(rest[:width], image) {
-				fill(dst, notANumber)
-				return
+	finite := make([]bool, mostTogether)
+	return func(rows [][]uint16, images []float32) {
+		for k := range rows {
+			upright(images[k*in : (k+1)*in])
+			finite[k] = true
+		}
+		for _, part := range parts {
+			part(rows, images, finite)
+		}
+		for k, row := range rows {
+			if !finite[k] {
+				fill(row, notANumber)
 			}
-			rest = rest[width:]
 		}
 	}
 }
@@ -140,36 +165,49 @@ func call(f Func, dst, image []float32) (err error) {
 	return nil
 }
 
-// part gives a function for one goroutine that writes a block's part of a row, of the
-// given norm, and reports whether it is finite.
-func (b *block) part(norm float64) func(dst []uint16, image []float32) bool {
-	c, kept := b.channels, b.rows*b.keep
-	maps, apply := make([]float32, c*b.rows*b.cols), b.worker()
+// part gives a function for one goroutine that writes a block's part of rows, from value at on, of the given norm. Where it
+// is not finite, ok becomes false.
+func (b *block) part(at int, norm float64) func(rows [][]uint16, images []float32, ok []bool) {
+	size, kept := b.width(), b.keep*b.channels // of a line of the grid
+	maps, apply := make([]float32, b.channels*b.rows*b.cols), b.worker()
 	whiten := b.whiten()
-	left, out := make([]float32, c*kept), make([]float32, c*kept)
-	return func(dst []uint16, image []float32) bool {
-		apply(maps, image)
-		for y := range b.rows {
-			copy(left[y*b.keep*c:(y+1)*b.keep*c], maps[y*b.cols*c:])
-		}
-		whiten(out, left)
-		b.weigh(out)
-		square := vec.SumSquares(out)
-		if square-square != 0 {
-			return false
-		}
-		factor := 0.
-		if square > 0 {
-			factor = norm / math.Sqrt(square)
-		}
-		for k := range c {
-			to := dst[k*kept:][:kept]
-			for o := range to {
-				to[o] = half.FromFloat32(float32(float64(out[o*c+k]) * factor))
+	left, out := make([]float32, mostTogether*size), make([]float32, mostTogether*size)
+	return func(rows [][]uint16, images []float32, ok []bool) {
+		for k := range rows {
+			in := len(images) / len(rows)
+			apply(maps, images[k*in:(k+1)*in])
+			for y := range b.rows {
+				copy(left[k*size+y*kept:][:kept], maps[y*b.cols*b.channels:])
 			}
 		}
-		return true
+		n := len(rows) * size
+		whiten(out[:n], left[:n])
+		for k, row := range rows {
+			ok[k] = b.deliver(row[at:at+size], out[k*size:(k+1)*size], norm) && ok[k]
+		}
 	}
+}
+
+// deliver writes an image's values, which it may change, channel by channel and with a given norm. It reports whether they
+// are finite.
+func (b *block) deliver(dst []uint16, values []float32, norm float64) bool {
+	b.weigh(values)
+	square := vec.SumSquares(values)
+	if square-square != 0 {
+		return false
+	}
+	factor := 0.
+	if square > 0 {
+		factor = norm / math.Sqrt(square)
+	}
+	c, kept := b.channels, b.rows*b.keep
+	for k := range c {
+		to := dst[k*kept:][:kept]
+		for o := range to {
+			to[o] = half.FromFloat32(float32(float64(values[o*c+k]) * factor))
+		}
+	}
+	return true
 }
 
 // weigh gives the middle column, whose features stand in it twice, the weight of one
@@ -190,10 +228,10 @@ type meter struct {
 	report          func(percent int)
 }
 
-func (m *meter) add() {
+func (m *meter) add(n int) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	m.done++
+	m.done += n
 	m.to(m.done * 100 / m.total)
 }
 
