@@ -111,7 +111,7 @@ func assemble(spec Spec, constants map[string]map[string][]float32) *Front {
 	for _, k := range spec.kinds() {
 		b := &block{kind: k, layer: k.open(spec.Shape, spec.Mirror, constants[k.name]), constants: constants[k.name]}
 		if spec.Whiten != None {
-			gemm.PackB(&b.whitener, triangular(b.constants[whitenerName], b.channels).T())
+			gemm.PackUpper(&b.whitener, triangular(b.constants[whitenerName], b.channels).T())
 		}
 		f.blocks = append(f.blocks, b)
 		width += b.width()

@@ -148,7 +148,7 @@ func cells(n int) [][]int {
 	return of
 }
 
-// A matcher compares the patches of one row of places at a time with the atoms.
+// A matcher compares the patches of a few rows of places at a time with the atoms.
 type matcher struct {
 	*patches
 	columns, products, inverse []float32
@@ -156,24 +156,35 @@ type matcher struct {
 	contrast                   func(inverse, image []float32)
 }
 
+// mostPlaces are compared at a time, or else one row of them: products stay in cache.
+const mostPlaces = 112
+
 func (p *patches) matcher() *matcher {
-	size := p.shape[0] * p.side * p.side
+	size, places := p.shape[0]*p.side*p.side, max(mostPlaces, p.cols)
 	return &matcher{
-		patches: p, columns: make([]float32, p.cols*size), products: make([]float32, p.cols*p.width),
+		patches: p, columns: make([]float32, places*size), products: make([]float32, places*p.width),
 		inverse: make([]float32, p.rows*p.cols), contrast: p.contrast(),
 	}
 }
 
-// row returns the products at row y of places, whose contrasts are known: a row a place.
-func (m *matcher) row(image []float32, y int) []float32 {
-	m.taps.Columns(m.columns, image[y*m.shape[2]:])
-	size := len(m.columns) / m.cols
-	for x := range m.cols {
-		vec.Scale(m.columns[x*size:(x+1)*size], m.inverse[y*m.cols+x])
+// compare calls each with the products at every row of places, whose contrasts are known: a row a place.
+func (m *matcher) compare(image []float32, each func(y int, products []float32)) {
+	size, most := m.shape[0]*m.side*m.side, max(mostPlaces/m.cols, 1)
+	for y0 := 0; y0 < m.rows; y0 += most {
+		n := min(most, m.rows-y0)
+		places := n * m.cols
+		for y := range n {
+			m.taps.Columns(m.columns[y*m.cols*size:], image[(y0+y)*m.shape[2]:])
+		}
+		for i, f := range m.inverse[y0*m.cols:][:places] {
+			vec.Scale(m.columns[i*size:(i+1)*size], f)
+		}
+		gemm.PackA(&m.packed, gemm.RowMajor(m.columns, places, size))
+		gemm.MulPacked(gemm.RowMajor(m.products, places, m.width), &m.packed, &m.atoms, false)
+		for y := range n {
+			each(y0+y, m.products[y*m.cols*m.width:][:m.cols*m.width])
+		}
 	}
-	gemm.PackA(&m.packed, gemm.RowMajor(m.columns, m.cols, size))
-	gemm.MulPacked(gemm.RowMajor(m.products, m.cols, m.width), &m.packed, &m.atoms, false)
-	return m.products
 }
 
 func (p *patches) worker() func(dst, image []float32) {
@@ -184,8 +195,7 @@ func (p *patches) worker() func(dst, image []float32) {
 	return func(dst, image []float32) {
 		m.contrast(m.inverse, image)
 		clear(grid)
-		for y := range p.rows {
-			products := m.row(image, y)
+		m.compare(image, func(y int, products []float32) {
 			clear(line)
 			for x := range p.cols {
 				z := products[x*p.width:][:p.width]
@@ -198,7 +208,7 @@ func (p *patches) worker() func(dst, image []float32) {
 			for _, c := range p.down[y] {
 				vec.AddVec(grid[c*len(line):][:len(line)], line)
 			}
-		}
+		})
 		p.arrange(dst, grid)
 	}
 }
@@ -351,12 +361,11 @@ func spreadOf(shape [3]int, side int, atoms []float32) float64 {
 	for i := range patchSpread {
 		source.Draw(image, patchSeed, uint64(i))
 		m.contrast(m.inverse, image)
-		for y := range p.rows {
-			products := m.row(image, y)
+		m.compare(image, func(_ int, products []float32) {
 			sum += vec.Sum(products)
 			square += vec.SumSquares(products)
 			count += float64(len(products))
-		}
+		})
 	}
 	return math.Sqrt(square/count - sum/count*(sum/count))
 }

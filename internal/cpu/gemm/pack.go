@@ -22,8 +22,9 @@ func PackA(dst *PackedA, a Matrix) {
 // panel j/TileN, and a panel holds k rows of TileN values. Columns from n on are padding that reaches no result. The
 // zero value is an empty matrix.
 type PackedB struct {
-	data []float32
-	k, n int
+	data  []float32
+	k, n  int
+	upper bool // what is below the diagonal is zero, and left out of products where a whole block of K is
 }
 
 // Panels is the number of panels.
@@ -41,11 +42,18 @@ func PackB(dst *PackedB, b Matrix) {
 	dst.Pack(b, 0, dst.Panels())
 }
 
+// PackUpper is PackB of a matrix that is zero below its diagonal. Products then skip most of these zeros, so a NaN or an
+// infinity of A need not reach all columns. Other results have the bits of Mul, but perhaps for the sign of zero.
+func PackUpper(dst *PackedB, b Matrix) {
+	PackB(dst, b)
+	dst.upper = true
+}
+
 // Resize makes room for a k by n matrix, of unspecified values.
 func (p *PackedB) Resize(k, n int) {
 	within(0, k, k)
 	within(0, n, n)
-	p.k, p.n = k, n
+	p.k, p.n, p.upper = k, n, false
 	p.data = grow(p.data, p.Panels()*k*TileN)
 }
 
@@ -83,10 +91,17 @@ func MulPacked(c Matrix, a *PackedA, b *PackedB, accumulate bool) {
 	}
 	height, step := split(a.m), blockLen(a.k, blockK)
 	for p0 := 0; p0 < a.k; p0 += step {
+		first := 0 // panel that may hold more than zeros
+		if b.upper {
+			first = p0 / TileN
+		}
+		if first >= b.Panels() {
+			break
+		}
 		for i := 0; i < height.panels; i += blockM / TileM {
 			end := min(i+blockM/TileM, height.panels)
 			t := tiles{height: height, first: i, end: end, kc: min(step, a.k-p0), step: step, a: a.data[(i*a.k+p0)*TileM:], strideA: a.k * TileM, accumulate: accumulate || p0 > 0}
-			t.mul(c, 0, c.Cols, b.data[p0*TileN:], TileN, b.k*TileN)
+			t.mul(c, first*TileN, c.Cols, b.data[(first*b.k+p0)*TileN:], TileN, b.k*TileN)
 		}
 	}
 }
