@@ -157,6 +157,59 @@ func TestProducts(t *testing.T) {
 	})
 }
 
+// What is below the diagonal is left out, and missed by nothing but a NaN or an infinity, which reaches its own column still.
+func TestMulPackedUpper(t *testing.T) {
+	eachImplementation(t, func(t *testing.T) {
+		r := newRand(45)
+		var ws Workspace
+		var pa PackedA
+		var pb PackedB
+		for round := range 60 {
+			m, n, k := 1+r.IntN(40), 1+r.IntN(900), 1+r.IntN(900)
+			if round%2 == 0 {
+				n = k
+			}
+			a, b := dense(r, m, k), layouts[r.IntN(len(layouts))].build(r, k, n)
+			for i := range k {
+				for j := range min(i, n) {
+					b.Data[i*b.RS+j*b.CS] = 0
+				}
+			}
+			PackA(&pa, a)
+			PackUpper(&pb, b)
+			for _, accumulate := range []bool{false, true} {
+				want := dense(r, m, n)
+				got := RowMajor(slices.Clone(want.Data), m, n)
+				Mul(want, a, b, accumulate, &ws)
+				MulPacked(got, &pa, &pb, accumulate)
+				if !slices.Equal(got.Data, want.Data) { // zeros of either sign are equal
+					t.Fatalf("%dx%dx%d, accumulate %t: other bits than Mul", m, k, n, accumulate)
+				}
+			}
+			if n < k {
+				continue
+			}
+			at := r.IntN(k)
+			b.Data[at*b.RS+at*b.CS] = 1
+			PackUpper(&pb, b)
+			a.Data[at] = float32(math.NaN())
+			PackA(&pa, a)
+			got := RowMajor(make([]float32, m*n), m, n)
+			MulPacked(got, &pa, &pb, false)
+			if v := got.at(0, at); v == v {
+				t.Fatalf("%dx%dx%d: a NaN of column %d is lost", m, k, n, at)
+			}
+			for i := 1; i < m; i++ {
+				for j := range n {
+					if v := got.at(i, j); v != v {
+						t.Fatalf("%dx%dx%d: a NaN of row 0 reaches (%d, %d)", m, k, n, i, j)
+					}
+				}
+			}
+		}
+	})
+}
+
 // Cutting M and N anywhere, at any layout of the operands, leaves every bit as it is.
 func TestCutsKeepBits(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
