@@ -102,6 +102,8 @@ type CompareOptions struct {
 	// Draws measures the speed of this program's noise, as DrawsPerSecond does; nil where it is not known.
 	Draws func(threads int) (float64, error)
 
+	// Keep gets what there is after each model: the rest may take an hour. Nil keeps nothing; an error ends the comparison.
+	Keep func(*Comparison) error
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
 	Notice   func(line string)
@@ -243,6 +245,11 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	for _, m := range o.Models {
 		if err := c.model(ctx, m, here); err != nil {
 			return nil, err
+		}
+		if o.Keep != nil {
+			if err := o.Keep(c.result); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return c.result, nil

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -303,6 +304,40 @@ func TestCompareFailsWithItsOwnProgram(t *testing.T) {
 	o.Progress = func(int, int, string) { cancel() }
 	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// What is measured is kept model by model, and nothing of a later one is in it.
+func TestCompareKeepsEveryModel(t *testing.T) {
+	self, _ := os.Executable()
+	t.Setenv(fakeVariable, t.TempDir())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var kept [][]string
+	o := CompareOptions{Models: []string{"mnist-tf", "mlp-mnist", "cnn-mnist"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
+		Notice: func(string) {}, Progress: func(int, int, string) {}, Keep: func(c *Comparison) error {
+			var models []string
+			for _, m := range c.Models {
+				if len(m.Entries) == 0 || m.Entries[0].Median == 0 {
+					t.Errorf("%s is kept before it is measured: %+v", m.Model, m)
+				}
+				models = append(models, m.Model)
+			}
+			if kept = append(kept, models); len(kept) == 2 {
+				cancel()
+			}
+			return nil
+		}}
+	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if want := [][]string{{"mnist-tf"}, {"mnist-tf", "mlp-mnist"}}; !reflect.DeepEqual(kept, want) {
+		t.Errorf("kept %v, want %v", kept, want)
+	}
+	full := errors.New("disk full")
+	o.Keep = func(*Comparison) error { return full }
+	if _, err := Compare(context.Background(), o); !errors.Is(err, full) {
+		t.Errorf("without room: %v", err)
 	}
 }
 

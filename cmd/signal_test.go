@@ -217,6 +217,24 @@ func TestInterruptedFetch(t *testing.T) {
 	}
 }
 
+// What was measured before an interrupt is in the file.
+func TestInterruptedCompare(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "c.json")
+	cmd, _, log := process(t, "", "bench", "compare", "--models", "mlp-fmnist"+strings.Repeat(",mlp-mnist", 1000), "--rounds", "1", "--seconds", "0.001", "--threads", "1",
+		"--python", "/none", "--out", out, "--progress", "off")
+	await(t, "a model", func() bool { _, err := os.Stat(out); return err == nil })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if said := readFile(t, log); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || !strings.Contains(said, "\nprivgrad: interrupted: measurements of ") || !strings.HasSuffix(said, " in "+out+"\n") {
+		t.Errorf("%v, %q", cmd.ProcessState, said)
+	}
+	if shown := ok(t, "bench", "compare", "--from", out); !strings.Contains(shown, "mlp-fmnist, ") {
+		t.Errorf("the file holds\n%s", shown)
+	}
+}
+
 // A stack holds lengths of what was read from private files.
 func TestQuitShowsNoStack(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")

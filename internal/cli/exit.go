@@ -105,7 +105,7 @@ func exitCode(err error) int {
 	return ExitFailed
 }
 
-// oneLine is an error's text on one line.
+// oneLine is an error's text on one line, without Go's words for an interrupt.
 func oneLine(err error) string {
 	var lines []string
 	for line := range strings.Lines(err.Error()) {
@@ -113,7 +113,11 @@ func oneLine(err error) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, "; ")
+	text := strings.Join(lines, "; ")
+	if errors.Is(err, context.Canceled) {
+		text = strings.Replace(text, context.Canceled.Error(), train.ErrInterrupted.Error(), 1)
+	}
+	return text
 }
 
 // guarded makes an error of a fault of the program.

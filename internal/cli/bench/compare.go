@@ -58,7 +58,7 @@ out, with a line that says so.`,
 			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per entry and round")
 			f.IntVar(&x.Rounds, "rounds", 3, "measurements per entry, in turns")
 			f.StringVar(&x.Python, "python", "python3", "Python interpreter that has the peers")
-			f.StringVar(&x.out, "out", "", "write all measurements to this file, as JSON")
+			f.StringVar(&x.out, "out", "", "write all measurements to this file, as JSON, after each model")
 			f.StringVar(&x.picture, "plot", "", "draw the measurements to this file, .svg or .png")
 			f.StringVar(&x.from, "from", "", "measure nothing; show the measurements in this file, which --out wrote")
 			f.BoolVar(&x.markdown, "markdown", false, "print Markdown tables")
@@ -76,13 +76,8 @@ func (x *comparison) run(c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if x.out != "" {
-		err := durable.WriteFile(x.out, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(measured)
-		})
-		if err != nil {
+	if x.from != "" && x.out != "" {
+		if err := x.write(measured); err != nil {
 			return err
 		}
 	}
@@ -95,6 +90,14 @@ func (x *comparison) run(c *cli.Call) error {
 		return measured.Markdown(c.OutOrStdout())
 	}
 	return cli.Show(c, measured, describeComparison)
+}
+
+func (x *comparison) write(measured *bench.Comparison) error {
+	return durable.WriteFile(x.out, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(measured)
+	})
 }
 
 func (x *comparison) check(c *cli.Call) error {
@@ -138,7 +141,18 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	if o.Device == "cpu" {
 		o.Draws = bench.DrawsPerSecond
 	}
-	return bench.Compare(ctx, o)
+	kept := 0
+	if x.out != "" {
+		o.Keep = func(measured *bench.Comparison) error {
+			kept = len(measured.Models)
+			return x.write(measured)
+		}
+	}
+	measured, err := bench.Compare(ctx, o)
+	if err != nil && kept > 0 {
+		err = fmt.Errorf("%w: measurements of %s are in %s", err, cli.Plural(kept, "model"), x.out)
+	}
+	return measured, err
 }
 
 func readComparison(file string) (*bench.Comparison, error) {
