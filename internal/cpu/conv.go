@@ -343,9 +343,6 @@ func (n *net) convForward(i int) phase {
 	c := n.convs[i]
 	in, out := c.op.In[0], ir.Value(i+1)
 	return c.several(func(r0, r1 int, w *worker) {
-		if n.brief[out] { // then r1 is r0+1, and the same worker goes on with the pooling
-			n.holder[r0] = w.number
-		}
 		n.convolve(i, r1-r0, n.valuesFrom(out, r0), n.valuesFrom(in, r0), &c.w, n.param(n.params, c.op.Bias), c.relu, w)
 	})
 }
@@ -435,7 +432,7 @@ func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	if accumulate {
 		g = w.scratch(len(g))
 	}
-	c.picks.Contract(g[:k*out], x, dy, row(n.argmax[pool], b, len(dy)))
+	c.picks.Contract(g[:k*out], x, dy, n.picked(pool, b))
 	biasGrad(g[k*out:], dy, len(dy)/out, false)
 	// As if all outputs entered: 0·∞ is not a number.
 	if !(vec.SumSquares(n.value(c.op.In[0], b)) <= math.MaxFloat64) {

@@ -7,31 +7,21 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// product is a chunk-wide matrix product in slices, one a thread, along the longer side of the result.
-func (n *net) product(cols int, f func(r0, r1, c0, c1 int, w *worker)) phase {
-	return phase{
-		tiles: func() int { return n.workers.n },
-		body: func(tile int, w *worker) {
-			if n.batch >= cols {
-				if lo, hi := gemm.Cut(n.batch, 1, tile, n.workers.n); lo < hi {
-					f(lo, hi, 0, cols, w)
-				}
-				return
-			}
-			if lo, hi := gemm.Cut(cols, gemm.TileN, tile, n.workers.n); lo < hi {
-				f(0, n.batch, lo, hi, w)
-			}
-		},
-	}
-}
-
-// matrix views the chunk's rows of a buffer.
+// matrix views the chunk's rows of a buffer, of which each lives until the sums.
 func (n *net) matrix(x []float32, v ir.Value) gemm.Matrix {
 	return gemm.RowMajor(x[:n.batch*n.width[v]], n.batch, n.width[v])
 }
 
-// packedDense are the weights of a dense op for a network that works in stretches of rows, packed once a run where kernels
-// need it.
+// valueRows and deltaRows view rows r0 to r1 of a stretch, the end excluded.
+func (n *net) valueRows(v ir.Value, r0, r1 int) gemm.Matrix {
+	return gemm.RowMajor(n.valuesFrom(v, r0)[:(r1-r0)*n.width[v]], r1-r0, n.width[v])
+}
+
+func (n *net) deltaRows(v ir.Value, r0, r1 int) gemm.Matrix {
+	return gemm.RowMajor(n.deltasFrom(v, r0)[:(r1-r0)*n.width[v]], r1-r0, n.width[v])
+}
+
+// packedDense are the weights of a dense op, packed once a run where kernels need it.
 type packedDense struct {
 	forward gemm.Weights
 	back    gemm.PackedB
@@ -77,52 +67,29 @@ func byRow(products, weights []float32, vectors int, x gemm.Matrix, w *worker) {
 func (n *net) denseForward(i int) phase {
 	op := &n.program.Ops[i]
 	out, in, _ := op.Columns()
-	bias := func(r0, r1, c0, c1 int) {
-		if op.Bias != ir.None {
-			bias := n.param(n.params, op.Bias)[c0:c1]
-			for b := r0; b < r1; b++ {
-				vec.AddVec(n.value(ir.Value(i+1), b)[c0:c1], bias)
+	v := ir.Value(i + 1)
+	return phase{rows: func(r0, r1 int, w *worker) {
+		x, weights, bias := n.valueRows(op.In[0], r0, r1), n.param(n.params, op.Weight), n.param(n.params, op.Bias)
+		if out > 1 {
+			n.dense[i].forward.Mul(n.valueRows(v, r0, r1), x, gemm.RowMajor(weights, out, in), bias, &w.ws)
+			return
+		}
+		y := n.valueRows(v, r0, r1).Data
+		byRow(y, weights, 1, x, w)
+		for b := range y {
+			if bias != nil {
+				y[b] += bias[0]
 			}
 		}
-	}
-	if n.byRows && out == 1 {
-		return phase{rows: func(r0, r1 int, w *worker) {
-			x := n.matrix(n.values[op.In[0]], op.In[0])
-			byRow(n.values[i+1][r0:r1], n.param(n.params, op.Weight), 1, x.Slice(r0, r1, 0, in), w)
-			bias(r0, r1, 0, 1)
-		}}
-	}
-	if n.byRows {
-		return phase{rows: func(r0, r1 int, w *worker) {
-			x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], ir.Value(i+1))
-			weights := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
-			n.dense[i].forward.Mul(y.Slice(r0, r1, 0, out), x.Slice(r0, r1, 0, in), weights, n.param(n.params, op.Bias), &w.ws)
-		}}
-	}
-	return n.product(out, func(r0, r1, c0, c1 int, w *worker) {
-		x, y := n.matrix(n.values[op.In[0]], op.In[0]), n.matrix(n.values[i+1], ir.Value(i+1))
-		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
-		gemm.Mul(y.Slice(r0, r1, c0, c1), x.Slice(r0, r1, 0, in), weight.Slice(c0, c1, 0, in).T(), false, &w.ws)
-		bias(r0, r1, c0, c1)
-	})
+	}}
 }
 
 func (n *net) denseInputGrad(i int) phase {
-	op := &n.program.Ops[i]
-	out, in, _ := op.Columns()
-	v := op.In[0]
-	if n.byRows {
-		return phase{rows: func(r0, r1 int, w *worker) {
-			dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], ir.Value(i+1))
-			gemm.PackA(&w.ws.Left, dy.Slice(r0, r1, 0, out))
-			gemm.MulPacked(dx.Slice(r0, r1, 0, in), &w.ws.Left, &n.dense[i].back, n.shared[v])
-		}}
-	}
-	return n.product(in, func(r0, r1, c0, c1 int, w *worker) {
-		dx, dy := n.matrix(n.deltas[v], v), n.matrix(n.deltas[i+1], ir.Value(i+1))
-		weight := gemm.RowMajor(n.param(n.params, op.Weight), out, in)
-		gemm.Mul(dx.Slice(r0, r1, c0, c1), dy.Slice(r0, r1, 0, out), weight.Slice(0, out, c0, c1), n.shared[v], &w.ws)
-	})
+	v := n.program.Ops[i].In[0]
+	return phase{rows: func(r0, r1 int, w *worker) {
+		gemm.PackA(&w.ws.Left, n.deltaRows(ir.Value(i+1), r0, r1))
+		gemm.MulPacked(n.deltaRows(v, r0, r1), &w.ws.Left, &n.dense[i].back, n.shared[v])
+	}}
 }
 
 func (n *net) normGhost(i int) func(int, *worker) {

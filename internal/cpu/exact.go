@@ -173,14 +173,14 @@ func (n *net) eachColumn(lo, hi int, w *worker, f func(d, x []float32)) {
 			at := n.keptAt[l.op]
 			for k := 0; k < l.size; k += storedColumns {
 				x := memory[:min(storedColumns, l.size-k)*vec.Columns]
-				asColumns(x, n.kept[at+k:], n.stored, lo, hi)
+				asColumns(x, n.kept[lo*n.stored+at+k:], n.stored, hi-lo)
 				f(ones, x)
 			}
 			continue
 		}
 		x, deltas := memory[:l.in*vec.Columns], memory[l.in*vec.Columns:][:l.out*vec.Columns]
-		asColumns(x, n.values[n.program.Ops[l.op].In[0]], l.in, lo, hi)
-		asColumns(deltas, n.deltas[l.op+1], l.out, lo, hi)
+		asColumns(x, n.valuesFrom(n.program.Ops[l.op].In[0], lo), l.in, hi-lo)
+		asColumns(deltas, n.deltasFrom(ir.Value(l.op+1), lo), l.out, hi-lo)
 		for o := range l.out {
 			f(deltas[o*vec.Columns:][:vec.Columns], x)
 		}
@@ -190,21 +190,21 @@ func (n *net) eachColumn(lo, hi int, w *worker, f func(d, x []float32)) {
 	}
 }
 
-// asColumns writes rows lo to hi of a matrix as columns of dst. Columns that are left become zero.
-func asColumns(dst, src []float32, stride, lo, hi int) {
-	if hi-lo < vec.Columns {
+// asColumns writes the first n rows of a matrix as columns of dst. Columns that are left become zero.
+func asColumns(dst, src []float32, stride, n int) {
+	if n < vec.Columns {
 		clear(dst)
 	}
-	transposed(dst, vec.Columns, len(dst)/vec.Columns, src, stride, lo, hi)
+	transposed(dst, vec.Columns, len(dst)/vec.Columns, src, stride, n)
 }
 
-// transposed writes so many elements of rows lo to hi of src as rows of dst.
-func transposed(dst []float32, pitch, rows int, src []float32, stride, lo, hi int) {
+// transposed writes so many elements of the first n rows of src as rows of dst.
+func transposed(dst []float32, pitch, rows int, src []float32, stride, n int) {
 	const tile = 16
 	for r0 := 0; r0 < rows; r0 += tile {
 		r1 := min(r0+tile, rows)
-		for b := lo; b < hi; b++ {
-			d := dst[r0*pitch+b-lo:]
+		for b := range n {
+			d := dst[r0*pitch+b:]
 			for i, x := range src[b*stride+r0 : b*stride+r1] {
 				d[i*pitch] = x
 			}
@@ -215,7 +215,7 @@ func transposed(dst []float32, pitch, rows int, src []float32, stride, lo, hi in
 // layOut copies what a dense layer's gradients are products of.
 func (n *net) layOut(l *exactLayer, lo, hi int) {
 	height := len(n.exact.scale)
-	transposed(l.deltas[lo:], height, l.out, n.deltas[l.op+1], l.out, lo, hi)
+	transposed(l.deltas[lo:], height, l.out, n.deltasFrom(ir.Value(l.op+1), lo), l.out, hi-lo)
 	for b := lo; b < hi; b++ {
 		x := n.value(n.program.Ops[l.op].In[0], b)
 		for p := 0; p < l.columns; p += vec.Columns {

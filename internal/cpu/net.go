@@ -20,11 +20,12 @@ type net struct {
 	workers  *workers
 
 	width   []int       // by ir.Value, floats of an example
-	values  [][]float32 // by ir.Value, one row an example
+	values  [][]float32 // by ir.Value, a row as long as it lives
 	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
+	lives   []lifetime  // of values
+	lasting []bool      // deltas that live until the sums; the others, and what pools pick, live for a stretch
+	flights []flight    // by example, where it goes through the network; nil where every example has rows of its own
 	shared  []bool      // value read by several ops: its delta is zeroed, then added to
-	brief   []bool      // value that the next op reads at once and nobody later: one row a worker, which stays in cache
-	holder  []int       // by example, the worker that wrote its last brief value
 	kept    []float32   // stored gradients, one row an example
 	keptAt  []int       // by op, offset in a row of kept, or of a worker's where passing
 	stored  int
@@ -35,8 +36,7 @@ type net struct {
 	argmax  [][]int32 // by op
 	convs   []*convolution
 	norms   []*groupNormalization
-	byRows  bool          // there are none: all layers are of rows
-	dense   []packedDense // by op, of such a network
+	dense   []packedDense // by op
 	stretch int           // examples that go through the network at a time, at most
 	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
 	packs   [2]func(tile int, w *worker)
@@ -85,7 +85,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	ops := len(p.Ops)
 	n.width = make([]int, ops+1)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
-	n.shared, n.brief, n.holder = make([]bool, ops+1), make([]bool, ops+1), make([]int, n.chunk)
+	n.shared, n.lives, n.lasting, n.flights = make([]bool, ops+1), make([]lifetime, ops+1), make([]bool, ops+1), make([]flight, n.chunk)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.norms = make([]*groupNormalization, ops)
 	n.clipper = host.NewClipper(s)
@@ -94,43 +94,35 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.losses = make([]float64, n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	n.planConvs(readers, need)
+	n.planStretch()
+	n.planLives(readers)
+	inFlight := threads * n.stretch
 	for v := range n.values {
 		n.width[v] = p.ValueSize(ir.Value(v))
-		size := n.chunk*n.width[v] + slack
 		n.shared[v] = readers[v] > 1
+		if in := n.overwritten(ir.Value(v), readers); in != ir.Value(v) {
+			n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
+			continue
+		}
 		if v > 0 {
-			// An activation's derivative is a function of its output: it may overwrite
-			// an input that nobody else reads and that is no other activation's output.
-			op := &p.Ops[v-1]
-			in := op.In[0]
-			if op.Kind.Activation() && readers[in] == 1 && in != ir.Input && !p.Ops[in-1].Kind.Activation() {
-				n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
-				continue
-			}
-			switch op.Kind {
+			switch op := &p.Ops[v-1]; op.Kind {
 			case ir.MaxPool:
-				n.argmax[v-1] = make([]int32, size)
+				n.argmax[v-1] = make([]int32, inFlight*n.width[v]+slack)
 			case ir.GroupNorm:
 				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
-		if n.brief[v] = n.isBrief(v, readers); n.brief[v] {
-			n.values[v] = make([]float32, threads*n.width[v]+slack)
-		} else {
-			n.values[v] = pages.Make[float32](size)
-		}
+		rows := map[lifetime]int{untilSums: n.chunk, forStretch: inFlight, forExample: threads}[n.lives[v]]
+		n.values[v] = pages.Make[float32](rows*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
-			n.deltas[v] = pages.Make[float32](size)
+			if rows = inFlight; n.lasting[v] {
+				rows = n.chunk
+			}
+			n.deltas[v] = pages.Make[float32](rows*n.width[v] + slack)
 		}
 	}
-	n.byRows = !slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
-	switch n.dense, n.stretch = make([]packedDense, ops), inCache; {
-	case n.byRows:
-		n.stretch = mostRows
-		n.packDense()
-	case n.transformed() > largeWeights:
-		n.stretch = mostImages
-	}
+	n.dense = make([]packedDense, ops)
+	n.packDense()
 	n.packConvs()
 	n.placeGradients()
 	n.ends = make([]int, 0, n.units(n.chunk)+1)
@@ -166,11 +158,63 @@ func (n *net) planConvs(readers []int, need []bool) {
 	}
 }
 
-// isBrief: v is outputs of a convolution that a max pooling reads, example by example. The gradient needs only what it picked.
-func (n *net) isBrief(v int, readers []int) bool {
+// planStretch decides how many examples go through the network at a time.
+func (n *net) planStretch() {
+	convolutions := slices.ContainsFunc(n.program.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
+	switch n.stretch = inCache; {
+	case !convolutions:
+		n.stretch = mostRows
+	case n.transformed() > largeWeights:
+		n.stretch = mostImages
+	}
+}
+
+// overwritten is the value whose memory v takes: an activation's derivative is a function of its output, which may overwrite an
+// input that nobody else reads and that is no other activation's output. For all others it is v itself.
+func (n *net) overwritten(v ir.Value, readers []int) ir.Value {
+	if v == ir.Input {
+		return v
+	}
+	op := &n.program.Ops[v-1]
+	in := op.In[0]
+	if op.Kind.Activation() && readers[in] == 1 && in != ir.Input && !n.program.Ops[in-1].Kind.Activation() {
+		return in
+	}
+	return v
+}
+
+// A lifetime says how long an example's row of a value is needed. Rows that are used again soon stay in cache.
+type lifetime int
+
+const (
+	forStretch lifetime = iota // while its stretch goes through the network: a row for each of the stretches in flight
+	forExample                 // by the next op alone: a row a worker
+	untilSums                  // by a product over the chunk: a row an example
+)
+
+// A flight is an example's way through the network: the worker, and its row of all rows in flight.
+type flight struct{ worker, row int }
+
+// planLives decides it for values and deltas. What a product over the chunk sums up lives until then.
+func (n *net) planLives(readers []int) {
 	ops := n.program.Ops
-	return v > 0 && v < len(ops) && n.convs[v-1] != nil && n.convs[v-1].together() == 1 &&
-		ops[v].Kind == ir.MaxPool && ops[v].In[0] == ir.Value(v) && readers[v] == 1
+	for _, st := range n.schedule.Steps {
+		if st.Kind == ir.GradSum && ops[st.Op].Kind == ir.Dense {
+			n.lives[n.overwritten(ops[st.Op].In[0], readers)] = untilSums
+			n.lasting[n.overwritten(ir.Value(st.Op+1), readers)] = true
+		}
+	}
+	for v := range n.lives {
+		// Outputs of a convolution that a max pooling reads, example by example: the gradient needs only what it picked.
+		if v > 0 && v < len(ops) && n.convs[v-1] != nil && n.convs[v-1].together() == 1 &&
+			ops[v].Kind == ir.MaxPool && ops[v].In[0] == ir.Value(v) && readers[v] == 1 {
+			n.lives[v] = forExample
+		}
+	}
+	for v := range n.lives {
+		in := n.overwritten(ir.Value(v), readers)
+		n.lives[v], n.lasting[v] = n.lives[in], n.lasting[in]
+	}
 }
 
 // onlyPicked: v is outputs whose gradient nobody reads but at what a max pooling picked.
@@ -268,20 +312,43 @@ func (n *net) prepare(w *worker) {
 	}
 }
 
-// value and delta are one example's row of a value.
+// value and delta are one example's row of a value, and picked that of what a pool picked.
 func (n *net) value(v ir.Value, b int) []float32 { return row(n.values[v], n.place(v, b), n.width[v]) }
-func (n *net) delta(v ir.Value, b int) []float32 { return row(n.deltas[v], b, n.width[v]) }
+func (n *net) delta(v ir.Value, b int) []float32 {
+	return row(n.deltas[v], n.deltaPlace(v, b), n.width[v])
+}
+func (n *net) picked(op, b int) []int32 { return row(n.argmax[op], n.flying(b), n.width[op+1]) }
 
 // valuesFrom and deltasFrom are an example's row and all that follows it.
 func (n *net) valuesFrom(v ir.Value, b int) []float32 { return n.values[v][n.place(v, b)*n.width[v]:] }
-func (n *net) deltasFrom(v ir.Value, b int) []float32 { return n.deltas[v][b*n.width[v]:] }
+func (n *net) deltasFrom(v ir.Value, b int) []float32 {
+	return n.deltas[v][n.deltaPlace(v, b)*n.width[v]:]
+}
+
+// flying is the number of example b's row among those in flight.
+func (n *net) flying(b int) int {
+	if n.flights == nil {
+		return b
+	}
+	return n.flights[b].row
+}
 
 // place is the number of example b's row of a value.
 func (n *net) place(v ir.Value, b int) int {
-	if n.brief != nil && n.brief[v] {
-		return n.holder[b]
+	switch {
+	case n.flights == nil || n.lives[v] == untilSums:
+		return b
+	case n.lives[v] == forExample:
+		return n.flights[b].worker
 	}
-	return b
+	return n.flights[b].row
+}
+
+func (n *net) deltaPlace(v ir.Value, b int) int {
+	if n.lasting[v] {
+		return b
+	}
+	return n.flying(b)
 }
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }

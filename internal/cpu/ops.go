@@ -59,7 +59,7 @@ func (n *net) inputGradOp(i int) func(int, *worker) {
 		}
 		return func(b int, _ *worker) {
 			dx, dy := n.fresh(in, b), n.delta(out, b)
-			for o, at := range row(n.argmax[i], b, len(dy)) {
+			for o, at := range n.picked(i, b) {
 				dx[at] += dy[o]
 			}
 		}
@@ -114,7 +114,7 @@ func (n *net) maxPool(i int) func(int, *worker) {
 		channels, rows := tallest(op)
 		plane, pooled := op.Shape[0]*op.Shape[1]*op.Shape[2]/channels, rows*op.Out[2]
 		return func(b int, _ *worker) {
-			x, y, arg := n.value(in, b), n.value(out, b), row(n.argmax[i], b, n.width[out])
+			x, y, arg := n.value(in, b), n.value(out, b), n.picked(i, b)
 			for c := range channels {
 				vec.MaxPool2(y[c*pooled:], arg[c*pooled:], x[c*plane:(c+1)*plane], rows, op.Out[2], op.Shape[2], win.StrideH*op.Shape[2], win.StrideW, c*plane)
 			}
@@ -122,7 +122,7 @@ func (n *net) maxPool(i int) func(int, *worker) {
 	}
 	return func(b int, _ *worker) {
 		x, y := n.value(in, b), n.value(out, b)
-		arg := row(n.argmax[i], b, len(y))
+		arg := n.picked(i, b)
 		for o := range arg {
 			arg[o] = -1
 		}
@@ -160,7 +160,7 @@ func (n *net) maxUnpool2(i int) func(int, *worker) {
 	channels, rows := tallest(op)
 	plane, pooled := op.Shape[0]*h*w/channels, rows*ow
 	return func(b int, _ *worker) {
-		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
+		dx, dy, arg := n.delta(in, b), n.delta(out, b), n.picked(i, b)
 		if h != 2*oh || w != 2*ow {
 			clear(dx)
 		}
@@ -176,7 +176,7 @@ func (n *net) addUnpool2(i int) func(int, *worker) {
 	in, out := op.In[0], ir.Value(i+1)
 	plane, pooled := op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2]
 	return func(b int, _ *worker) {
-		dx, dy, arg := n.delta(in, b), n.delta(out, b), row(n.argmax[i], b, n.width[out])
+		dx, dy, arg := n.delta(in, b), n.delta(out, b), n.picked(i, b)
 		for c := range op.Shape[0] {
 			vec.AddUnpool2(dx[c*plane:], arg[c*pooled:], dy[c*pooled:], op.Out[1], op.Out[2], c*plane, n.shared[in])
 		}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -115,6 +116,9 @@ func (n *net) through(phases []phase) phase {
 		}
 	}
 	pass := func(r0, r1 int, w *worker) {
+		for b := r0; b < r1; b++ {
+			n.flights[b] = flight{w.number, w.number*n.stretch + b - r0}
+		}
 		for i := range phases {
 			phases[i].rows(r0, r1, w)
 		}
@@ -149,12 +153,14 @@ func (n *net) cutUp() int {
 	return len(n.ends) - 1
 }
 
-// So many examples go through the network at a time. Exact nets need multiples of vec.Columns.
-const (
-	inCache    = vec.Columns // usually: their values stay in cache
-	mostRows   = 128         // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
-	mostImages = 64          // where convolutions by squares read more than largeWeights: they are then read seldom
+// So many examples go through the network at a time. Exact nets need multiples of vec.Columns. The first two are variables for
+// tests.
+var (
+	inCache  = max(gemm.TileN, vec.Columns) // usually: a register tile of a dense layer's products, whose values stay in cache
+	mostRows = 128                          // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
 )
+
+const mostImages = 64 // where convolutions by squares read more than largeWeights: they are then read seldom
 
 // largeWeights, in floats, do not stay in cache beside what else a step reads; a variable so that tests can make them small.
 var largeWeights = 2 << 20

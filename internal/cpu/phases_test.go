@@ -1,6 +1,18 @@
 package cpu
 
-import "testing"
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
+)
 
 // Stretches are whole units that follow each other, each row in one, and none longer than it may be.
 func TestStretchesCoverAChunk(t *testing.T) {
@@ -47,6 +59,64 @@ func TestStretchesEndTogether(t *testing.T) {
 				t.Errorf("on %d threads the workers take %v rows", c.threads, done)
 			}
 		}
+	}
+}
+
+// Rows of values are used again for later examples, and none while it is still needed: where all examples of a batch have rows of
+// their own, the sum has the same bits.
+func TestRowsLiveLongEnough(t *testing.T) {
+	const rows, batch = 20, 150
+	defer func(a, b int) { inCache, mostRows = a, b }(inCache, mostRows)
+	for _, p := range devicetest.Programs() {
+		t.Run(p.Name, func(t *testing.T) {
+			c := devicetest.NewCase(t, p, rows, 71)
+			table, err := host.Load(c.Rows, c.Features)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []int32
+			for i := range batch {
+				list = append(list, int32(i*7%rows))
+			}
+			for _, strategy := range append(perexample.Strategies(), "plain", "exact") {
+				schedule, err := perexample.Plain(p)
+				switch strategy {
+				case "plain":
+				case "exact":
+					schedule, err = perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
+				default:
+					schedule, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
+				}
+				if err != nil {
+					continue // this strategy is not for this network, which other tests say
+				}
+				sum := func(stretch, threads int) string {
+					inCache, mostRows = stretch, stretch
+					n := compile(schedule, device.Options{Capacity: batch, Exact: strategy == "exact"}, threads).(*net)
+					defer n.Close()
+					if all := threads*n.stretch >= batch; all != (stretch > batch) && n.stretch != mostImages {
+						t.Fatalf("%d rows are in flight: the test tries nothing", threads*n.stretch)
+					}
+					if strategy == "exact" {
+						integers := make([]int64, len(c.Params))
+						n.GridSum(integers, c.Params, table, list, device.NewGrid(1))
+						return fmt.Sprint(integers)
+					}
+					floats := make([]float32, len(c.Params))
+					n.ClippedSum(floats, c.Params, table, list, 1)
+					if slices.ContainsFunc(floats, func(v float32) bool { return math.IsNaN(float64(v)) }) {
+						t.Fatal("the sum is not a number")
+					}
+					return fmt.Sprint(floats)
+				}
+				want := sum(256, 1)
+				for threads := 1; threads <= 2; threads++ {
+					if sum(vec.Columns, threads) != want {
+						t.Errorf("strategy %s, %d threads: other bits", strategy, threads)
+					}
+				}
+			}
+		})
 	}
 }
 
