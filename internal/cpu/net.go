@@ -160,12 +160,17 @@ func (n *net) planConvs(readers []int, need []bool) {
 
 // planStretch decides how many examples go through the network at a time.
 func (n *net) planStretch() {
-	convolutions := slices.ContainsFunc(n.program.Ops, func(op ir.Op) bool { return op.Kind == ir.Conv })
-	switch n.stretch = inCache; {
-	case !convolutions:
+	convolutions, weights := false, n.transformed()
+	for i := range n.program.Ops {
+		switch op := &n.program.Ops[i]; op.Kind {
+		case ir.Conv:
+			convolutions = true
+		case ir.Dense:
+			weights += 2 * n.program.OpParams(i) // forwards and back
+		}
+	}
+	if n.stretch = inCache; !convolutions || weights > largeWeights {
 		n.stretch = mostRows
-	case n.transformed() > largeWeights:
-		n.stretch = mostImages
 	}
 }
 

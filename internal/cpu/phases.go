@@ -153,14 +153,11 @@ func (n *net) cutUp() int {
 	return len(n.ends) - 1
 }
 
-// So many examples go through the network at a time. Exact nets need multiples of vec.Columns. The first two are variables for
-// tests.
+// So many examples go through the network at a time. Exact nets need multiples of vec.Columns. Variables for tests.
 var (
 	inCache  = max(gemm.TileN, vec.Columns) // usually: a register tile of a dense layer's products, whose values stay in cache
-	mostRows = 128                          // of an MLP: weights are read seldom, and what a layer makes of them is still in cache for the next
+	mostRows = 128                          // of an MLP, or where a stretch reads more than largeWeights: they are then read seldom
 )
-
-const mostImages = 64 // where convolutions by squares read more than largeWeights: they are then read seldom
 
 // largeWeights, in floats, do not stay in cache beside what else a step reads; a variable so that tests can make them small.
 var largeWeights = 2 << 20
