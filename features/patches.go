@@ -156,20 +156,20 @@ type matcher struct {
 	contrast                   func(inverse, image []float32)
 }
 
-// mostPlaces are compared at a time, or else one row of them: products stay in cache.
+// mostPlaces are compared at a time, at least one row of them: products stay in cache.
 const mostPlaces = 112
 
 func (p *patches) matcher() *matcher {
-	size, places := p.shape[0]*p.side*p.side, max(mostPlaces, p.cols)
+	size := p.shape[0] * p.side * p.side
 	return &matcher{
-		patches: p, columns: make([]float32, places*size), products: make([]float32, places*p.width),
+		patches: p, columns: make([]float32, mostPlaces*size), products: make([]float32, mostPlaces*p.width),
 		inverse: make([]float32, p.rows*p.cols), contrast: p.contrast(),
 	}
 }
 
 // compare calls each with the products at every row of places, whose contrasts are known: a row a place.
 func (m *matcher) compare(image []float32, each func(y int, products []float32)) {
-	size, most := m.shape[0]*m.side*m.side, max(mostPlaces/m.cols, 1)
+	size, most := m.shape[0]*m.side*m.side, mostPlaces/m.cols
 	for y0 := 0; y0 < m.rows; y0 += most {
 		n := min(most, m.rows-y0)
 		places := n * m.cols

@@ -43,10 +43,12 @@ func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(pe
 	}
 	fill(rows, notANumber) // until a row is made, and where none comes
 	p := meter{total: n, report: progress}
-	together := f.together()
+	together := min(mostTogether, max(n/(4*max(threads, 1)), 1)) // work for all threads
+	if f.own != nil {
+		together = 1 // a user's function may end its goroutine: then no other image is lost
+	}
 	err := parallel(threads, (n+together-1)/together, func() func(i int) {
-		values, work := make([]float32, together*in), f.worker()
-		list := make([][]uint16, 0, together)
+		values, list, work := make([]float32, together*in), make([][]uint16, 0, together), f.worker()
 		return func(i int) {
 			first, end := i*together, min((i+1)*together, n)
 			list = list[:0]
@@ -63,17 +65,8 @@ func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(pe
 	p.finish()
 }
 
-// mostTogether images go through a front end at a time: the constants of whitening, megabytes of them, are then read
-// seldom, and the values of all the images stay in cache.
+// mostTogether images go through a front end at a time: then whitening reads its megabytes of constants seldom.
 const mostTogether = 16
-
-// together is how many images a goroutine maps at a time. A user's function may end it; then no other image is lost.
-func (f *Front) together() int {
-	if f.own != nil {
-		return 1
-	}
-	return mostTogether
-}
 
 // take copies image i and reports whether it is finite.
 func (images Images) take(dst []float32, i int) bool {
@@ -102,7 +95,7 @@ func fill(dst []uint16, v uint16) {
 	}
 }
 
-// worker gives a function for one goroutine, from up to f.together() finite images to rows. It may change the images.
+// worker gives a function for one goroutine, from up to mostTogether finite images to rows. It may change the images.
 func (f *Front) worker() func(rows [][]uint16, images []float32) {
 	in := volume(f.In())
 	if f.own != nil {
@@ -120,8 +113,7 @@ func (f *Front) worker() func(rows [][]uint16, images []float32) {
 	for _, b := range f.blocks {
 		all += b.weight
 	}
-	var parts []func(rows [][]uint16, images []float32, ok []bool)
-	at := 0
+	at, parts := 0, []func(rows [][]uint16, images []float32, ok []bool){}
 	for _, b := range f.blocks {
 		parts = append(parts, b.part(at, Scale*math.Sqrt(b.weight/all)))
 		at += b.width()
@@ -130,17 +122,17 @@ func (f *Front) worker() func(rows [][]uint16, images []float32) {
 	if f.spec.Deskew {
 		upright = deskew(f.spec.Shape)
 	}
-	finite := make([]bool, mostTogether)
+	ok := make([]bool, mostTogether)
 	return func(rows [][]uint16, images []float32) {
 		for k := range rows {
 			upright(images[k*in : (k+1)*in])
-			finite[k] = true
+			ok[k] = true
 		}
 		for _, part := range parts {
-			part(rows, images, finite)
+			part(rows, images, ok)
 		}
 		for k, row := range rows {
-			if !finite[k] {
+			if !ok[k] {
 				fill(row, notANumber)
 			}
 		}
@@ -169,8 +161,7 @@ func call(f Func, dst, image []float32) (err error) {
 // is not finite, ok becomes false.
 func (b *block) part(at int, norm float64) func(rows [][]uint16, images []float32, ok []bool) {
 	size, kept := b.width(), b.keep*b.channels // of a line of the grid
-	maps, apply := make([]float32, b.channels*b.rows*b.cols), b.worker()
-	whiten := b.whiten()
+	maps, apply, whiten := make([]float32, b.channels*b.rows*b.cols), b.worker(), b.whiten()
 	left, out := make([]float32, mostTogether*size), make([]float32, mostTogether*size)
 	return func(rows [][]uint16, images []float32, ok []bool) {
 		for k := range rows {

@@ -16,7 +16,7 @@ import (
 )
 
 // How many examples go through the network at a time changes no bit, whether units are shorter or longer, nor does the number of
-// threads. The first convolution's outputs are brief, and those behind it go by squares, several examples together.
+// threads. The first convolution's outputs live for one example, and those behind it go by squares, several examples together.
 func TestStretchesOfImages(t *testing.T) {
 	const rows = 150 // of which the last stretch is shorter
 	b := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 3, 16, 16)

@@ -76,8 +76,8 @@ func (n *net) denseForward(i int) phase {
 		}
 		y := n.valueRows(v, r0, r1).Data
 		byRow(y, weights, 1, x, w)
-		for b := range y {
-			if bias != nil {
+		if bias != nil {
+			for b := range y {
 				y[b] += bias[0]
 			}
 		}

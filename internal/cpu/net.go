@@ -19,34 +19,35 @@ type net struct {
 	chunk    int
 	workers  *workers
 
-	width   []int       // by ir.Value, floats of an example
-	values  [][]float32 // by ir.Value, a row as long as it lives
-	deltas  [][]float32 // the loss gradient at each value; nil where nobody needs it
-	lives   []lifetime  // of values
-	lasting []bool      // deltas that live until the sums; the others, and what pools pick, live for a stretch
-	flights []flight    // by example, where it goes through the network; nil where every example has rows of its own
-	shared  []bool      // value read by several ops: its delta is zeroed, then added to
-	kept    []float32   // stored gradients, one row an example
-	keptAt  []int       // by op, offset in a row of kept, or of a worker's where passing
-	stored  int
-	passing []bool    // by op: each example's gradient goes straight into the partial sum of its unit
-	passed  int       // values of a partial sum
-	unit    int       // examples of a partial sum
-	parts   []float32 // partial sums, one row a unit
-	argmax  [][]int32 // by op
-	convs   []*convolution
-	norms   []*groupNormalization
-	dense   []packedDense // by op
-	stretch int           // examples that go through the network at a time, at most
-	packing [2][]func()   // tiles that pack weights, those of the first list before those of the second
-	packs   [2]func(tile int, w *worker)
-	clipper *host.Clipper
-	losses  []float64 // by example
-	norm2   []float64 // one row an example, by group of the clipping
-	factor  []float32 // likewise
-	used    []bool
-	exact   *exactSum // of an exact net
-	group   []float32 // the sum of some chunks of a run; nil if none has several
+	width    []int       // by ir.Value, floats of an example
+	values   [][]float32 // by ir.Value, rows of place
+	deltas   [][]float32 // the loss gradient at each value; nil where nobody needs it
+	lives    []lifetime  // of values
+	lasting  []bool      // deltas that live until the sums; the others, and what pools pick, live for a stretch
+	flights  []flight    // by example, where it goes through the network; nil where every example has rows of its own
+	inFlight int         // rows for examples on their way
+	shared   []bool      // value read by several ops: its delta is zeroed, then added to
+	kept     []float32   // stored gradients, one row an example
+	keptAt   []int       // by op, offset in a row of kept, or of a worker's where passing
+	stored   int
+	passing  []bool    // by op: each example's gradient goes straight into the partial sum of its unit
+	passed   int       // values of a partial sum
+	unit     int       // examples of a partial sum
+	parts    []float32 // partial sums, one row a unit
+	argmax   [][]int32 // by op
+	convs    []*convolution
+	norms    []*groupNormalization
+	dense    []packedDense // by op
+	stretch  int           // examples that go through the network at a time, at most
+	packing  [2][]func()   // tiles that pack weights, those of the first list before those of the second
+	packs    [2]func(tile int, w *worker)
+	clipper  *host.Clipper
+	losses   []float64 // by example
+	norm2    []float64 // one row an example, by group of the clipping
+	factor   []float32 // likewise
+	used     []bool
+	exact    *exactSum // of an exact net
+	group    []float32 // the sum of some chunks of a run; nil if none has several
 
 	all       []phase
 	evaluator *evaluator
@@ -96,7 +97,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.planConvs(readers, need)
 	n.planStretch()
 	n.planLives(readers)
-	inFlight := threads * n.stretch
+	n.inFlight = min(threads*n.stretch, n.chunk)
 	for v := range n.values {
 		n.width[v] = p.ValueSize(ir.Value(v))
 		n.shared[v] = readers[v] > 1
@@ -107,15 +108,15 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		if v > 0 {
 			switch op := &p.Ops[v-1]; op.Kind {
 			case ir.MaxPool:
-				n.argmax[v-1] = make([]int32, inFlight*n.width[v]+slack)
+				n.argmax[v-1] = make([]int32, n.inFlight*n.width[v]+slack)
 			case ir.GroupNorm:
 				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
-		rows := map[lifetime]int{untilSums: n.chunk, forStretch: inFlight, forExample: threads}[n.lives[v]]
+		rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}[n.lives[v]]
 		n.values[v] = pages.Make[float32](rows*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
-			if rows = inFlight; n.lasting[v] {
+			if rows = n.inFlight; n.lasting[v] {
 				rows = n.chunk
 			}
 			n.deltas[v] = pages.Make[float32](rows*n.width[v] + slack)

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"slices"
-
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -52,7 +50,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 			}
 		}
 	}
-	n.all = n.fuse(append(all, together(sums)))
+	n.all = []phase{n.through(all), together(sums)}
 }
 
 // lastOfSeveral is the last step whose gradients at the input are computed of several examples together; -1 for none.
@@ -89,19 +87,6 @@ func together(phases []phase) phase {
 	}
 }
 
-// fuse makes one phase of neighbours through which a stretch of examples can go without a stop.
-func (n *net) fuse(phases []phase) (all []phase) {
-	for len(phases) > 0 {
-		through := slices.IndexFunc(phases, func(p phase) bool { return p.tiles != nil })
-		if through > 0 {
-			all = append(all, n.through(slices.Clone(phases[:through])))
-		}
-		all = append(all, phases[through])
-		phases = phases[through+1:]
-	}
-	return all
-}
-
 // through takes examples through phases, a stretch of them a tile.
 func (n *net) through(phases []phase) phase {
 	for i := range phases {
@@ -116,8 +101,12 @@ func (n *net) through(phases []phase) phase {
 		}
 	}
 	pass := func(r0, r1 int, w *worker) {
+		first := r0 // where every example has rows of its own
+		if n.inFlight < n.chunk {
+			first = w.number * n.stretch
+		}
 		for b := r0; b < r1; b++ {
-			n.flights[b] = flight{w.number, w.number*n.stretch + b - r0}
+			n.flights[b] = flight{w.number, first + b - r0}
 		}
 		for i := range phases {
 			phases[i].rows(r0, r1, w)

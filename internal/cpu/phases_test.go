@@ -17,7 +17,7 @@ import (
 // Stretches are whole units that follow each other, each row in one, and none longer than it may be.
 func TestStretchesCoverAChunk(t *testing.T) {
 	for _, unit := range []int{8, 16, 256} {
-		for _, stretch := range []int{inCache, 64, mostRows} {
+		for _, stretch := range []int{inCache, mostRows} {
 			for threads := 1; threads <= 5; threads++ {
 				for _, batch := range []int{0, 1, 7, 8, 9, 64, 150, 300, 1000, 4096} {
 					n := &net{unit: unit, stretch: stretch, batch: batch, workers: &workers{n: threads}}
@@ -41,7 +41,7 @@ func TestStretchesCoverAChunk(t *testing.T) {
 func TestStretchesEndTogether(t *testing.T) {
 	for _, c := range []struct{ threads, unit, stretch, batch, off int }{
 		{2, 8, mostRows, 1000, 16}, {3, 8, mostRows, 1000, 16}, {4, 8, mostRows, 1000, 16},
-		{8, 8, inCache, 256, 0}, {16, 8, inCache, 256, 0}, {16, 16, 64, 256, 0},
+		{8, 8, inCache, 256, 0}, {16, 8, inCache, 256, 0}, {16, 16, mostRows, 256, 0},
 	} {
 		n := &net{unit: c.unit, stretch: c.stretch, batch: c.batch, workers: &workers{n: c.threads}}
 		done := make([]int, c.threads)
@@ -117,6 +117,28 @@ func TestRowsLiveLongEnough(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Many threads have no rows for more examples than a chunk has.
+func TestRowsOfSmallChunks(t *testing.T) {
+	const chunk, threads = 4, 16
+	for _, p := range devicetest.Programs() {
+		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := compile(schedule, device.Options{Capacity: chunk}, threads).(*net)
+		for v, width := range n.width {
+			most := chunk * width
+			if n.lives[v] == forExample {
+				most = threads * width
+			}
+			if len(n.values[v]) > most+slack || len(n.deltas[v]) > chunk*width+slack || v > 0 && len(n.argmax[v-1]) > chunk*width+slack {
+				t.Errorf("%s: value %d of %d floats has %d, %d and %d", p.Name, v, width, len(n.values[v]), len(n.deltas[v]), len(n.argmax[v-1]))
+			}
+		}
+		n.Close()
 	}
 }
 

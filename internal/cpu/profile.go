@@ -9,7 +9,7 @@ import (
 
 var _ device.Profiler = (*net)(nil)
 
-// Profile times every step of the schedule from now on, example by example where steps are fused, but for convolutions of several examples.
+// Profile times every step of the schedule from now on, example by example, but for dense layers and convolutions of several examples.
 func (n *net) Profile() func() []time.Duration {
 	spent := make([]atomic.Int64, len(n.schedule.Steps))
 	n.build(func(step int, p phase) phase {

@@ -33,7 +33,7 @@ func (w *worker) scratch(n int) []float32 {
 
 // workers are persistent goroutines. The caller of do is the first of them.
 //
-// A step is some ten jobs, most of less than a millisecond, and waking a thread took up to 0.1 ms where this was measured.
+// A step is a few jobs, some of less than a tenth of a millisecond, and waking a thread took up to 0.1 ms where this was measured.
 // So a worker without work looks for some before it sleeps, for as long as that has been worth it.
 type workers struct {
 	own      worker

@@ -144,8 +144,11 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	kept := 0
 	if x.out != "" {
 		o.Keep = func(measured *bench.Comparison) error {
+			if err := x.write(measured); err != nil {
+				return err
+			}
 			kept = len(measured.Models)
-			return x.write(measured)
+			return nil
 		}
 	}
 	measured, err := bench.Compare(ctx, o)

@@ -42,7 +42,7 @@ func PackB(dst *PackedB, b Matrix) {
 	dst.Pack(b, 0, dst.Panels())
 }
 
-// PackUpper is PackB of a matrix that is zero below its diagonal. Products then skip most of these zeros, so a NaN or an
+// PackUpper is PackB of a matrix that is zero below its diagonal, which it does not check. Products then skip most of these zeros, so a NaN or an
 // infinity of A need not reach all columns. Other results have the bits of Mul, but perhaps for the sign of zero.
 func PackUpper(dst *PackedB, b Matrix) {
 	PackB(dst, b)
