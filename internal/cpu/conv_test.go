@@ -48,7 +48,7 @@ func TestStretchesOfImages(t *testing.T) {
 					largeWeights = large
 					n := compile(schedule, device.Options{Capacity: rows, Exact: exact}, threads).(*net)
 					defer n.Close()
-					if stretched := n.stretch > inCache; n.transformed() == 0 || stretched != (large == 0) || !slices.Contains(n.lives, forExample) {
+					if stretched := n.stretch > inCache; n.transformed() == 0 || stretched != (large == 0) || !slices.Contains(n.lives.values, forExample) {
 						t.Fatal("the network goes another way: the test tries nothing")
 					}
 					if exact {

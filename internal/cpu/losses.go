@@ -323,7 +323,7 @@ func (e *evaluator) view(w *worker) *view {
 	p := e.n.program
 	ops := len(p.Ops)
 	v := &view{
-		net: net{schedule: e.n.schedule, program: p, width: e.n.width, convs: e.n.convs, norms: make([]*groupNormalization, ops), values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		net: net{schedule: e.n.schedule, program: p, width: e.n.width, lives: e.n.lives, convs: e.n.convs, norms: make([]*groupNormalization, ops), values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
 		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {

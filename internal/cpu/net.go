@@ -19,16 +19,15 @@ type net struct {
 	chunk    int
 	workers  *workers
 
-	width    []int       // by ir.Value, floats of an example
-	values   [][]float32 // by ir.Value, rows of place
-	deltas   [][]float32 // the loss gradient at each value; nil where nobody needs it
-	lives    []lifetime  // of values
-	lasting  []bool      // deltas that live until the sums; the others, and what pools pick, live for a stretch
-	flights  []flight    // by example, where it goes through the network; nil where every example has rows of its own
-	inFlight int         // rows for examples on their way
-	shared   []bool      // value read by several ops: its delta is zeroed, then added to
-	kept     []float32   // stored gradients, one row an example
-	keptAt   []int       // by op, offset in a row of kept, or of a worker's where passing
+	width    []int                               // by ir.Value, floats of an example
+	values   [][]float32                         // by ir.Value, rows of place
+	deltas   [][]float32                         // the loss gradient at each value; nil where nobody needs it
+	lives    struct{ values, deltas []lifetime } // what pools pick lives for a stretch
+	flights  []flight                            // by example, where it goes through the network; nil where every example has rows of its own
+	inFlight int                                 // examples on their way at a time, at most
+	shared   []bool                              // value read by several ops: its delta is zeroed, then added to
+	kept     []float32                           // stored gradients, one row an example
+	keptAt   []int                               // by op, offset in a row of kept, or of a worker's where passing
 	stored   int
 	passing  []bool    // by op: each example's gradient goes straight into the partial sum of its unit
 	passed   int       // values of a partial sum
@@ -86,7 +85,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	ops := len(p.Ops)
 	n.width = make([]int, ops+1)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
-	n.shared, n.lives, n.lasting, n.flights = make([]bool, ops+1), make([]lifetime, ops+1), make([]bool, ops+1), make([]flight, n.chunk)
+	n.shared, n.flights = make([]bool, ops+1), make([]flight, n.chunk)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.norms = make([]*groupNormalization, ops)
 	n.clipper = host.NewClipper(s)
@@ -113,13 +112,10 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
-		rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}[n.lives[v]]
-		n.values[v] = pages.Make[float32](rows*n.width[v] + slack)
+		rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}
+		n.values[v] = pages.Make[float32](rows[n.lives.values[v]]*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
-			if rows = n.inFlight; n.lasting[v] {
-				rows = n.chunk
-			}
-			n.deltas[v] = pages.Make[float32](rows*n.width[v] + slack)
+			n.deltas[v] = pages.Make[float32](rows[n.lives.deltas[v]]*n.width[v] + slack)
 		}
 	}
 	n.dense = make([]packedDense, ops)
@@ -204,23 +200,25 @@ type flight struct{ worker, row int }
 // planLives decides it for values and deltas. What a product over the chunk sums up lives until then.
 func (n *net) planLives(readers []int) {
 	ops := n.program.Ops
+	values, deltas := make([]lifetime, len(ops)+1), make([]lifetime, len(ops)+1)
 	for _, st := range n.schedule.Steps {
 		if st.Kind == ir.GradSum && ops[st.Op].Kind == ir.Dense {
-			n.lives[n.overwritten(ops[st.Op].In[0], readers)] = untilSums
-			n.lasting[n.overwritten(ir.Value(st.Op+1), readers)] = true
+			values[n.overwritten(ops[st.Op].In[0], readers)] = untilSums
+			deltas[n.overwritten(ir.Value(st.Op+1), readers)] = untilSums
 		}
 	}
-	for v := range n.lives {
+	for v := range values {
 		// Outputs of a convolution that a max pooling reads, example by example: the gradient needs only what it picked.
 		if v > 0 && v < len(ops) && n.convs[v-1] != nil && n.convs[v-1].together() == 1 &&
 			ops[v].Kind == ir.MaxPool && ops[v].In[0] == ir.Value(v) && readers[v] == 1 {
-			n.lives[v] = forExample
+			values[v] = forExample
 		}
 	}
-	for v := range n.lives {
+	for v := range values {
 		in := n.overwritten(ir.Value(v), readers)
-		n.lives[v], n.lasting[v] = n.lives[in], n.lasting[in]
+		values[v], deltas[v] = values[in], deltas[in]
 	}
+	n.lives.values, n.lives.deltas = values, deltas
 }
 
 // onlyPicked: v is outputs whose gradient nobody reads but at what a max pooling picked.
@@ -319,42 +317,29 @@ func (n *net) prepare(w *worker) {
 }
 
 // value and delta are one example's row of a value, and picked that of what a pool picked.
-func (n *net) value(v ir.Value, b int) []float32 { return row(n.values[v], n.place(v, b), n.width[v]) }
-func (n *net) delta(v ir.Value, b int) []float32 {
-	return row(n.deltas[v], n.deltaPlace(v, b), n.width[v])
+func (n *net) value(v ir.Value, b int) []float32 { return n.valuesFrom(v, b)[:n.width[v]:n.width[v]] }
+func (n *net) delta(v ir.Value, b int) []float32 { return n.deltasFrom(v, b)[:n.width[v]:n.width[v]] }
+func (n *net) picked(op, b int) []int32 {
+	return row(n.argmax[op], n.place(forStretch, b), n.width[op+1])
 }
-func (n *net) picked(op, b int) []int32 { return row(n.argmax[op], n.flying(b), n.width[op+1]) }
 
 // valuesFrom and deltasFrom are an example's row and all that follows it.
-func (n *net) valuesFrom(v ir.Value, b int) []float32 { return n.values[v][n.place(v, b)*n.width[v]:] }
+func (n *net) valuesFrom(v ir.Value, b int) []float32 {
+	return n.values[v][n.place(n.lives.values[v], b)*n.width[v]:]
+}
 func (n *net) deltasFrom(v ir.Value, b int) []float32 {
-	return n.deltas[v][n.deltaPlace(v, b)*n.width[v]:]
+	return n.deltas[v][n.place(n.lives.deltas[v], b)*n.width[v]:]
 }
 
-// flying is the number of example b's row among those in flight.
-func (n *net) flying(b int) int {
-	if n.flights == nil {
-		return b
-	}
-	return n.flights[b].row
-}
-
-// place is the number of example b's row of a value.
-func (n *net) place(v ir.Value, b int) int {
+// place is the number of example b's row among those of a lifetime.
+func (n *net) place(l lifetime, b int) int {
 	switch {
-	case n.flights == nil || n.lives[v] == untilSums:
+	case n.flights == nil || l == untilSums:
 		return b
-	case n.lives[v] == forExample:
+	case l == forExample:
 		return n.flights[b].worker
 	}
 	return n.flights[b].row
-}
-
-func (n *net) deltaPlace(v ir.Value, b int) int {
-	if n.lasting[v] {
-		return b
-	}
-	return n.flying(b)
 }
 
 func row[T any](x []T, b, size int) []T { return x[b*size : (b+1)*size : (b+1)*size] }

@@ -131,7 +131,7 @@ func TestRowsOfSmallChunks(t *testing.T) {
 		n := compile(schedule, device.Options{Capacity: chunk}, threads).(*net)
 		for v, width := range n.width {
 			most := chunk * width
-			if n.lives[v] == forExample {
+			if n.lives.values[v] == forExample {
 				most = threads * width
 			}
 			if len(n.values[v]) > most+slack || len(n.deltas[v]) > chunk*width+slack || v > 0 && len(n.argmax[v-1]) > chunk*width+slack {
