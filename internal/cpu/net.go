@@ -97,6 +97,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.planStretch()
 	n.planLives(readers)
 	n.inFlight = min(threads*n.stretch, n.chunk)
+	rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}
 	for v := range n.values {
 		n.width[v] = p.ValueSize(ir.Value(v))
 		n.shared[v] = readers[v] > 1
@@ -112,7 +113,6 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 				n.norms[v-1] = newGroupNormalization(op, n.chunk)
 			}
 		}
-		rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}
 		n.values[v] = pages.Make[float32](rows[n.lives.values[v]]*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
 			n.deltas[v] = pages.Make[float32](rows[n.lives.deltas[v]]*n.width[v] + slack)
