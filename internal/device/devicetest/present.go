@@ -192,6 +192,10 @@ func (p *presentLosses) moves(t *testing.T) []move {
 		q.Release(x.Out, x.Sum, x.Noise)
 		q.Update(device.HeavyBall, p.other, x.Out, params)
 	})
+	lstm := device.LSTM{Layers: 1, Hidden: 1}
+	weights, state := x.scalars(t, lstm.Weights()), x.vector(t, lstm.States())
+	must(t, n.Write(weights, constant(lstm.Weights(), 0.5)))
+	add("updated by an LSTM", func(q device.Queue) { q.Project(lstm, params, p.other, weights, state) })
 	add("released into for an update", func(q device.Queue) {
 		q.Release(params, x.Sum, x.Noise)
 		q.Update(device.SGD, p.other, params)

@@ -92,6 +92,7 @@ func (q *queue[T]) Project(l device.LSTM, p, g, weights, state device.Vector) {
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		u.Scalars = in.Scalars
 		n.backend.Project(u)
+		n.wrote(p)
 	})
 }
 
