@@ -27,10 +27,7 @@ type packedDense struct {
 	back    gemm.PackedB
 }
 
-// packTile is how many panels a worker packs at a time.
-const packTile = 8
-
-// packDense lists the tiles that pack them.
+// packDense lists the tiles that pack them, a panel each.
 func (n *net) packDense() {
 	for i := range n.program.Ops {
 		op := &n.program.Ops[i]
@@ -40,11 +37,8 @@ func (n *net) packDense() {
 		out, in, _ := op.Columns()
 		w := &n.dense[i]
 		list := func(panels int, pack func(weights gemm.Matrix, first, end int)) {
-			for first := 0; first < panels; first += packTile {
-				end := min(first+packTile, panels)
-				n.packing[1] = append(n.packing[1], func() {
-					pack(gemm.RowMajor(n.param(n.params, op.Weight), out, in), first, end)
-				})
+			for j := range panels {
+				n.packing[1] = append(n.packing[1], func() { pack(gemm.RowMajor(n.param(n.params, op.Weight), out, in), j, j+1) })
 			}
 		}
 		if out > 1 {
