@@ -102,13 +102,11 @@ type patches struct {
 	taps       *gemm.Taps   // of a row of places
 	atoms      gemm.PackedB // a column an atom; behind them the mirrored ones
 	width      int          // of that
-	down       [][]int      // for each row of places, the rows of cells that it is in
-	across     [][]int      // the same of columns
 }
 
 func newPatches(shape [3]int, mirror bool, side int, atoms []float32) *patches {
 	p := &patches{side: side, shape: shape, mirror: mirror, rows: shape[1] - side + 1, cols: shape[2] - side + 1, width: patchAtoms}
-	size := shape[0] * side * side
+	size := p.size()
 	var offsets []int
 	for i := range size {
 		offsets = append(offsets, i/(side*side)*shape[1]*shape[2]+i/side%side*shape[2]+i%side)
@@ -118,7 +116,6 @@ func newPatches(shape [3]int, mirror bool, side int, atoms []float32) *patches {
 		p.width *= 2
 	}
 	gemm.PackB(&p.atoms, gemm.RowMajor(withMirrored(atoms, mirror, side), p.width, size).T())
-	p.down, p.across = cells(p.rows), cells(p.cols)
 	return p
 }
 
@@ -136,77 +133,66 @@ func withMirrored(atoms []float32, mirror bool, side int) []float32 {
 // extent is where cell c of n places begins and ends. Cells overlap where they do not divide n.
 func extent(n, c int) (from, to int) { return c * n / patchGrid, ((c+1)*n + patchGrid - 1) / patchGrid }
 
-// cells gives the cells of each of n places.
-func cells(n int) [][]int {
-	of := make([][]int, n)
-	for c := range patchGrid {
-		from, to := extent(n, c)
-		for i := from; i < to; i++ {
-			of[i] = append(of[i], c)
-		}
-	}
-	return of
-}
-
 // A matcher compares the patches of a few rows of places at a time with the atoms.
 type matcher struct {
 	*patches
-	columns, products, inverse []float32
-	packed                     gemm.PackedA
-	contrast                   func(inverse, image []float32)
+	columns, inverse []float32
+	contrast         func(inverse, image []float32)
 }
 
-// mostPlaces are compared at a time, at least one row of them: products stay in cache.
+// mostPlaces are compared at a time, at least one row of them, as maxSide is less: they stay in cache.
 const mostPlaces = 112
 
 func (p *patches) matcher() *matcher {
-	size := p.shape[0] * p.side * p.side
-	return &matcher{
-		patches: p, columns: make([]float32, mostPlaces*size), products: make([]float32, mostPlaces*p.width),
-		inverse: make([]float32, p.rows*p.cols), contrast: p.contrast(),
-	}
+	return &matcher{patches: p, columns: make([]float32, mostPlaces*p.size()), inverse: make([]float32, p.rows*p.cols), contrast: p.contrast()}
 }
 
-// compare calls each with the products at every row of places, whose contrasts are known: a row a place.
-func (m *matcher) compare(image []float32, each func(y int, products []float32)) {
-	size, most := m.shape[0]*m.side*m.side, mostPlaces/m.cols
+// size is the number of values of a patch.
+func (p *patches) size() int { return p.shape[0] * p.side * p.side }
+
+// read calls each for a few rows of places at a time, from y0 to y1, the end excluded. Their patches over their contrast are in
+// columns then, a row a place.
+func (m *matcher) read(image []float32, each func(y0, y1 int)) {
+	m.contrast(m.inverse, image)
+	size, most := m.size(), mostPlaces/m.cols
 	for y0 := 0; y0 < m.rows; y0 += most {
-		n := min(most, m.rows-y0)
-		places := n * m.cols
-		for y := range n {
-			m.taps.Columns(m.columns[y*m.cols*size:], image[(y0+y)*m.shape[2]:])
+		y1 := min(y0+most, m.rows)
+		for y := y0; y < y1; y++ {
+			m.taps.Columns(m.columns[(y-y0)*m.cols*size:], image[y*m.shape[2]:])
 		}
-		for i, f := range m.inverse[y0*m.cols:][:places] {
+		for i, f := range m.inverse[y0*m.cols : y1*m.cols] {
 			vec.Scale(m.columns[i*size:(i+1)*size], f)
 		}
-		gemm.PackA(&m.packed, gemm.RowMajor(m.columns, places, size))
-		gemm.MulPacked(gemm.RowMajor(m.products, places, m.width), &m.packed, &m.atoms, false)
-		for y := range n {
-			each(y0+y, m.products[y*m.cols*m.width:][:m.cols*m.width])
-		}
+		each(y0, y1)
 	}
 }
 
 func (p *patches) worker() func(dst, image []float32) {
 	m := p.matcher()
-	both := 2 * p.width                     // positive parts, then negative ones
-	line := make([]float32, patchGrid*both) // sums over a row of places, for each column of cells
-	grid := make([]float32, patchGrid*len(line))
+	line := patchGrid * 2 * p.width // sums over a row of places: of a cell, positive parts, then negative ones
+	lines := make([]float32, mostPlaces/p.cols*line)
+	grid := make([]float32, patchGrid*line)
+	var parts []gemm.Matrix // of rows of places, one for each cell
+	var ws gemm.Workspace
 	return func(dst, image []float32) {
-		m.contrast(m.inverse, image)
 		clear(grid)
-		m.compare(image, func(y int, products []float32) {
-			clear(line)
-			for x := range p.cols {
-				z := products[x*p.width:][:p.width]
-				for _, c := range p.across[x] {
-					sums := line[c*both:][:both]
-					vec.AddExcess(sums[:p.width], 1, z, patchShrink)
-					vec.AddExcess(sums[p.width:], -1, z, patchShrink)
+		m.read(image, func(y0, y1 int) {
+			parts = parts[:0]
+			for y := range y1 - y0 {
+				places := gemm.RowMajor(m.columns[y*p.cols*p.size():][:p.cols*p.size()], p.cols, p.size())
+				for c := range patchGrid {
+					from, to := extent(p.cols, c)
+					parts = append(parts, places.Slice(from, to, 0, places.Cols))
 				}
 			}
-			for _, c := range p.down[y] {
-				vec.AddVec(grid[c*len(line):][:len(line)], line)
+			clear(lines)
+			gemm.AddExcess(lines, parts, &p.atoms, patchShrink, &ws)
+			for y := y0; y < y1; y++ {
+				for c := range patchGrid {
+					if from, to := extent(p.rows, c); from <= y && y < to {
+						vec.AddVec(grid[c*line:][:line], lines[(y-y0)*line:][:line])
+					}
+				}
 			}
 		})
 		p.arrange(dst, grid)
@@ -357,14 +343,21 @@ func spreadOf(shape [3]int, side int, atoms []float32) float64 {
 	p := newPatches(shape, false, side, atoms)
 	m := p.matcher()
 	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
+	var packed gemm.PackedA
 	sum, square, count := 0., 0., 0.
 	for i := range patchSpread {
 		source.Draw(image, patchSeed, uint64(i))
-		m.contrast(m.inverse, image)
-		m.compare(image, func(_ int, products []float32) {
-			sum += vec.Sum(products)
-			square += vec.SumSquares(products)
-			count += float64(len(products))
+		m.read(image, func(y0, y1 int) {
+			places := (y1 - y0) * p.cols
+			gemm.PackA(&packed, gemm.RowMajor(m.columns[:places*p.size()], places, p.size()))
+			products := make([]float32, places*p.width)
+			gemm.MulPacked(gemm.RowMajor(products, places, p.width), &packed, &p.atoms, false)
+			for ; len(products) > 0; products = products[p.cols*p.width:] {
+				row := products[:p.cols*p.width] // its sums keep their bits
+				sum += vec.Sum(row)
+				square += vec.SumSquares(row)
+				count += float64(len(row))
+			}
 		})
 	}
 	return math.Sqrt(square/count - sum/count*(sum/count))

@@ -320,12 +320,16 @@ func TestWarmProductsDoNotAllocate(t *testing.T) {
 	var pb PackedB
 	weights := dense(r, 50, 400)
 	w := packed(weights)
+	sums, groups := values(r, 200), []Matrix{dense(r, 20, 30), dense(r, 20, 30)}
+	var narrow PackedB
+	PackB(&narrow, dense(r, 30, 50))
 	run := func() {
 		Mul(c, a, b, true, &ws)
 		w.Mul(c, a, weights, nil, &ws)
 		PackA(&pa, a)
 		PackB(&pb, b)
 		MulPacked(c, &pa, &pb, false)
+		AddExcess(sums, groups, &narrow, 0.25, &ws)
 	}
 	run()
 	if n := testing.AllocsPerRun(10, run); n != 0 {
@@ -354,8 +358,13 @@ func TestMistakesFailFirst(t *testing.T) {
 		"weights' inputs":    func(c Matrix) { m := dense(r, 6, 6); packed(m).Mul(c, dense(r, 4, 5), m, nil, &ws) },
 		"weights' outputs":   func(c Matrix) { m := dense(r, 7, 5); packed(m).Mul(c, dense(r, 4, 5), m, nil, &ws) },
 		"bias too short":     func(c Matrix) { m := dense(r, 6, 5); packed(m).Mul(c, dense(r, 4, 5), m, values(r, 5), &ws) },
-		"slice outside":      func(c Matrix) { c.Slice(0, 5, 0, 6) },
-		"slice reversed":     func(c Matrix) { c.Slice(2, 1, 0, 6) },
+		"sums too short":     func(c Matrix) { AddExcess(c.Data[:11], []Matrix{dense(r, 4, 5)}, &pb, 0, &ws) },
+		"groups differ": func(c Matrix) {
+			AddExcess(c.Data, []Matrix{dense(r, 4, 5), dense(r, 3, 5)}, &pb, 0, &ws)
+		},
+		"a group's columns": func(c Matrix) { AddExcess(c.Data, []Matrix{dense(r, 4, 6)}, &pb, 0, &ws) },
+		"slice outside":     func(c Matrix) { c.Slice(0, 5, 0, 6) },
+		"slice reversed":    func(c Matrix) { c.Slice(2, 1, 0, 6) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dense(r, 4, 6)

@@ -59,6 +59,13 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 			if !slices.Equal(c.Data, want.Data) {
 				t.Fatalf("%dx%dx%d: MulPacked gives other bits at other addresses", m, k, n)
 			}
+			groups := []Matrix{a.Slice(0, m/2, 0, k), a.Slice(m-m/2, m, 0, k)}
+			sums, excess := place(2, make([]float32, 4*n)), make([]float32, 4*n)
+			AddExcess(excess, groups, &pb, 0.5, &free)
+			AddExcess(sums, groups, &pb, 0.5, &Workspace{a: place(3, free.a), b: place(4, free.b), Left: PackedA{data: place(5, free.Left.data)}})
+			if !sameFloats(sums, excess) {
+				t.Fatalf("%dx%dx%d: AddExcess gives other bits at other addresses", m, k, n)
+			}
 
 			x, weights, bias := dense(r, m, k), dense(r, n, k), values(r, n)
 			w := packed(weights)

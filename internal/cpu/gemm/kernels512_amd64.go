@@ -159,6 +159,60 @@ func tilePack13AVX512(kc int, step int, a *float32, b *float32, ldb int, packed 
 //go:noescape
 func tilePack14AVX512(kc int, step int, a *float32, b *float32, ldb int, packed *float32, c *float32, ldc int, accumulate bool)
 
+// excess1AVX512 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 1 rows
+// of A*B, in their order, NaN for NaN: from a[kc][14] and b[kc][32], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess1AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+// excess2AVX512 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 2 rows
+// of A*B, in their order, NaN for NaN: from a[kc][14] and b[kc][32], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess2AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess3AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess4AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess5AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess6AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess7AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess8AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess9AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess10AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess11AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess12AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess13AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+// excess14AVX512 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 14 rows
+// of A*B, in their order, NaN for NaN: from a[kc][14] and b[kc][32], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess14AVX512(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
 // transposeLowAAVX512 turns 1 to 8 rows of n floats, ld apart, into eight columns of dst[n][14]; the columns of missing rows
 // are zero.
 //

@@ -37,6 +37,36 @@ func tile5(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int
 //go:noescape
 func tile6(tiles int, kc int, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, n int, accumulate bool, ahead *float32, apart int, ldahead int)
 
+// excess1 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 1 rows
+// of A*B, in their order, NaN for NaN: from a[kc][6] and b[kc][16], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess1(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+// excess2 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 2 rows
+// of A*B, in their order, NaN for NaN: from a[kc][6] and b[kc][16], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess2(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess3(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess4(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+//go:noescape
+func excess5(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
+// excess6 adds to above[j] max(x+less, 0), and to below[j] max(less-x, 0), of element x of column j of each of 6 rows
+// of A*B, in their order, NaN for NaN: from a[kc][6] and b[kc][16], with the chains of a tile. It goes through so
+// many tiles with the same b; each has a panel of A, lda apart, and sums, ld apart. tiles and kc are at least 1.
+//
+//go:noescape
+func excess6(tiles int, kc int, a *float32, lda int, b *float32, above *float32, below *float32, ld int, less float32)
+
 // transposeA turns 1 to 6 rows of n floats, ld apart, into dst[n][6]; the columns of missing rows hold
 // copies of the last one.
 //

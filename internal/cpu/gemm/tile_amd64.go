@@ -32,6 +32,7 @@ func tileShape() (m, n int) {
 type (
 	tileKernels      []func(tiles, kc, step int, a *float32, lda int, b *float32, ldb int, c *float32, ldc, n int, accumulate bool, ahead *float32, apart, ldahead int)
 	correlateKernels []func(kc int, a *float32, taps *int32, x *float32, pairs *int32, n int, c *float32, ldc int, accumulate bool, bias *float32, relu bool)
+	excessKernels    []func(tiles, kc int, a *float32, lda int, b, above, below *float32, ld int, less float32)
 	contractKernels  []func(rows, inner int, jumps *int32, x *float32, taps *int32, b, c *float32, ldc, n int, accumulate bool)
 	fewKernels       []func(rows, inner int, jumps *int32, x *float32, runs, lanes *int32, d *float32, ldd int, c *float32, accumulate bool)
 )
@@ -39,12 +40,14 @@ type (
 // kernels are those of one width of register; the narrow ones are for half a tile's columns.
 type kernels struct {
 	tile             tileKernels
+	excess           excessKernels
 	correlate        correlateKernels
 	contract, narrow contractKernels
 }
 
 var avx2 = kernels{
 	tile:      tileKernels{1: tile1, tile2, tile3, tile4, tile5, tile6},
+	excess:    excessKernels{1: excess1, excess2, excess3, excess4, excess5, excess6},
 	correlate: correlateKernels{1: correlate1, correlate2, correlate3, correlate4, correlate5, correlate6},
 	contract:  contractKernels{1: contract1, contract2, contract3, contract4, contract5, contract6},
 	narrow: contractKernels{
@@ -57,6 +60,10 @@ var avx512 = kernels{
 	tile: tileKernels{
 		1: tile1AVX512, tile2AVX512, tile3AVX512, tile4AVX512, tile5AVX512, tile6AVX512, tile7AVX512,
 		tile8AVX512, tile9AVX512, tile10AVX512, tile11AVX512, tile12AVX512, tile13AVX512, tile14AVX512,
+	},
+	excess: excessKernels{
+		1: excess1AVX512, excess2AVX512, excess3AVX512, excess4AVX512, excess5AVX512, excess6AVX512, excess7AVX512,
+		excess8AVX512, excess9AVX512, excess10AVX512, excess11AVX512, excess12AVX512, excess13AVX512, excess14AVX512,
 	},
 	correlate: correlateKernels{
 		1: correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512, correlate5AVX512,
@@ -127,6 +134,16 @@ func tile(tiles, h, kc, step int, a []float32, lda int, b []float32, ldb int, c 
 	}
 	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[(kc-1)*ldb+width-1], c[(tiles*h-1)*ldc+n-1]
 	inUse().tile[h](tiles, kc, step, &a[0], lda, &b[0], ldb, &c[0], ldc, n, accumulate, &ahead[0], apart, ldahead)
+}
+
+// summing says whether there is excess.
+func summing() bool { return assembly }
+
+// excess adds up what lies beyond ±threshold in tiles times h rows: the panels of A are lda apart, the sums ld, and those below
+// lie n behind those above.
+func excess(tiles, h, kc int, a []float32, lda int, b, sums []float32, n, ld int, threshold float32) {
+	_, _, _ = a[(tiles-1)*lda+(kc-1)*TileM+h-1], b[kc*TileN-1], sums[(tiles-1)*ld+n+TileN-1]
+	inUse().excess[h](tiles, kc, &a[0], lda, &b[0], &sums[0], &sums[n], ld, -threshold)
 }
 
 // packing says whether there is tilePack. With AVX2 it would cost what it saves.

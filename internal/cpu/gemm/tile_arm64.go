@@ -119,20 +119,6 @@ func contract(h, rows, inner int, jumps []int32, x []float32, taps []int32, b, c
 	part.put(c, ldc, h, n, accumulate)
 }
 
-// readingRows says that no kernel reads rows where they lie.
-func readingRows() bool { return false }
-
-func mulTiles(bool, int, int, int, []float32, int, []float32, []float32, int, bool, []float32) {
-	agree(0, 1)
-}
-
-func turnEight(int, []float32, int, []float32, int, []float32, int) { agree(0, 1) }
-
-// packing says that no tile packs B.
-func packing() bool { return false }
-
-func tilePack(_, _, _ int, _, _ []float32, _ int, _, _ []float32, _ int, _ bool) { agree(0, 1) }
-
 // transposeRowsA packs h rows of k values, ld apart, as a panel of A if there is a kernel for it.
 func transposeRowsA(dst, src []float32, k, ld, h int) bool {
 	if !assembly {
@@ -203,19 +189,6 @@ func copyRowsB(dst, src []float32, rows, groups, ld, stride int) bool {
 		}
 	}
 	return true
-}
-
-// What follows has no kernels for NEON.
-
-func runsOfTile(int) int { return 0 }
-
-func contractRuns(int, *product, []int32, []float32, int) {}
-
-func contractFew(_, _, _ int, _ []int32, _ []float32, _ *laneSet, _ []float32, _ int, _ *[fewM * wideN]float32, _ bool) {
-}
-
-func (p *Picker) runs(first, h, channels int, c, x, delta []float32, at []int32) {
-	p.runsPortable(first, h, channels, c, x, delta, at)
 }
 
 func form() squares.Form { return squares.Portable }

@@ -22,6 +22,9 @@ func gemm(g *asm) {
 	for h := 1; h <= avx2.m; h++ {
 		tile(g, avx2, h)
 	}
+	for h := 1; h <= avx2.m; h++ {
+		excess(g, avx2, h)
+	}
 	transposeA(g, avx2)
 	transposeB(g, "transposeB", avx2.n)
 	copyA(g)

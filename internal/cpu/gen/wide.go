@@ -18,6 +18,9 @@ func gemm512(g *asm) {
 	for h := 1; h <= avx512.m; h++ {
 		tilePack(g, avx512, h)
 	}
+	for h := 1; h <= avx512.m; h++ {
+		excess(g, avx512, h)
+	}
 	// Eight and six rows make a panel of fourteen.
 	transposeB(g, "transposeLowAAVX512", avx512.m)
 	transposeA(g, avx512)

@@ -183,6 +183,34 @@ func TestAVX512TilesThatPack(t *testing.T) {
 	}
 }
 
+func TestAVX512Excess(t *testing.T) {
+	functions, m := kernelsOf(t, "../gemm", "kernels512")
+	r := rand.New(rand.NewPCG(7, 8))
+	const n, tiles = 32, 2
+	for h := 1; h <= avx512.m; h++ {
+		for _, kc := range []int{1, 2, 5} {
+			lda, ld, less := kc*avx512.m+r.IntN(5), n+r.IntN(4), float32(-0.25)
+			a, b := random(r, (tiles-1)*lda+(kc-1)*avx512.m+h), random(r, kc*n)
+			above, below := random(r, (tiles-1)*ld+n), random(r, (tiles-1)*ld+n)
+			if kc == 5 {
+				a[0], b[n+3] = nan, float32(math.Inf(1))
+			}
+			want := [2][]float32{slices.Clone(above), slices.Clone(below)}
+			for i := range tiles * h {
+				for j := range n {
+					x := element(kc, func(p int) float32 { return a[i/h*lda+p*avx512.m+i%h] }, func(p int) float32 { return b[p*n+j] }, 0, false)
+					want[0][i/h*ld+j] += max(x+less, 0)
+					want[1][i/h*ld+j] += max(less-x, 0)
+				}
+			}
+			got := [2][]byte{floatBytes(above), floatBytes(below)}
+			m.run(t, functions[fmt.Sprintf("excess%dAVX512", h)], tiles, kc, floatBytes(a), lda, floatBytes(b), got[0], got[1], ld, less)
+			check(t, got[0], want[0])
+			check(t, got[1], want[1])
+		}
+	}
+}
+
 func TestAVX512Correlate(t *testing.T) {
 	functions, m := kernelsOf(t, "../gemm", "kernels512")
 	r := rand.New(rand.NewPCG(3, 4))
