@@ -331,6 +331,7 @@ func TestExtremeShapes(t *testing.T) {
 		{Kind: "scatter", Shape: [3]int{1, 8, 96}, Mirror: true},
 		{Kind: "scatter", Shape: [3]int{8, 8, 8}},
 		{Kind: "scatter", Shape: [3]int{1, 96, 96}},
+		{Kind: "patches", Shape: [3]int{1, 7, 7}, Mirror: true},
 		{Kind: "patches", Shape: [3]int{1, 9, 96}, Mirror: true},
 		{Kind: "patches", Shape: [3]int{1, 96, 9}},
 	} {

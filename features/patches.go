@@ -130,7 +130,7 @@ func withMirrored(atoms []float32, mirror bool, side int) []float32 {
 	return all
 }
 
-// extent is where cell c of n places begins and ends. Cells overlap where they do not divide n.
+// extent is where cell c of n places begins and ends. Cells overlap where they do not divide n; both are equally long.
 func extent(n, c int) (from, to int) { return c * n / patchGrid, ((c+1)*n + patchGrid - 1) / patchGrid }
 
 // A matcher compares the patches of a few rows of places at a time with the atoms.
@@ -170,7 +170,7 @@ func (m *matcher) read(image []float32, each func(y0, y1 int)) {
 func (p *patches) worker() func(dst, image []float32) {
 	m := p.matcher()
 	line := patchGrid * 2 * p.width // sums over a row of places: of a cell, positive parts, then negative ones
-	lines := make([]float32, mostPlaces/p.cols*line)
+	lines := make([]float32, min(mostPlaces/p.cols, p.rows)*line)
 	grid := make([]float32, patchGrid*line)
 	var parts []gemm.Matrix // of rows of places, one for each cell
 	var ws gemm.Workspace
@@ -185,7 +185,7 @@ func (p *patches) worker() func(dst, image []float32) {
 					parts = append(parts, places.Slice(from, to, 0, places.Cols))
 				}
 			}
-			clear(lines)
+			clear(lines[:(y1-y0)*line])
 			gemm.AddExcess(lines, parts, &p.atoms, patchShrink, &ws)
 			for y := y0; y < y1; y++ {
 				for c := range patchGrid {

@@ -14,7 +14,7 @@ func AddExcess(sums []float32, groups []Matrix, b *PackedB, threshold float32, w
 	}
 	switch {
 	case len(groups) == 0 || groups[0].Rows == 0 || b.n == 0:
-	case summing() && b.n%TileN == 0 && b.k > 0 && b.k <= blockLen(b.k, blockK) && !b.upper:
+	case summing() && b.n%TileN == 0 && b.k > 0 && b.k <= blockK:
 		excessOfTiles(sums, groups, b, threshold, ws)
 	default:
 		excessOfProducts(sums, groups, b, threshold, ws)

@@ -112,7 +112,7 @@ func within(from, to, n int) {
 
 // Workspace is the memory of one goroutine's products. The zero value is ready.
 type Workspace struct {
-	a, b []float32 // packed blocks of the operands, and in a sums that are turned round
+	a, b []float32 // packed blocks of the operands; in a sums that are turned round, in b products that are added up
 	Left PackedA   // for whom packs a left operand
 }
 

@@ -320,16 +320,18 @@ func TestWarmProductsDoNotAllocate(t *testing.T) {
 	var pb PackedB
 	weights := dense(r, 50, 400)
 	w := packed(weights)
-	sums, groups := values(r, 200), []Matrix{dense(r, 20, 30), dense(r, 20, 30)}
-	var narrow PackedB
-	PackB(&narrow, dense(r, 30, 50))
+	sums, groups := values(r, 256), []Matrix{dense(r, 20, 30), dense(r, 20, 30)}
+	var whole, cut PackedB // tiles
+	PackB(&whole, dense(r, 30, 64))
+	PackB(&cut, dense(r, 30, 50))
 	run := func() {
 		Mul(c, a, b, true, &ws)
 		w.Mul(c, a, weights, nil, &ws)
 		PackA(&pa, a)
 		PackB(&pb, b)
 		MulPacked(c, &pa, &pb, false)
-		AddExcess(sums, groups, &narrow, 0.25, &ws)
+		AddExcess(sums, groups, &whole, 0.25, &ws)
+		AddExcess(sums, groups, &cut, 0.25, &ws)
 	}
 	run()
 	if n := testing.AllocsPerRun(10, run); n != 0 {

@@ -27,8 +27,11 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 	eachImplementation(t, func(t *testing.T) {
 		for round := range 400 {
 			m, n, k := 1+r.IntN(100), 1+r.IntN(100), 1+r.IntN(40) // often rows enough for packing
-			if round%10 == 0 {
+			switch round % 10 {
+			case 0:
 				k = 300 + r.IntN(400)
+			case 1, 2, 3:
+				n = TileN * (1 + r.IntN(3))
 			}
 			var free Workspace
 			a, b := layouts[r.IntN(2)].build(r, m, k), layouts[r.IntN(2)].build(r, k, n)
