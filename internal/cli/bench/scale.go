@@ -61,7 +61,7 @@ table.`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringSliceVar(&x.Sweeps, "sweeps", bench.ScaleSweeps(), "what grows: "+strings.Join(bench.ScaleSweeps(), ", "))
-			f.StringVar(&x.Model, "model", "cnn-mnist", "model of the sweep over batches; `privgrad info` lists all")
+			f.StringVar(&x.Model, "model", "cnn-mnist", "network of the sweep over batches; privgrad info lists all")
 			f.IntSliceVar(&x.Batches, "batches", []int{1024, 4096, 16384, 60000}, "expected records per batch, in the sweep over batches")
 			f.IntSliceVar(&x.Records, "records", []int{1_000_000, 10_000_000}, "records in the table, in the sweep over records")
 			f.IntVar(&x.Batch, "batch", 4096, "expected records per batch, in the sweep over records")

@@ -42,7 +42,7 @@ the kernels. The figures are the same on every machine.`,
   privgrad bench step --model mlp-fmnist --batch 300 --device modelled:h100`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 			f.IntVar(&o.Batch, "batch", 256, "records per step")
 			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic records, such as 755,4,4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
@@ -135,7 +135,7 @@ synthetic bytes.`,
   privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 			f.IntVar(&o.Batch, "batch", 256, "records per batch")
 			f.StringVar(&o.Form, "form", bench.SearchForms()[0], "question about the losses: "+strings.Join(bench.SearchForms(), ", "))
 			f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search draws its own batch; shared: it reads the batch of the gradient")
@@ -173,7 +173,7 @@ synthetic bytes.`,
   privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "model; `privgrad info` lists all")
+			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 			f.IntVar(&o.Batch, "batch", 300, "records per batch")
 			besideFlags(f, &o)
 		},
