@@ -102,7 +102,8 @@ type CompareOptions struct {
 	// Draws measures the speed of this program's noise, as DrawsPerSecond does; nil where it is not known.
 	Draws func(threads int) (float64, error)
 
-	// Keep gets what there is after each model: the rest may take an hour. Nil keeps nothing; an error ends the comparison.
+	// Keep gets what there is after each model, with the others among what was left out: the rest may take an hour. Nil keeps
+	// nothing; an error ends the comparison.
 	Keep func(*Comparison) error
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
@@ -187,7 +188,7 @@ type Ratios struct {
 // Skipped is what was left out.
 type Skipped struct {
 	Model  string `json:"model"` // "" for every model
-	Peer   string `json:"peer"`
+	Peer   string `json:"peer"` // "everything" where a comparison ended before a model
 	Mode   string `json:"mode"` // "" for every mode
 	Reason string `json:"reason"`
 }
@@ -242,12 +243,12 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		}
 	}
 	c.total = len(o.Models) * o.Rounds * len(turns(here))
-	for _, m := range o.Models {
+	for i, m := range o.Models {
 		if err := c.model(ctx, m, here); err != nil {
 			return nil, err
 		}
 		if o.Keep != nil {
-			if err := o.Keep(c.result); err != nil {
+			if err := o.Keep(c.without(o.Models[i+1:])); err != nil {
 				return nil, err
 			}
 		}
@@ -286,6 +287,16 @@ type comparison struct {
 	dir         string
 	result      *Comparison
 	done, total int
+}
+
+// without is the result if models are left out.
+func (c *comparison) without(models []string) *Comparison {
+	r := *c.result
+	r.Skipped = slices.Clone(r.Skipped)
+	for _, m := range models {
+		r.Skipped = append(r.Skipped, Skipped{Model: m, Peer: "everything", Reason: "the comparison ended before"})
+	}
+	return &r
 }
 
 func (c *comparison) skip(s Skipped) {

@@ -40,7 +40,7 @@ func (c *Comparison) Markdown(w io.Writer) error {
 		if i == 0 {
 			b.WriteString("\nLeft out:\n\n")
 		}
-		fmt.Fprintf(&b, "- %s: %s\n", s.what(), s.Reason)
+		fmt.Fprintf(&b, "- %s\n", s)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -98,6 +98,8 @@ func times(ratio *float64) string {
 	}
 	return fmt.Sprintf("%.2f", *ratio)
 }
+
+func (s Skipped) String() string { return s.what() + ": " + s.Reason }
 
 func (s Skipped) what() string {
 	w := strings.TrimSpace(s.Peer + " " + s.Mode)

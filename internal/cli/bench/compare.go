@@ -195,4 +195,10 @@ func describeComparison(w io.Writer, c *bench.Comparison) {
 		ratio(r.PlainPeerOverPlain, "times our plain step is %s, the fastest plain peer", r.FastestPlainPeer)
 		ratio(r.PrivateOverPlainPeer, "times %s is our private step", r.FastestPlainPeer)
 	}
+	if len(c.Skipped) > 0 {
+		fmt.Fprintln(w, "\nleft out")
+	}
+	for _, s := range c.Skipped {
+		fmt.Fprintf(w, "  %s\n", s)
+	}
 }
