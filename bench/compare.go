@@ -188,8 +188,8 @@ type Ratios struct {
 // Skipped is what was left out.
 type Skipped struct {
 	Model  string `json:"model"` // "" for every model
-	Peer   string `json:"peer"` // "everything" where a comparison ended before a model
-	Mode   string `json:"mode"` // "" for every mode
+	Peer   string `json:"peer"`  // "everything" where a comparison ended before a model
+	Mode   string `json:"mode"`  // "" for every mode
 	Reason string `json:"reason"`
 }
 
