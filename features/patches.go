@@ -168,7 +168,7 @@ func (m *matcher) read(image []float32, each func(y0, y1 int)) {
 }
 
 func (p *patches) worker() func(dst, image []float32) {
-	m := p.matcher()
+	m, size := p.matcher(), p.size()
 	line := patchGrid * 2 * p.width // sums over a row of places: of a cell, positive parts, then negative ones
 	lines := make([]float32, min(mostPlaces/p.cols, p.rows)*line)
 	grid := make([]float32, patchGrid*line)
@@ -179,10 +179,10 @@ func (p *patches) worker() func(dst, image []float32) {
 		m.read(image, func(y0, y1 int) {
 			parts = parts[:0]
 			for y := range y1 - y0 {
-				places := gemm.RowMajor(m.columns[y*p.cols*p.size():][:p.cols*p.size()], p.cols, p.size())
+				places := gemm.RowMajor(m.columns[y*p.cols*size:], p.cols, size)
 				for c := range patchGrid {
 					from, to := extent(p.cols, c)
-					parts = append(parts, places.Slice(from, to, 0, places.Cols))
+					parts = append(parts, places.Slice(from, to, 0, size))
 				}
 			}
 			clear(lines[:(y1-y0)*line])
@@ -349,7 +349,7 @@ func spreadOf(shape [3]int, side int, atoms []float32) float64 {
 		source.Draw(image, patchSeed, uint64(i))
 		m.read(image, func(y0, y1 int) {
 			places := (y1 - y0) * p.cols
-			gemm.PackA(&packed, gemm.RowMajor(m.columns[:places*p.size()], places, p.size()))
+			gemm.PackA(&packed, gemm.RowMajor(m.columns, places, p.size()))
 			products := make([]float32, places*p.width)
 			gemm.MulPacked(gemm.RowMajor(products, places, p.width), &packed, &p.atoms, false)
 			for ; len(products) > 0; products = products[p.cols*p.width:] {

@@ -2,9 +2,10 @@ package gemm
 
 import "github.com/privgrad/privgrad/internal/cpu/vec"
 
-// AddExcess adds up how far products lie beyond ±threshold. Groups are as many rows of A each, and each has a row of 2n sums, for
-// the n columns of B: to sum j it adds max(x − threshold, 0) of every element x of column j, to sum n+j max(−x − threshold, 0).
-// The bits are those of Mul and of vec.AddExcess of row after row.
+// AddExcess adds up how far elements of products lie beyond ±threshold. Each group is a matrix that is multiplied by B; all have
+// equally many rows. A group has 2n sums, where B has n columns, behind those of the group before: to sum j it adds
+// max(x − threshold, 0) of every element x of column j, and to sum n+j max(−x − threshold, 0). The bits are those of Mul, and of
+// vec.AddExcess of one row after the other.
 func AddExcess(sums []float32, groups []Matrix, b *PackedB, threshold float32, ws *Workspace) {
 	within(0, len(groups)*2*b.n, len(sums))
 	for _, a := range groups {
