@@ -88,6 +88,9 @@ func (s summary) write() {
 	s.losses()
 	s.privacy()
 	s.sampling()
+	if s.Counted != nil {
+		s.row("Records", "about %.0f usable, by a noisy count that ε includes", max(*s.Counted, 0))
+	}
 	if s.NoiseMultiplier != nil {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
 	}

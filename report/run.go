@@ -157,6 +157,14 @@ func (r *run) Batches() string {
 	return fmt.Sprintf("%s: %s of %d records (the public number) per step", plan.DrawnAs(r.Sampling), number(r.ExpectedBatch), r.PublicN)
 }
 
+// Usable is the noisy count of usable records, in words; empty where none was made.
+func (r *run) Usable() string {
+	if r.Counted == nil {
+		return ""
+	}
+	return fmt.Sprintf("about %.0f, by a noisy count that ε includes", max(*r.Counted, 0))
+}
+
 // StepsMade is that of the run, for the page.
 func (r *run) StepsMade() string { return StepsMade(&r.Result) }
 

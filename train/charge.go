@@ -19,6 +19,8 @@ type charge interface {
 	engine.Supply
 	more() bool
 	paused() bool // between two steps
+	// counting is the noise position of the count before the first step.
+	counting() uint64
 	// begin is called before a step, end behind it, with the updates that it made; it
 	// says whether to save now.
 	begin() error
@@ -177,13 +179,19 @@ var positionOf = map[dpoptim.Question]uint64{
 	dpoptim.Losses: 2,
 }
 
-// Batch numbers what is drawn by its slot; noise positions count from 1.
+func (c *committed) counting() uint64 { return 1 }
+
+// Batch numbers what is drawn by its slot; noise positions count from 1, or behind the count.
 func (c *committed) Batch(q dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
 	n := positions*uint64(c.run.slot) + positionOf[q]
-	if skip {
-		return dst, n + 1
+	draw := n + 1
+	if c.run.plan.Count != nil {
+		draw++
 	}
-	return c.run.sampler.Batch(n, dst), n + 1
+	if skip {
+		return dst, draw
+	}
+	return c.run.sampler.Batch(n, dst), draw
 }
 
 // Admit has nothing to charge: the slot was.
@@ -297,6 +305,11 @@ func (c *filtered) saving() error {
 
 func (c *filtered) saved() error { return nil }
 
+func (c *filtered) counting() uint64 {
+	c.draws++
+	return c.draws
+}
+
 // Batch numbers what is drawn in the order of the questions.
 func (c *filtered) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
 	c.draws++
@@ -316,8 +329,10 @@ func (c *filtered) Admit(asked ...accountant.Mechanism) error {
 		return errStopped
 	}
 	if c.budget != nil {
-		if err := c.budget.Ask(c.run.plan.BatchEvent(asked...)); err != nil {
-			return err
+		if len(asked) > 0 { // else the budget has been asked
+			if err := c.budget.Ask(c.run.plan.BatchEvent(asked...)); err != nil {
+				return err
+			}
 		}
 		if units(1-c.budget.Left()) > c.run.ledger.Charged() {
 			if err := c.saving(); err != nil {

@@ -43,7 +43,13 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	if err != nil {
 		return err
 	}
-	return plan.ParseConfig(text, file, into)
+	if err := plan.ParseConfig(text, file, into); err != nil {
+		return err
+	}
+	if into.CountRecords == nil { // a run that counts says so, and older ones did not
+		into.CountRecords = new(false)
+	}
+	return nil
 }
 
 // A Source opens one data set; dir is empty for what is built in.

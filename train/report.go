@@ -25,6 +25,7 @@ func (r *run) result() (*Result, error) {
 		DefaultsFrom: p.DefaultsFrom(),
 		Released:     []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics:  c.PrivateDiagnostics,
+		Counted:      r.counted,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
 		Classes:           p.Set.ClassNames,

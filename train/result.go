@@ -24,6 +24,7 @@ type Result struct {
 	SamplingRate    float64          `json:"sampling_rate"`
 	ExpectedBatch   float64          `json:"expected_batch"` // q·N, the normaliser
 	PublicN         int              `json:"public_n"`
+	Counted         *float64         `json:"counted_records,omitempty"` // usable ones, by a noisy count that was charged
 	Clipping        *string          `json:"clipping"`
 	Clip            *float64         `json:"clip"`             // the last one where it moves
 	NoiseMultiplier *float64         `json:"noise_multiplier"` // σ/C

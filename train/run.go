@@ -33,6 +33,7 @@ import (
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -78,6 +79,8 @@ type Options struct {
 	block     int
 	// keys replace those of the operating system, for tests.
 	keys *plan.Keys
+	// counted replaces the released count of records, for tests.
+	counted *float64
 }
 
 // Resume says what becomes of a run that the run directory holds.
@@ -157,6 +160,10 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if done, err := r.enter(ctx); err != nil || done != nil {
 		return done, err
 	}
+	if err := r.few(); err != nil { // as an earlier process has found
+		return nil, err
+	}
+	r.advise()
 	if err := r.loop(); err != nil {
 		return nil, errors.Join(err, p.Network.SetParams(r.params))
 	}
@@ -189,6 +196,8 @@ type run struct {
 	params     []float32
 	state      [][]float32
 	average    []float32 // nil where none is kept
+	counted    *float64  // a noisy number of usable records; nil before it is made
+	noise      *stream.Stream
 
 	assumptions []string // of this process and those before
 }
@@ -355,6 +364,7 @@ func (r *run) openEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.noise = noise
 	if r.charge, err = r.newCharge(ctx); err != nil {
 		return err
 	}
@@ -462,6 +472,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 			return err
 		}
 	}
+	r.counted = c.Counted
 	r.params, r.state, r.average, r.step, r.slot = c.Params, c.States, c.Average, c.Step, c.Slot
 	for i, s := range r.engine.Steps.State() {
 		if err := r.engine.Write(s.Vector, r.state[i]); err != nil {
@@ -545,8 +556,14 @@ func (r *run) loop() error {
 
 // next is one step with what follows it; save says that a checkpoint is due.
 func (r *run) next() (save bool, err error) {
+	counts := r.counts()
 	if err := r.charge.begin(); err != nil {
 		return false, err
+	}
+	if counts {
+		if err := r.begin(); err != nil {
+			return false, err
+		}
 	}
 	updates, err := r.engine.Steps.Step()
 	if err != nil && !r.plan.Method.Traits().Once {
@@ -647,7 +664,7 @@ func (r *run) keeper() dpoptim.Keeper {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
+		Assumptions: r.assumptions, Counted: r.counted, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
 	}
 	if k := r.keeper(); k != nil {
 		state, err := k.Save(r.charge.spent())

@@ -158,10 +158,10 @@ func resolvesAgain(t *testing.T, c Config) {
 }
 
 // runShown runs into the directory run and returns what was shown on the way.
-func runShown(t *testing.T, c Config, d device.Device) (*Result, string) {
+func runShown(t *testing.T, c Config, d device.Device, changes ...func(*Options)) (*Result, string) {
 	t.Helper()
 	s := &screen{}
-	r, err := Run(context.Background(), c, reported(&c, Options{
+	o := Options{
 		Out: "run", Device: d, RunID: "00112233445566778899aabbccddeeff", Progress: s,
 		Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
 			Level: slog.LevelDebug,
@@ -172,7 +172,11 @@ func runShown(t *testing.T, c Config, d device.Device) (*Result, string) {
 				return a
 			},
 		})),
-	}))
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	r, err := Run(context.Background(), c, reported(&c, o))
 	if err != nil {
 		t.Fatal(err)
 	}

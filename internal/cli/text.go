@@ -3,8 +3,9 @@ package cli
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
+
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Table lines up columns that write separates by tabs; the flags are tabwriter's.
@@ -28,12 +29,7 @@ func Plural(n int, thing string) string {
 }
 
 // Quote makes a path one word of a shell.
-func Quote(path string) string {
-	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%") == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
+func Quote(path string) string { return usage.Quote(path) }
 
 // ByteSize writes a size for people.
 func ByteSize(n int64) string {

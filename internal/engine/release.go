@@ -18,6 +18,7 @@ const (
 	searchNoise   = 3
 	normNoise     = 4
 	tiltNoise     = 5
+	recordsNoise  = 6
 )
 
 // declared is a question that the method may ask.

@@ -39,6 +39,8 @@ type Config struct {
 
 	DropFirst bool `yaml:"drop_first,omitempty"`
 
+	CountRecords *bool `yaml:"count_records,omitempty"` // nil: where it makes sense
+
 	PublishedSet bool `yaml:"published_set,omitempty"`
 	TestIsPublic bool `yaml:"test_is_public,omitempty"`
 

@@ -32,6 +32,9 @@ func (c Config) fingerprint() (string, error) {
 	if id.Precision == device.Float32.String() {
 		id.Precision = "" // as in runs from before there were others
 	}
+	if id.CountRecords != nil && !*id.CountRecords {
+		id.CountRecords = nil // as in runs from before there were counts
+	}
 	b, err := id.YAML()
 	if err != nil {
 		return "", err

@@ -43,7 +43,8 @@ type Plan struct {
 	Steps         int     // committed
 	Sigma         float64 // noise multiplier σ/C; 0 without noise
 	Epsilon       *float64
-	Risk          *accountant.Risk // what ε means for attacks; nil without a guarantee
+	Count         *accountant.Gaussian // noise of the count of usable records before the first step; nil: none is made
+	Risk          *accountant.Risk     // what ε means for attacks; nil without a guarantee
 
 	Method      dpoptim.Method
 	Declaration dpoptim.Declaration // what the method asks of the records
@@ -120,6 +121,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
+	c.decideCount(set)
 	defer devices.BoundGarbage(set.Bytes())() // of the accounting, most of all
 	d := o.Device
 	if d == nil {

@@ -28,6 +28,7 @@ func (p *Plan) resolvePrivacy() error {
 	if err := p.checkDeclaration(); err != nil {
 		return err
 	}
+	p.resolveCount()
 	if !c.Private() {
 		return nil
 	}
@@ -181,11 +182,7 @@ func (p *Plan) resolveCommitted() error {
 		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
 		s.WithSum = []accountant.Mechanism{engine.CountNoise(p.ExpectedBatch)}
 	}
-	if z := c.TrainLossNoise; z != nil {
-		e := p.BatchEvent(accountant.Gaussian{NoiseMultiplier: *z})
-		e.Count = p.evaluations(p.Steps)
-		s.Besides = []accountant.Event{e}
-	}
+	s.Besides = p.besides(p.Steps)
 	s.Price = p.priceAsks
 	if c.Epsilon != nil {
 		sigma, _, err := s.Calibrate(*c.Epsilon)
@@ -243,6 +240,19 @@ func (p *Plan) resolvePlanned() error {
 	}
 	p.Epsilon, p.spent = Finite(epsilon), map[int]float64{p.Steps: epsilon}
 	return nil
+}
+
+// besides is what the first n slots of a committed schedule release apart from what the method asks.
+func (p *Plan) besides(n int) (events []accountant.Event) {
+	if n == 0 {
+		return nil
+	}
+	if z := p.Config.TrainLossNoise; z != nil && p.evaluations(n) > 0 {
+		e := p.BatchEvent(accountant.Gaussian{NoiseMultiplier: *z})
+		e.Count = p.evaluations(n)
+		events = append(events, e)
+	}
+	return append(events, p.countEvent()...)
 }
 
 // multiplierOf is a noise multiplier of gradients.
@@ -431,11 +441,7 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 		epsilon = *p.Epsilon * float64(p.uses(n)) / float64(p.uses(p.Steps))
 	default:
 		part := p.price
-		part.Steps, part.Besides = n, slices.Clone(part.Besides)
-		for i := range part.Besides {
-			part.Besides[i].Count = p.evaluations(n)
-		}
-		part.Besides = slices.DeleteFunc(part.Besides, func(e accountant.Event) bool { return e.Count == 0 })
+		part.Steps, part.Besides = n, p.besides(n)
 		// A part costs no more than the whole; bounds on both may cross.
 		epsilon = p.spent[p.Steps]
 		if e, err := part.Epsilon(p.Sigma); err == nil {
@@ -524,6 +530,11 @@ func (p *Plan) NewBudget() (accountant.Budget, error) {
 		}
 	}
 	b, err := accountant.NewBudget(t)
+	for _, e := range p.countEvent() { // paid before all else
+		if err == nil {
+			err = b.Ask(e)
+		}
+	}
 	return b, asBudget(err)
 }
 

@@ -134,7 +134,7 @@ func TestNoisyGD(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	for _, l2 := range []float64{0, 0.02} {
-		p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.L2 = l2 }), Options{Device: reference.Open()})
+		p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.L2, c.CountRecords = l2, new(false) }), Options{Device: reference.Open()})
 		check(t, err)
 		steps := float64(p.Steps)
 		if got := gaussianDelta(2*math.Sqrt(steps)/p.Sigma, 1); math.Abs(got/1e-5-1) > 1e-4 || *p.Epsilon > 1 || p.Config.Clip != math.Sqrt2 || math.Abs(*p.Config.LR*(0.5+l2)-1) > 1e-12 {

@@ -77,6 +77,7 @@ var settings = []Setting{
 	{Key: "positive", Group: onOwnData, Arg: "CLASS", with: "data", Help: "train to tell this class, by name or number, from all others"},
 	{Key: "public_n", Group: inData, limit: within(1, math.MaxInt, "the public number of training records, 1 or more"),
 		Help: "your own data: at least the records of the table, or the training images"},
+	{Key: "count_records", Group: onOwnData, Help: "your own data: begin with a noisy count of usable records, and stop if they are far too few (default true from 500 public records on; costs next to nothing)"},
 	{Key: "published_set", Group: inData, Help: "the files are the published data set: its size and test set are public"},
 	{Key: "test_is_public", Group: inData, Help: "the test records are public: show accuracy and loss on them"},
 	{Key: "image_size", Group: onOwnData, Arg: "SIZE", with: "data", Help: "your own images and arrays: size of a record, such as 3x32x32 (colors), 28x28 (gray), or a number of values (default " + datasets.DefaultSize + ")"},

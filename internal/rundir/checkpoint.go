@@ -31,8 +31,10 @@ type Checkpoint struct {
 	// Assumptions are those of every process of the run up to this one; nil in a
 	// checkpoint from before they were kept.
 	Assumptions []string
-	Front       string // digest of the front end; empty where there is none
-	Label       string // what must stand beside it; nothing reads it back
+	// Counted is the noisy count of usable records with which the run began; nil where none was made.
+	Counted *float64
+	Front   string // digest of the front end; empty where there is none
+	Label   string // what must stand beside it; nothing reads it back
 }
 
 // tensorAverage is the name of a checkpoint's average of the parameters.
@@ -56,6 +58,9 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	})
 	if c.Clip != 0 {
 		meta["clip"] = strconv.FormatFloat(c.Clip, 'g', -1, 64)
+	}
+	if c.Counted != nil {
+		meta["counted_records"] = strconv.FormatFloat(*c.Counted, 'g', -1, 64)
 	}
 	if c.Front != "" {
 		meta[FeaturesDigest] = c.Front
@@ -87,11 +92,16 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		return nil, usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
 	}
 	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Front: meta[FeaturesDigest]}
-	var e1, e2, e3 error
+	var e1, e2, e3, e4 error
 	c.Step, e1 = strconv.Atoi(meta["step"])
 	c.Slot, e2 = strconv.Atoi(meta["slot"])
 	if text, ok := meta["clip"]; ok {
 		c.Clip, e3 = strconv.ParseFloat(text, 64)
+	}
+	if text, ok := meta["counted_records"]; ok {
+		var counted float64
+		counted, e4 = strconv.ParseFloat(text, 64)
+		c.Counted = &counted
 	}
 	if text, ok := meta["assumptions"]; ok {
 		c.Assumptions = append([]string{}, strings.Fields(text)...)
@@ -101,7 +111,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		c.Average = tensors[average].Data
 		tensors = slices.Delete(tensors, average, average+1)
 	}
-	if e1 != nil || e2 != nil || e3 != nil || c.Step < 0 || c.Slot < 0 || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
+	if errors.Join(e1, e2, e3, e4) != nil || c.Step < 0 || c.Slot < 0 || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
 		return nil, usage.Errorf("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
@@ -38,6 +39,29 @@ type Records struct {
 	Data   device.Data
 	Rows   device.Rows
 	Values device.Features // nil: the host has none
+}
+
+// Usable counts the records that do not count as zero from the start: those with a target, and with values that
+// are all finite. What each adds depends on that record alone. The count is as private as the records.
+func (r Records) Usable() (n int64) {
+	bad := func(row int) bool { return false }
+	width := r.Rows.Width
+	switch f := r.Values.(type) {
+	case device.Floats:
+		bad = func(row int) bool {
+			return slices.ContainsFunc(f[row*width:(row+1)*width], func(x float32) bool { return x-x != 0 })
+		}
+	case device.Halves:
+		bad = func(row int) bool {
+			return slices.ContainsFunc(f[row*width:(row+1)*width], func(h uint16) bool { return h&0x7c00 == 0x7c00 })
+		}
+	}
+	for i, target := range r.Rows.Targets {
+		if target-target == 0 && !bad(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // Records puts a split onto a device, and keeps it.

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -190,4 +191,46 @@ func FuzzNorm(f *testing.F) {
 			t.Errorf("a record changed its neighbors: %v, %v", all, alone)
 		}
 	})
+}
+
+// A record is usable by what it holds alone: with a target, and with values that are finite.
+func TestUsable(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	split := datasets.Split{Shape: [3]int{1, 1, 2}, Unit: true, Labels: []uint8{0, 1, 2, 255, 1, 0, 1}, Values: []float32{0, 1, math.MaxFloat32, 0, 0, 0, 0, 0, nan, 0, 0, inf, 1, 1}}
+	d := reference.Open()
+	for name, c := range map[string]struct {
+		reader Reader
+		split  datasets.Split
+		want   int64
+	}{
+		"two classes":   {Reader{Loss: ir.Logistic, Classes: 2}, split, 3},
+		"three classes": {Reader{Loss: ir.SoftmaxCrossEntropy, Classes: 3}, split, 4},
+		"norm":          {Reader{Loss: ir.Logistic, Classes: 2, Norm: 1}, split, 3},
+		"bytes":         {Reader{Loss: ir.Logistic, Classes: 2}, datasets.Split{Shape: [3]int{1, 1, 1}, Labels: []uint8{0, 1, 7}, Features: []uint8{0, 255, 3}}, 2},
+		"regression":    {Reader{Loss: ir.Huber}, datasets.Split{Shape: [3]int{1, 1, 1}, Targets: []float32{1, nan, inf, -3}, Values: []float32{1, 1, 1, 1}}, 2},
+		"none":          {Reader{Loss: ir.Huber}, datasets.Split{Shape: [3]int{1, 1, 1}, Targets: []float32{}, Values: []float32{}}, 0},
+	} {
+		r, err := c.reader.Records(d, c.split)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := r.Usable(); got != c.want {
+			t.Errorf("%s: %d records are usable, %d should be", name, got, c.want)
+		}
+		r.Data.Close()
+	}
+	front, err := features.New(features.Spec{Kind: "scatter", Whiten: features.None, Shape: [3]int{1, 8, 8}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := datasets.Split{Shape: [3]int{1, 8, 8}, Labels: []uint8{0, 1, 1}, Values: make([]float32, 192)}
+	images.Values[70] = nan
+	r, err := Reader{Front: front, Loss: ir.Logistic, Classes: 2, Threads: 1}.Records(d, images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Data.Close()
+	if got := r.Usable(); got != 2 {
+		t.Errorf("with features %d images of 2 are usable", got)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 )
 
 // An Error is the user's to mend.
@@ -31,4 +32,12 @@ func Cause(err error) error {
 		return failed.Err
 	}
 	return err
+}
+
+// Quote makes a text one word of a shell, for commands that people copy.
+func Quote(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

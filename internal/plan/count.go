@@ -1,0 +1,86 @@
+package plan
+
+import (
+	"os"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A run on files of a user's own begins with a noisy count of its usable records, so that a
+// mistyped class, or labels that are none, end it before the budget is spent. Which files hold
+// which records is private, so nothing else may end it.
+const (
+	leastCounted = 500 // public records; of fewer a count would cost more than it is worth
+	countShare   = 20  // the noise's deviation is the public number over this
+	fewShare     = 4   // and too few are less than the public number over this
+)
+
+// decideCount has files of a user's own counted where nobody said otherwise.
+func (c *Config) decideCount(set *datasets.Set) {
+	if own := c.PublicN != nil && set.PublicN == 0; own && c.CountRecords == nil {
+		c.CountRecords = new(true)
+	}
+}
+
+// resolveCount settles whether the run counts, and the noise of the count. One record that is added,
+// removed or replaced moves it by one at most.
+func (p *Plan) resolveCount() {
+	c := &p.Config
+	if c.CountRecords == nil || !*c.CountRecords {
+		return
+	}
+	if !p.countable() {
+		c.CountRecords = nil
+		return
+	}
+	p.Count = &accountant.Gaussian{NoiseMultiplier: float64(p.PublicN) / countShare}
+}
+
+// countable reports whether a count can be a part of what the run is charged for: of one that asks for
+// sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of all records.
+func (p *Plan) countable() bool {
+	c, t, d := &p.Config, p.Method.Traits(), p.Declaration
+	noisy := c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0)
+	byBatch := c.Accountant == accountant.CTCDP || c.Accountant == accountant.Paper
+	return noisy && !c.DataIsPublic && !t.Pure && !t.Once && !byBatch &&
+		d.Budget != dpoptim.Planned && d.Asks[0].Question == dpoptim.Gradients && p.PublicN >= leastCounted
+}
+
+// countEvent is that of the count; nil where there is none.
+func (p *Plan) countEvent() []accountant.Event {
+	if p.Count == nil {
+		return nil
+	}
+	return []accountant.Event{{Mechanisms: []accountant.Mechanism{*p.Count}, Count: 1}}
+}
+
+// Few reports whether a noisy count says that the files hold other records than was declared.
+func (p *Plan) Few(counted float64) bool { return counted < float64(p.PublicN)/fewShare }
+
+// Check is the command that shows the owner of the data's files what training would make of them;
+// empty for data that no command checks.
+func (c *Config) Check() string {
+	form := FormOf(c.Data)
+	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) {
+		return ""
+	}
+	line := "privgrad data verify " + usage.Quote(c.Data)
+	add := func(flag, value string) {
+		if value != "" {
+			line += " --" + flag + " " + usage.Quote(value)
+		}
+	}
+	if form != nil {
+		add("class-names", strings.Join(c.ClassNames, ","))
+		add("image-size", c.ImageSize)
+	}
+	add("schema", c.Schema)
+	if here, err := os.Getwd(); err != nil || c.DataDir != here {
+		add("data-dir", c.DataDir)
+	}
+	return line
+}

@@ -1,0 +1,81 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/engine"
+)
+
+// A run on files of a user's own begins with a noisy count of its usable records. It is paid for with the
+// first step, by whose charge it is on the disk; of a budget, before all else.
+
+// counts reports whether the count is to be made: before anything was charged. A process that died after
+// the charge has spent it, and may have drawn its noise.
+func (r *run) counts() bool {
+	replays := r.plan.Config.Noise == dpoptim.Seeded && r.slot == 0
+	return r.plan.Count != nil && r.counted == nil && (replays || r.ledger.Charged() == 0)
+}
+
+// begin makes the count, and ends the run where it is far too small: the step that has paid for it is used up.
+func (r *run) begin() error {
+	if err := r.count(); err != nil {
+		return err
+	}
+	few := r.few()
+	if few == nil {
+		return nil
+	}
+	if _, err := r.charge.end(0); err != nil {
+		return err
+	}
+	for _, keep := range []func() error{r.charge.saving, r.saveCheckpoint, r.charge.saved} {
+		if err := keep(); err != nil {
+			return err
+		}
+	}
+	return r.team.all(few)
+}
+
+// count makes it, once it is paid for, and keeps it.
+func (r *run) count() error {
+	if err := r.charge.Admit(); err != nil {
+		return err
+	}
+	all := []int64{r.data.Usable()}
+	if r.team != nil {
+		if err := r.team.SumInt64(all); err != nil {
+			return err
+		}
+	}
+	counted, err := engine.Count(all[0], *r.plan.Count, r.noise, r.charge.counting())
+	if err != nil {
+		return err
+	}
+	if r.counted = &counted; r.options.counted != nil {
+		r.counted = r.options.counted
+	}
+	return r.saveCheckpoint()
+}
+
+// few is the error of a run whose count says that its files hold other records than was declared. What
+// was counted is charged; the steps that are left will not be made.
+func (r *run) few() error {
+	if r.counted == nil || !r.plan.Few(*r.counted) {
+		return nil
+	}
+	c := &r.plan.Config
+	check := "check the files"
+	if command := c.Check(); command != "" {
+		check += " by `" + command + "`"
+	}
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped; %s, then begin anew with another --out (the count and one step are charged)",
+		c.Data, max(*r.counted, 0), r.plan.PublicN, check)
+}
+
+// advise says how to check files before anything of their budget is spent.
+func (r *run) advise() {
+	if command := r.plan.Config.Check(); command != "" && r.ledger.Charged() == 0 {
+		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
+	}
+}

@@ -1,0 +1,310 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/collective/local"
+	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/stream"
+)
+
+// counting is a run on arrays whose usable records are counted with a deviation of 50.
+func counting() Config {
+	c := ownData("npz:a.npz")
+	c.PublicN, c.ClassNames = ptr(1000), []string{"no", "yes"}
+	return c
+}
+
+// A run whose files hold no usable record ends before its first step, keeps what it was told, and says it again. Of 1000
+// records that are not there a noisy count of deviation 50 is 250 or more with a probability of 3e-7, and the keys are given.
+func TestFewRecordsEndARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		damaged float64 // -1: the classes are others
+		set     func(*Config)
+	}{
+		"labels that are no class": {1, func(*Config) {}},
+		"a budget that adapts": {1, func(c *Config) {
+			c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
+		}},
+		"no folder of any class": {-1, func(c *Config) { c.Data, c.ClassNames = "dir:p", []string{"cat", "dog"} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			config := counting()
+			if c.damaged < 0 {
+				makeFolders(t, 1, 100, 0)
+			} else {
+				makeArrays(t, 1, 100, c.damaged)
+			}
+			c.set(&config)
+			o := Options{Out: "run", keys: injected(3)}
+			_, err := Run(context.Background(), config, o)
+			var misuse *UsageError
+			if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "noisy count") || !strings.Contains(err.Error(), "privgrad data verify "+config.Data) {
+				t.Fatalf("the run ended by: %v", err)
+			}
+			s, _, lerr := ledger.Read(filepath.Join("run", rundir.Ledger))
+			if check(t, lerr); s.Reserved < 1 || s.Settled != s.Reserved {
+				t.Errorf("the ledger charges %d slots and has settled %d", s.Reserved, s.Settled)
+			}
+			if rundir.Dir("run").Has(rundir.Model) {
+				t.Error("a model was written")
+			}
+			o.Resume, o.keys = ResumeRun, injected(4)
+			if _, again := Run(context.Background(), config, o); again == nil || again.Error() != err.Error() {
+				t.Errorf("resumed, the run ended by: %v", again)
+			}
+			if now, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || now.Reserved != s.Reserved {
+				t.Errorf("the second process charged %d slots more: %v", now.Reserved-s.Reserved, err)
+			}
+		})
+	}
+}
+
+// The count is one of the releases whose price the run states, and its noise is what was priced.
+func TestCountIsPriced(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	c := counting()
+	c.TrainLossNoise = ptr(4.0)
+	r, err := Run(context.Background(), c, Options{Out: "run", keys: injected(3)})
+	check(t, err)
+	if r.Counted == nil || math.Abs(*r.Counted-950) > 6*50 || *r.Counted != math.Round(*r.Counted) {
+		t.Errorf("%v records were counted, and there are 950", show(r.Counted))
+	}
+	want := []accountant.Event{
+		accountant.PoissonBatch(0.06, 25, accountant.Gaussian{NoiseMultiplier: 1}),
+		accountant.PoissonBatch(0.06, 2, accountant.Gaussian{NoiseMultiplier: 4}),
+		{Mechanisms: []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: 50}}, Count: 1},
+	}
+	got, err := json.Marshal(r.Events)
+	check(t, err)
+	if text, err := json.Marshal(want); err != nil || string(got) != string(text) {
+		t.Errorf("the run released %s, and should have %s", got, text)
+	}
+	cost, err := accountant.Account(want, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: *c.Delta})
+	if check(t, err); *r.Epsilon != cost.Epsilon || *r.EpsilonSoFar != cost.Epsilon {
+		t.Errorf("the run costs %v, so far %v; its releases %v", *r.Epsilon, *r.EpsilonSoFar, cost.Epsilon)
+	}
+	first, err := resolve(c, Options{})
+	check(t, err)
+	if one, none := first.EpsilonAt(1), first.EpsilonAt(0); *none != 0 || *one < 0.05 {
+		t.Errorf("nothing costs %v, the first slot %v", *none, *one)
+	}
+}
+
+// The filter of a budget that adapts has paid for the count before anything else.
+func TestFilterPaysForTheCount(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	c := counting()
+	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
+	p, err := resolve(c, Options{})
+	check(t, err)
+	b, err := p.NewBudget()
+	check(t, err)
+	f := b.(*accountant.Filter)
+	// The divergence of a Gaussian at order α is α/2σ².
+	if spent, want := b.Spent()[0], f.Order()/(2*50*50); math.Abs(spent/want-1) > 1e-9 {
+		t.Errorf("a new budget has spent %v, the count costs %v", spent, want)
+	}
+	r, err := Run(context.Background(), c, Options{Out: "run", keys: injected(3)})
+	if check(t, err); r.Counted == nil || r.Steps == 0 {
+		t.Errorf("counted %v, made %d steps", show(r.Counted), r.Steps)
+	}
+}
+
+// What the count adds to the noise, and to what a filter admits, is next to nothing from 500 records on.
+func TestCountCostsLittle(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 10, 0)
+	sigma := map[bool]float64{}
+	for _, counts := range []bool{false, true} {
+		c := counting()
+		c.PublicN, c.NoiseMultiplier, c.Epsilon, c.CountRecords = ptr(500), nil, ptr(1.0), &counts
+		p, err := resolve(c, Options{})
+		check(t, err)
+		if sigma[counts] = p.Sigma; (p.Count != nil) != counts {
+			t.Errorf("asked for a count: %v; made: %v", counts, p.Count != nil)
+		}
+	}
+	if more := sigma[true] / sigma[false]; more < 1 || more > 1.01 {
+		t.Errorf("the count of 500 records has the noise grow by a factor of %v", more)
+	}
+}
+
+// unbatched is by a method that has its own say of batches, steps and rates.
+func unbatched(optimizer string) func(*Config) {
+	return func(c *Config) {
+		c.Optimizer, c.Epsilon = optimizer, ptr(1.0)
+		c.NoiseMultiplier, c.Batch, c.Steps, c.LR = nil, nil, nil, nil
+	}
+}
+
+// Where nothing would pay for a count, or no private file is read, none is made, and settings are those of before.
+func TestNothingToCount(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 100, 0)
+	for name, set := range map[string]func(*Config){
+		"few records":       func(c *Config) { c.PublicN = ptr(499) },
+		"no noise":          func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
+		"public data":       func(c *Config) { c.DataIsPublic = true },
+		"no privacy":        func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"pure":              unbatched(majority),
+		"one release":       unbatched("objpert"),
+		"local":             unbatched("banco"),
+		"noise of a method": unbatched("pur-a"),
+		"papers":            func(c *Config) { c.Accountant = "paper" },
+		"built in":          func(c *Config) { *c = small() },
+		"declined":          func(c *Config) { c.CountRecords = ptr(false) },
+	} {
+		c := counting()
+		c.TestIsPublic = false
+		set(&c)
+		p, err := resolve(c, Options{Sources: sources(made(1, 10))})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if asked := p.Config.CountRecords; p.Count != nil || asked != nil && *asked {
+			t.Errorf("%s: a count is made", name)
+		}
+	}
+}
+
+// A run that was interrupted goes on with the count that it has, and a seeded one ends as if it had not been.
+func TestCountIsMadeOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	for _, noise := range []string{"secure", "seeded"} {
+		c := counting()
+		c.Noise = noise
+		_, o := stopAt(t, Options{Out: noise, block: 5}, 12, false)
+		if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		saved, err := rundir.Dir(noise).ReadCheckpoint(65, nil)
+		if err != nil || saved.Counted == nil {
+			t.Fatalf("the checkpoint has no count: %v", err)
+		}
+		r, err := Run(context.Background(), c, Options{Out: noise, Resume: ResumeRun})
+		if check(t, err); r.Counted == nil || *r.Counted != *saved.Counted {
+			t.Errorf("%s: counted %v, and %v after the resume", noise, *saved.Counted, show(r.Counted))
+		}
+		if noise == "seeded" {
+			whole, err := Run(context.Background(), c, Options{Out: "whole", block: 5})
+			if check(t, err); *whole.Counted != *r.Counted || whole.Digests[rundir.Model] != r.Digests[rundir.Model] {
+				t.Error("a seeded run that was resumed differs from one that was not")
+			}
+		}
+	}
+	// One that died between the charge and the count has lost it, as it may have drawn its noise.
+	_, o := stopAt(t, Options{Out: "lost", block: 5}, 0, false)
+	if _, err := Run(context.Background(), counting(), o); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	r, err := Run(context.Background(), counting(), Options{Out: "lost", Resume: ResumeRun})
+	if check(t, err); r.Counted != nil || r.Steps != 20 {
+		t.Errorf("a count that was charged and lost is %v after %d steps", show(r.Counted), r.Steps)
+	}
+}
+
+// A run from before there were counts goes on without one.
+func TestOlderRunsCountNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	c := counting()
+	c.CountRecords = ptr(false)
+	_, o := stopAt(t, Options{Out: "run", block: 5}, 12, false)
+	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	file := filepath.Join("run", rundir.Config)
+	text := strings.Replace(string(read(t, file)), "count_records: false\n", "", 1)
+	check(t, os.WriteFile(file, []byte(text), 0o644))
+	c = Default()
+	check(t, ReadRun(nil, "run", &c))
+	r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeRun})
+	if check(t, err); r.Counted != nil || r.Steps < 10 {
+		t.Errorf("counted %v, %d steps", show(r.Counted), r.Steps)
+	}
+	if strings.Contains(text, "count_records") || len(r.Events) != 1 {
+		t.Errorf("an older run releases %v", r.Events)
+	}
+}
+
+// Several processes count all records together, with the noise that one has: the keys are given.
+func TestRanksCountTogether(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0.2)
+	alone := 0.0
+	for _, n := range []int{1, 3} {
+		o := Options{Out: filepath.Join(t.TempDir(), "run"), keys: injected(3)}
+		c := counting()
+		c.Noise = "exact"
+		results, errs := ranked(context.Background(), local.New(n, local.Options{}), func(int) (Config, Options) { return c, o })
+		check(t, errors.Join(errs...))
+		if results[0].Counted == nil {
+			t.Fatal("no count")
+		}
+		if n == 1 {
+			alone = *results[0].Counted
+		} else if *results[0].Counted != alone {
+			t.Errorf("%d ranks counted %v, one counted %v", n, *results[0].Counted, alone)
+		}
+	}
+}
+
+// Two training sets behind one count and one transcript of releases leave the same bytes.
+func TestCountTranscript(t *testing.T) {
+	config := counting()
+	d, err := cpu.Open(1)
+	check(t, err)
+	record := &transcript{Device: d}
+	var shown [2]string
+	var wrote [2]map[string]string
+	place := filepath.Join(t.TempDir(), "place")
+	for i, damaged := range []float64{0, 0.9} {
+		emptied(t, place)
+		makeArrays(t, uint64(i), 1000-300*i, damaged)
+		record.replay = i == 1
+		_, s := runShown(t, config, record, func(o *Options) { o.counted = ptr(970.0) })
+		shown[i], wrote[i] = s, files(t, "run")
+	}
+	if shown[0] != shown[1] || !strings.Contains(shown[0], "privgrad data verify npz:a.npz --class-names no,yes --image-size 1x8x8") {
+		t.Errorf("what was shown:\n%s\n%s", shown[0], shown[1])
+	}
+	sameFiles(t, wrote[0], wrote[1])
+}
+
+// The noise of a count is the normal one that was asked for. With given keys the test is the same each time; with others
+// it would reject truth with a probability below 1e-9 (6.1 deviations of mean and variance).
+func TestCountNoise(t *testing.T) {
+	const n, records, deviation = 4000, 700, 50.0
+	sum, squares := 0.0, 0.0
+	for i := range n {
+		s, err := stream.New(stream.ChaCha20, plan.Keys(*injected(uint64(1000 + i))).Noise)
+		check(t, err)
+		counted, err := engine.Count(records, accountant.Gaussian{NoiseMultiplier: deviation}, s, 1)
+		check(t, err)
+		sum, squares = sum+counted-records, squares+(counted-records)*(counted-records)
+	}
+	if mean := sum / n; math.Abs(mean) > 6.1*deviation/math.Sqrt(n) {
+		t.Errorf("the noise has mean %v", mean)
+	}
+	if variance := squares / n / (deviation * deviation); math.Abs(variance-1) > 6.1*math.Sqrt(2./n) {
+		t.Errorf("the noise has %v of the variance that was priced", variance)
+	}
+}
