@@ -556,6 +556,11 @@ func TestReadmeAgreesWithTheCode(t *testing.T) {
 	if version == nil || !strings.Contains(readme, "Go "+version[1]+" ") {
 		t.Errorf("the README does not ask for the Go version of go.mod, %v", version)
 	}
+	for name, page := range map[string]string{"README.md": readme, guidePage: guide, "docs/tutorial.md": text(t, "docs/tutorial.md")} {
+		if !regexp.MustCompile(`You need a 64-bit machine\b[^.]*Go \d`).MatchString(page) {
+			t.Errorf("%s does not say that a 64-bit machine is needed", name)
+		}
+	}
 
 	example := strings.Join(strings.Fields(text(t, "example_test.go")), " ")
 	for name, page := range map[string]string{"README.md": readme, guidePage: guide} {

@@ -15,7 +15,8 @@ import (
 // A table trains to the same bits from its own file and from shards, whatever their number, and what
 // the command says has no number of records.
 func TestDataShard(t *testing.T) {
-	t.Chdir(t.TempDir())
+	whole := t.TempDir()
+	t.Chdir(whole)
 	r := rand.New(rand.NewPCG(1, 9))
 	var table strings.Builder
 	table.WriteString("x,kind,label\n")
@@ -44,10 +45,24 @@ split_key: any
 		}
 		return b
 	}
+	source := func(run string) any {
+		b, err := os.ReadFile(filepath.Join(run, "result.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object(t, string(b))["dataset_source"]
+	}
 	want := model("csv:t.csv", "direct")
+	if s := source("direct"); s != nil {
+		t.Errorf("a table has the source %v", s)
+	}
 	for _, shards := range []string{"1", "4"} {
 		dir := "s" + shards
-		args := []string{"data", "shard", "csv:t.csv", "--public-n", "150", "--shards", shards, "--out", dir}
+		from := "csv:" + filepath.Join(whole, "t.csv")
+		if shards == "4" { // written from the shard
+			from = "shards:s1"
+		}
+		args := []string{"data", "shard", from, "--public-n", "150", "--shards", shards, "--out", dir}
 		said := ok(t, args...)
 		if strings.Contains(said, "137") || !strings.Contains(said, "--data shards:"+dir) {
 			t.Errorf("it says %q", said)
@@ -57,6 +72,12 @@ split_key: any
 		}
 		if got := ok(t, "predict", "run"+shards, "new.csv", "--json"); got != ok(t, "predict", "direct", "new.csv", "--json") {
 			t.Errorf("%s shards predict %s", shards, got)
+		}
+		if s := source("run" + shards); s != "csv:t.csv" {
+			t.Errorf("%s shards have the source %v", shards, s)
+		}
+		if index, err := os.ReadFile(filepath.Join(dir, "index.json")); err != nil || strings.Contains(string(index), whole) {
+			t.Errorf("the index has the path of the table: %s, %v", index, err)
 		}
 		fails(t, cli.ExitUsage, args, "not empty", dir)
 		if v := object(t, ok(t, "data", "verify", "shards:"+dir, "--json")); v["ok"] != true {

@@ -49,6 +49,38 @@ fi
 	}
 }
 
+// What ten runs cost is the same on all pages that say it: ten of the tutorial's first run, by its summary.
+func TestPagesAgreeOnTenRuns(t *testing.T) {
+	tutorial, pitfalls := readFile(t, "..", "docs", "tutorial.md"), readFile(t, "..", "docs", "explain", "pitfalls.md")
+	find := func(page, pattern string) string {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(page)
+		if m == nil {
+			t.Fatalf("no page says %s", pattern)
+		}
+		return m[1]
+	}
+	ten := func(noise, rate, steps string) string {
+		said := object(t, ok(t, "account", "--noise-multiplier", noise, "--sampling-rate", rate, "--steps", steps+"0", "--delta", "1e-5", "--json"))
+		return fmt.Sprintf("%.1f", said["epsilon"])
+	}
+	first := ten(find(tutorial, `Noise +([\d.]+) × clip norm`), find(tutorial, `probability ([\d.]+), which`), find(tutorial, `(\d+) steps in …`))
+	for name, said := range map[string]string{
+		"the tutorial":         find(tutorial, `Ten runs like the first one,\s+each at ε = 3, cost about ε = ([\d.]+\d) together`),
+		"the page of mistakes": find(pitfalls, `Ten such runs cost\s+ε ≈ ([\d.]+\d) together`),
+	} {
+		if said != first {
+			t.Errorf("%s says that ten runs cost %s; they cost %s", name, said, first)
+		}
+	}
+	account := regexp.MustCompile(`account --noise-multiplier (\S+) --sampling-rate (\S+) --steps (\S+) `).FindStringSubmatch(tutorial)
+	if account == nil {
+		t.Fatal("the tutorial does not price cnn-mnist")
+	}
+	if said, cost := find(pitfalls, "ten of `cnn-mnist` by default cost ([\\d.]+\\d)"), ten(account[1], account[2], account[3]); said != cost {
+		t.Errorf("ten runs of cnn-mnist are said to cost %s; they cost %s", said, cost)
+	}
+}
+
 // photos writes the tutorial's folder of images: eight to a class, bright or dark.
 func photos(t *testing.T, dir string) {
 	t.Helper()

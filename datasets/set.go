@@ -13,6 +13,7 @@ package datasets
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,9 +78,22 @@ type Set struct {
 	Reading string
 	// Schema says how a table of one's own becomes records, as JSON, which is YAML, too. It is public, and "" of other data.
 	Schema string
+	// Source is the public name of the set whose records these are, where they were copied from one, such as
+	// "csv:mine.csv" of shards; "" of a set that is its own source. What is released of both is released of one set.
+	Source string
 	// Parts identifies the files into which the records are cut, by their names and public sizes, where processes open them
 	// apart.
 	Parts string
+}
+
+// PublicName is what may be shown of a data set's name: of a path its end, since the rest tells where its owner
+// keeps it, and often who that is.
+func PublicName(data string) string {
+	kind, path, isPath := strings.Cut(data, ":")
+	if !isPath {
+		return data
+	}
+	return kind + ":" + filepath.Base(filepath.Clean(path))
 }
 
 // Bytes is what the training records take of this process's own memory, with a target for each label; rows that are
@@ -117,6 +131,7 @@ func (s *Set) Keep(classes []int) (*Set, error) {
 		Note:         s.Note,
 		Reading:      s.Reading,
 		Schema:       s.Schema,
+		Source:       s.Source,
 		Parts:        s.Parts,
 	}
 	for i, c := range classes {

@@ -76,3 +76,14 @@ func TestBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestPublicName(t *testing.T) {
+	for data, want := range map[string]string{
+		"fmnist": "fmnist", "": "", "csv:t.csv": "csv:t.csv", "csv:/home/ann/t.csv": "csv:t.csv", "dir:../ann/images/": "dir:images",
+		"npz:a/b/../c.npz": "npz:c.npz", "shards:./s": "shards:s",
+	} {
+		if got := PublicName(data); got != want || PublicName(got) != got {
+			t.Errorf("%q is shown as %q, want %q", data, got, want)
+		}
+	}
+}

@@ -17,7 +17,7 @@ func (r *run) result() (*Result, error) {
 	info := r.device.Info()
 	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1)
 	res := &Result{
-		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
+		Run: r.options.Out, Dataset: c.Data, DatasetSource: p.Set.Source, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Sampling(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,

@@ -63,6 +63,7 @@ type index struct {
 	Name     string   `json:"name"`
 	Record   record   `json:"record"`
 	Classes  []string `json:"classes"`
+	Source   string   `json:"source,omitempty"` // of datasets.Set, its name without a path
 	PublicN  int      `json:"public_n,omitempty"`
 	PerClass []int    `json:"public_n_per_class,omitempty"`
 	// Published, Share, Moves, Reading, Schema and Note are those of datasets.Set.
@@ -205,7 +206,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		return nil, err
 	}
 	cut := *x
-	cut.Shards, cut.PerShard = nil, 0 // however records are cut into files, a run that is resumed reads the same
+	cut.Shards, cut.PerShard, cut.Source = nil, 0, "" // however records are cut into files, a run that is resumed reads the same
 	text, err := json.Marshal(cut)
 	if err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
 		Train:     x.empty(),
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
+		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Source: datasets.PublicName(x.Source), Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

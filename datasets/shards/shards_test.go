@@ -356,3 +356,29 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// Shards say which set they were written from, without its path. Those that do not say it read as they did, and a run goes
+// on from one to the other.
+func TestSource(t *testing.T) {
+	set := draw(20, [3]int{1, 1, 3}, true, false)
+	old, err := facts(write(t, set, 20, 2, 20), datasets.Declared{})
+	if err != nil || old.Source != "" {
+		t.Fatalf("the source is %q: %v", old.Source, err)
+	}
+	for source, want := range map[string]string{"csv:t.csv": "csv:t.csv", "fmnist": "fmnist", "csv:/home/ann/t.csv": "csv:t.csv", "dir:../ann/images/": "dir:images"} {
+		set.Source = source
+		dir := write(t, set, 20, 2, 20)
+		if index, err := os.ReadFile(filepath.Join(dir, indexName)); err != nil || strings.Contains(string(index), "ann") {
+			t.Errorf("the index of %q tells where it lies: %s, %v", source, index, err)
+		}
+		for _, read := range []func(string, datasets.Declared) (*datasets.Set, error){facts, open} {
+			got, err := read(dir, datasets.Declared{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Source != want || got.Reading != old.Reading || got.Parts != old.Parts {
+				t.Errorf("shards of %q have the source %q, and are read as %q, %q; without a source as %q, %q", source, got.Source, got.Reading, got.Parts, old.Reading, old.Parts)
+			}
+		}
+	}
+}

@@ -46,7 +46,7 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 		return nil, fmt.Errorf("shards %s: %w", dir, cause(err))
 	}
 	x := index{
-		Format: 1, Name: set.Name, Record: recordOf(set), Classes: set.ClassNames, Published: set.Published, PublicN: set.PublicN, PerClass: set.PerClass,
+		Format: 1, Name: set.Name, Source: datasets.PublicName(set.Source), Record: recordOf(set), Classes: set.ClassNames, Published: set.Published, PublicN: set.PublicN, PerClass: set.PerClass,
 		Share: set.Share, Moves: set.Moves, Reading: set.Reading, Schema: set.Schema, Note: set.Note, TestIsPublic: set.TestIsPublic,
 	}
 	for i := range shards {

@@ -28,7 +28,7 @@ const (
 // NewExact checks what NewGaussian does, the bounds on the multiplier and that the
 // tensor is below exact.MaxTensor.
 func NewExact(multiplier, bound float64, s *stream.Stream, tensor uint32) (*Exact, error) {
-	g, err := NewGaussian(multiplier, bound, 0, 1, s, tensor)
+	g, err := NewGaussian(multiplier, bound, 0, 1, 1, s, tensor)
 	if err != nil {
 		return nil, err
 	}

@@ -17,21 +17,23 @@ import (
 //
 // The guarantee is one of the numbers that are computed. A record moves the
 // floating-point sum by up to bound·(1+rounding), and its rounding to the grid that the
-// noise lies on by √values·γ more (device.Queue.Release). The deviation is that of
+// noise lies on by √values·γ more (device.Queue.Release), or by as much for each part of a
+// total whose parts are rounded by themselves (device.Combiner). The deviation is that of
 // the multiplier times both together, so that the event is what the release costs.
 // docs/proofs/exact-noise.md has the proof.
 type Gaussian struct {
 	multiplier, bound, rounding float64
-	values                      int
+	values, parts               int
 	noise                       device.Noise
 }
 
 // NewGaussian checks the multiplier (σ/C, above 0), the bound (C, above 0), the
-// rounding (0 or more; device.Net.Rounding of the largest batch, 0 for sums of losses)
-// and how many values are released. Where a stream serves several mechanisms, each needs a
+// rounding (0 or more; device.Net.Rounding of the largest batch, 0 for sums of losses),
+// how many values are released, and of how many parts each is the total (device.Net.Parts,
+// 1 for what lies on the grid already). Where a stream serves several mechanisms, each needs a
 // tensor of its own: a position that was drawn before is refused when a step is
 // recorded or run.
-func NewGaussian(multiplier, bound, rounding float64, values int, s *stream.Stream, tensor uint32) (*Gaussian, error) {
+func NewGaussian(multiplier, bound, rounding float64, values, parts int, s *stream.Stream, tensor uint32) (*Gaussian, error) {
 	if !(multiplier > 0) || math.IsInf(multiplier, 0) {
 		return nil, fmt.Errorf("noise multiplier %v: must be a finite number above 0", multiplier)
 	}
@@ -44,10 +46,13 @@ func NewGaussian(multiplier, bound, rounding float64, values int, s *stream.Stre
 	if values < 1 {
 		return nil, fmt.Errorf("a release of %d values: must be at least one", values)
 	}
+	if parts < 1 {
+		return nil, fmt.Errorf("a release of %d parts: must be at least one", parts)
+	}
 	if s == nil {
 		return nil, fmt.Errorf("the Gaussian mechanism needs a noise stream")
 	}
-	return &Gaussian{multiplier, bound, rounding, values, device.NewNoise(s, tensor)}, nil
+	return &Gaussian{multiplier, bound, rounding, values, parts, device.NewNoise(s, tensor)}, nil
 }
 
 // mostRounding is where a sum in single precision stops being one.
@@ -68,7 +73,7 @@ func (g *Gaussian) Set(in *device.Inputs) {
 // set gives a run the noise alone, for the bound as float32 has it or the bound, whichever is larger.
 func (g *Gaussian) set(in *device.Inputs) {
 	bound := math.Max(g.bound, float64(float32(g.bound)))
-	std, step := onGrid(g.multiplier, bound, bound*(1+g.rounding), g.values)
+	std, step := onGrid(g.multiplier, bound, bound*(1+g.rounding), g.values, g.parts)
 	in.Scalars[g.noise.Std()], in.Scalars[g.noise.Step()] = std, step
 }
 

@@ -16,13 +16,14 @@ const (
 	underflow = 0x1p-15
 )
 
-// onGrid gives the noise of multiplier times the sensitivity, where rounding a
-// number of values to the grid adds √values·γ to it, and the grid's step. Both are
+// onGrid gives the noise of multiplier times the sensitivity, where rounding each of
+// so many parts of a sum to the grid adds √values·γ to it, and the grid's step. Both are
 // exact as float32, and the deviation is rounded up.
-func onGrid(multiplier, bound, sensitivity float64, values int) (std, step float32) {
+func onGrid(multiplier, bound, sensitivity float64, values, parts int) (std, step float32) {
+	rounded := float64(parts) * math.Sqrt(float64(values))
 	for gamma := stepOf(math.Max(bound*gridDigits, leastStep)); ; gamma *= 2 {
 		// The last factor is for the float64 operations of this line.
-		std = roundUp(multiplier * (sensitivity + math.Sqrt(float64(values))*gamma*(1+underflow)) * (1 + 0x1p-48))
+		std = roundUp(multiplier * (sensitivity + rounded*gamma*(1+underflow)) * (1 + 0x1p-48))
 		if float64(std)*noiseDigits <= gamma || !(std <= math.MaxFloat32) {
 			return std, float32(gamma)
 		}

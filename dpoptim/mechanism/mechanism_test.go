@@ -44,26 +44,29 @@ func TestGaussianRefuses(t *testing.T) {
 		{1, 1, 1.5, s, "at most 1 is allowed"},
 		{1, 1, 0, nil, "needs a noise stream"},
 	} {
-		if _, err := NewGaussian(test.multiplier, test.bound, test.rounding, 1, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := NewGaussian(test.multiplier, test.bound, test.rounding, 1, 1, test.stream, 0); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("multiplier %v, bound %v: %v, want %q", test.multiplier, test.bound, err, test.want)
 		}
 	}
 }
 
-func TestGaussianOfNoValuesIsRefused(t *testing.T) {
-	if _, err := NewGaussian(1, 1, 0, 0, testStream(t), 0); err == nil || !strings.Contains(err.Error(), "0 values") {
+func TestGaussianOfNothingIsRefused(t *testing.T) {
+	if _, err := NewGaussian(1, 1, 0, 0, 1, testStream(t), 0); err == nil || !strings.Contains(err.Error(), "0 values") {
 		t.Errorf("a release of no values: %v", err)
+	}
+	if _, err := NewGaussian(1, 1, 0, 1, 0, testStream(t), 0); err == nil || !strings.Contains(err.Error(), "0 parts") {
+		t.Errorf("a release of no parts: %v", err)
 	}
 }
 
 // The clip norm that a device applies is rounded to float32; the noise must be
-// the multiplier times that and what rounding adds, to the sum and to the grid, never less.
+// the multiplier times that and what rounding adds, to the sum and to the grid with each part, never less.
 func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 	for _, multiplier := range []float64{0.1, 1, 1.152180194854736, 7.3, 1e-3, 1e4, 1e6, 3e-9} {
 		for _, bound := range []float64{0.1, 1, 1.0 / 3, 12.7, 1e-5, 1e-20, 1e20} {
-			for _, values := range []int{1, 7, 1 << 17, 1 << 30} {
+			for _, size := range []struct{ values, parts int }{{1, 1}, {7, 1}, {1 << 17, 1}, {1 << 30, 1}, {7, 3}, {1 << 17, 64}} {
 				rounding := min(bound, 1) / 100
-				g, err := NewGaussian(multiplier, bound, rounding, values, testStream(t), 0)
+				g, err := NewGaussian(multiplier, bound, rounding, size.values, size.parts, testStream(t), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -84,8 +87,9 @@ func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 						t.Errorf("multiplier %v at clip norm %v: deviation %v on a grid of step %v, where half of it was enough", multiplier, clip, std, step)
 					}
 					// In rational numbers, but for the root of the number of values, which 2⁻⁵⁰ of it covers.
+					rounded := new(big.Rat).Mul(rat(float64(size.parts)*(1+0x1p-50)), rat(math.Sqrt(float64(size.values))))
 					least := new(big.Rat).Mul(rat(clip), rat(1+rounding))
-					least.Add(least, new(big.Rat).Mul(rat(math.Sqrt(float64(values))*(1+0x1p-50)), rat(step)))
+					least.Add(least, rounded.Mul(rounded, rat(step)))
 					least.Mul(least, rat(multiplier))
 					if rat(std).Cmp(least) < 0 {
 						t.Errorf("multiplier %v at clip norm %v on a grid of step %v draws deviation %v, which is less than it must be", multiplier, clip, step, std)

@@ -286,7 +286,7 @@ func openLineSearch(t *testing.T) *lineSearch {
 	must(err)
 	x.dir, err = x.net.NewVector(1)
 	must(err)
-	g, err := NewGaussian(1, 1e6, 0, 1, testStream(t), 1)
+	g, err := NewGaussian(1, 1e6, 0, 1, 1, testStream(t), 1)
 	must(err)
 	step, err := x.net.Record(func(q device.Queue) { q.ClippedSum(sum, x.data); g.Release(q, x.dir, sum) })
 	must(err)

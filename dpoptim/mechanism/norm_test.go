@@ -14,7 +14,7 @@ func TestNormNoise(t *testing.T) {
 	const rounding, rows = 1e-5, 400
 	for _, multiplier := range []float64{0.05, 1, 7.3, 1e6} {
 		for _, bound := range []float64{0.1, 1, 3} {
-			m, err := NewNorm(multiplier, bound, rounding, rows, 65, testStream(t), 4)
+			m, err := NewNorm(multiplier, bound, rounding, rows, 65, 1, testStream(t), 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,11 +36,11 @@ func TestNormNoise(t *testing.T) {
 		}
 	}
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := NewNorm(bad, 1, rounding, rows, 65, testStream(t), 4); err == nil {
+		if _, err := NewNorm(bad, 1, rounding, rows, 65, 1, testStream(t), 4); err == nil {
 			t.Errorf("noise multiplier %v on a norm", bad)
 		}
 	}
-	if _, err := NewNorm(1, 1, rounding, rows, 65, nil, 4); err == nil {
+	if _, err := NewNorm(1, 1, rounding, rows, 65, 1, nil, 4); err == nil {
 		t.Error("a norm without a noise stream")
 	}
 }

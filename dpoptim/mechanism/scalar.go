@@ -39,7 +39,7 @@ func NewCount(deviation float64, s *stream.Stream, tensor uint32) (*Scalar, erro
 	if !(deviation > 0) || math.IsInf(deviation, 0) {
 		return nil, fmt.Errorf("noise of deviation %v on a count: must be a finite number above 0", deviation)
 	}
-	g, err := NewGaussian(deviation/CountBound, CountBound, 0, 1, s, tensor)
+	g, err := NewGaussian(deviation/CountBound, CountBound, 0, 1, 1, s, tensor)
 	if err != nil {
 		return nil, fmt.Errorf("count: %w", err)
 	}
@@ -58,10 +58,10 @@ const normRounding = 0x1p-22
 // has no public bound where the size of the batch is private, and 4(n−1)C² where it is n;
 // this says the same with far less noise.
 //
-// The rounding is of sums of at most so many rows and of so many values: what underflow
-// does to each moves the norm, too. The gradient's mechanism sets the clip norm.
-func NewNorm(multiplier, bound, rounding float64, rows, values int, s *stream.Stream, tensor uint32) (*Scalar, error) {
-	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), values, s, tensor)
+// The rounding is of sums of at most so many rows, of so many values and parts: what underflow
+// does to each moves the norm, too, and so does the rounding of parts. The gradient's mechanism sets the clip norm.
+func NewNorm(multiplier, bound, rounding float64, rows, values, parts int, s *stream.Stream, tensor uint32) (*Scalar, error) {
+	g, err := NewGaussian(multiplier, bound, rounding+normRounding*float64(rows), values, parts, s, tensor)
 	if err != nil {
 		return nil, fmt.Errorf("norm of a sum: %w", err)
 	}

@@ -13,9 +13,9 @@ type Totals interface {
 // Combiner is a Queue whose sums are parts of totals. It hands un-noised sums on, so that only
 // package internal/collective/sums may ask for it (a test over the sources keeps it so).
 //
-// Integers add up to the same bits in any order, and the record that is added or removed is in one
-// part alone: the other parts' integers stay. So rounding each part to the grid moves the total by what
-// rounding one sum does, √d·γ (docs/proofs/exact-noise.md).
+// Integers add up to the same bits in any order. A record that is added or removed may move others from
+// part to part, so that rounding each part to the grid moves the total by up to √d·γ a part, which the noise
+// covers (Net.Parts, docs/proofs/exact-noise.md).
 type Combiner interface {
 	Queue
 	// Combine puts the total in the place of src. What the step does next with src takes the total,

@@ -220,6 +220,9 @@ type Net interface {
 	// as long as both batches have at most so many rows, summed in runs that
 	// are full but for the last. docs/proofs/rounding.md derives it.
 	Rounding(rows int) float64
+	// Parts is how many sums are each rounded to the grid of the noise before they are
+	// added up and released: 1, or the number of processes that share one run.
+	Parts() int
 	Close() error
 }
 

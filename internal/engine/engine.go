@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Supply is what an engine asks of the run that it is part of: batches, positions
@@ -84,11 +85,27 @@ func Open(c Config) (*Engine, error) {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
 	e := &Engine{c: c, net: net, Adaptation: c.Adaptation}
-	if err := e.open(); err != nil {
+	err = e.shared()
+	if err == nil {
+		err = e.open()
+	}
+	if err != nil {
 		net.Close()
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
 	return e, nil
+}
+
+// mostShared is below what a batch's part of a sum may have before it is cut off: parts of which
+// one is cut off do not add up to the whole, wherever its records lie.
+const mostShared = 1 << 22
+
+// shared refuses batches that are too large for a sum of several parts.
+func (e *Engine) shared() error {
+	if e.net.Parts() > 1 && e.c.Rows >= mostShared {
+		return usage.Errorf("a batch may have %d records, and with several processes fewer than %d: make batches smaller, or use one process", e.c.Rows, mostShared)
+	}
+	return nil
 }
 
 func (e *Engine) open() (err error) {

@@ -141,15 +141,15 @@ func (e *Engine) sumMechanism(q dpoptim.Question, r dpoptim.Release, values int,
 	if !ok {
 		return nil, e.unfit(q, r)
 	}
-	rounding := 0.0
+	rounding, parts := 0.0, 1
 	if q == dpoptim.Gradients {
 		if e.c.Options.Exact {
 			m, err := mechanism.NewExact(g.NoiseMultiplier, r.Bound, e.c.Noise, tensor)
 			return m, usage.Wrap(err)
 		}
-		rounding = e.net.Rounding(e.c.Rows)
+		rounding, parts = e.net.Rounding(e.c.Rows), e.net.Parts()
 	}
-	m, err := mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, rounding, values, e.c.Noise, tensor)
+	m, err := mechanism.NewGaussian(g.NoiseMultiplier, r.Bound, rounding, values, parts, e.c.Noise, tensor)
 	return m, usage.Wrap(err)
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -227,5 +228,52 @@ func TestCountNoiseIsSetBehindTheMethod(t *testing.T) {
 	check(t, a.Read(a.Adaptation.released, count))
 	if count[0] == 0 {
 		t.Error("a count of no records has no noise")
+	}
+}
+
+// parted is a device whose sums are totals of so many parts.
+type parted struct {
+	device.Device
+	parts int
+}
+
+func (d parted) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
+	n, err := d.Device.Compile(s, o)
+	return partedNet{n, d.parts}, err
+}
+
+type partedNet struct {
+	device.Net
+	parts int
+}
+
+func (n partedNet) Parts() int { return n.parts }
+
+// The noise of gradients and of their norm covers the rounding of every part of a total.
+func TestNoiseCoversEveryPart(t *testing.T) {
+	var std [2][2]float64
+	var step [2]float64
+	slots := [2]device.Slot{device.NoiseStd, device.NormStd}
+	const parts = 50
+	for i, n := range []int{1, parts} {
+		c, network := logistic(t, asking{declare(dpoptim.Committed, gradients, norms)}, 2)
+		c.Device = parted{c.Device, n}
+		e := open(t, c)
+		sum, err := e.Sum(dpoptim.SumQuery{Norm: true})
+		check(t, err)
+		check(t, sum.Ask(dpoptim.SumAsk{}))
+		step = [2]float64{float64(e.inputs.Scalars[device.NoiseStep]), float64(e.inputs.Scalars[device.NormStep])}
+		for k, slot := range slots {
+			std[i][k] = float64(e.inputs.Scalars[slot])
+			if more := gaussian.NoiseMultiplier * (parts - 1) * math.Sqrt(float64(len(network.Params()))) * step[k]; i == 1 && std[1][k]-std[0][k] < more*(1-1e-3) {
+				t.Errorf("noise %d grew from %v to %v for %d parts, and should by %v", slot, std[0][k], std[1][k], parts, more)
+			}
+		}
+	}
+	// A part of a sum, or of losses, must not be cut off.
+	c, _ := logistic(t, asking{declare(dpoptim.Committed, gradients)}, 2)
+	c.Device, c.Rows = parted{c.Device, 2}, mostShared
+	if _, err := Open(c); err == nil || !strings.Contains(err.Error(), "a batch may have 4194304 records") {
+		t.Errorf("a batch that is too large for two parts: %v", err)
 	}
 }

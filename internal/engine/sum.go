@@ -68,7 +68,7 @@ func (e *Engine) newNorm() (*norm, error) {
 		return nil, e.unfit(dpoptim.Norms, r)
 	}
 	n := &norm{}
-	n.Scalar, err = mechanism.NewNorm(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Rows, e.c.Facts.Params, e.c.Noise, normNoise)
+	n.Scalar, err = mechanism.NewNorm(g.NoiseMultiplier, r.Bound, e.net.Rounding(e.c.Rows), e.c.Rows, e.c.Facts.Params, e.net.Parts(), e.c.Noise, normNoise)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -88,7 +89,8 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 	if publicN == 0 {
 		return usage.Errorf("data set %s: no size of it was published: give --public-n, a number that is not counted from private records", c.Data)
 	}
-	set.Moves = set.Moves || isTable // empty lines take no place
+	set.Moves = set.Moves || isTable                             // empty lines take no place
+	set.Source = cmp.Or(set.Source, datasets.PublicName(c.Data)) // shards of shards have the first one's
 	w, err := shards.Create(out, set, publicN, number)
 	if err != nil {
 		return usage.Wrap(err)

@@ -66,6 +66,9 @@ func (n *net) Record(body func(device.Queue)) (device.Step, error) {
 	return step, err
 }
 
+// Parts is the number of ranks: each rounds its own sum.
+func (n *net) Parts() int { return n.group.Size() }
+
 type queue struct {
 	device.Combiner
 	net *net

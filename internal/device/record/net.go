@@ -72,6 +72,9 @@ func (n *Net) Fail(err error) error {
 // Params is the handle of the parameters.
 func (n *Net) Params() device.Vector { return 0 }
 
+// Parts is 1: a net has all of its sums.
+func (n *Net) Parts() int { return 1 }
+
 // NewVector makes a zero vector of width values per parameter.
 func (n *Net) NewVector(width int) (device.Vector, error) {
 	var refused error
