@@ -2,6 +2,7 @@ package plan
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -65,7 +66,8 @@ func (p *Plan) Few(counted float64) bool { return counted < float64(p.PublicN)/f
 // empty for data that no command checks.
 func (c *Config) Check() string {
 	form := FormOf(c.Data)
-	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) {
+	format := slices.ContainsFunc(Layouts(), func(l *datasets.Layout) bool { return l.Name == c.Data })
+	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) && !format {
 		return ""
 	}
 	line := "privgrad data verify " + usage.Quote(c.Data)

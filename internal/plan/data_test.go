@@ -184,3 +184,21 @@ func TestWithoutTestFiles(t *testing.T) {
 		}
 	}
 }
+
+// Every kind of own files has a command that checks it, with what the user declared of them.
+func TestCheck(t *testing.T) {
+	here, err := os.Getwd()
+	check(t, err)
+	for want, c := range map[string]Config{
+		"privgrad data verify dir:p --class-names cat,dog --image-size 3x8x8":               {Data: "dir:p", ClassNames: []string{"cat", "dog"}, ImageSize: "3x8x8", DataDir: here},
+		"privgrad data verify 'npz:my file.npz' --class-names 'a b,c'":                      {Data: "npz:my file.npz", ClassNames: []string{"a b", "c"}, DataDir: here},
+		"privgrad data verify shards:s --class-names 0,1 --image-size 64 --data-dir /there": {Data: "shards:s", ClassNames: []string{"0", "1"}, ImageSize: "64", DataDir: "/there"},
+		"privgrad data verify csv:t.csv --schema s.yaml":                                    {Data: "csv:t.csv", Schema: "s.yaml", DataDir: here},
+		"privgrad data verify mnist --data-dir /there":                                      {Data: "mnist", DataDir: "/there"},
+		"": {Data: "fmnist"},
+	} {
+		if got := c.Check(); got != want {
+			t.Errorf("%s is checked by %q, want %q", c.Data, got, want)
+		}
+	}
+}
