@@ -121,7 +121,7 @@ func tablesReplayed(t *testing.T, c Config, schema string, records [2]int, judge
 		emptied(t, place)
 		makeTable(t, schema, uint64(i), records[i], damaged)
 		record.replay = i == 1
-		r, s := runShown(t, c, record)
+		r, s := runShown(t, c, record, func(o *Options) { o.counted = ptr(1700.0) })
 		judge(r)
 		shown[i], wrote[i] = s, files(t, "run")
 	}
@@ -217,7 +217,7 @@ func TestTables(t *testing.T) {
 			if err := os.RemoveAll("run"); err != nil {
 				t.Fatal(err)
 			}
-			c.Steps = ptr(3)
+			c.Steps, c.CountRecords = ptr(3), ptr(false)
 			if r, _ := runShown(t, c, nil); !r.Guarantee || r.Steps != 3 {
 				t.Errorf("on an empty table: %d steps, guarantee %v", r.Steps, r.Guarantee)
 			}
