@@ -8,6 +8,7 @@ import "github.com/privgrad/privgrad/accountant"
 type Result struct {
 	Run             string           `json:"run"`
 	Dataset         string           `json:"dataset"`
+	DatasetSource   string           `json:"dataset_source,omitempty"` // what shards were written from
 	Model           string           `json:"model"`
 	ModelIs         *string          `json:"model_is,omitempty"` // where it is not the last iterate
 	Parameters      int              `json:"parameters"`
