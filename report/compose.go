@@ -43,8 +43,10 @@ func named(dataset string) string {
 	return kind + ":" + filepath.Base(filepath.Clean(path))
 }
 
-// data are all that says which data set it is: names, and the identity that forks share.
-func (r *run) data() []string { return []string{named(r.Dataset), r.Data(), "run " + r.identity} }
+// data are all that says which data set it is: names, be the file packed or not, and the identity that forks share.
+func (r *run) data() []string {
+	return []string{strings.TrimSuffix(named(r.Dataset), ".gz"), strings.TrimSuffix(r.Data(), ".gz"), "run " + r.identity}
+}
 
 // compose adds up what runs on one data set cost, where there are several. The names are those of all data sets.
 func compose(runs []*run, sameData bool) (all []Composition, names []string) {

@@ -65,8 +65,8 @@ func TestNoComposition(t *testing.T) {
 
 // Files of one name count as one data set, however the path was typed.
 func TestRunsOfOneFile(t *testing.T) {
-	all := added(paid("csv:a/t.csv", 4, 1), paid("csv:/home/x/a/t.csv", 4, 1), paid("csv:t.csv", 4, 1), paid("dir:t.csv", 4, 1))
-	if len(all) != 1 || len(all[0].Runs) != 3 {
+	all := added(paid("csv:a/t.csv", 4, 1), paid("csv:/home/x/a/t.csv", 4, 1), paid("csv:t.csv", 4, 1), paid("csv:./t.csv.gz", 4, 1), paid("dir:t.csv", 4, 1))
+	if len(all) != 1 || len(all[0].Runs) != 4 {
 		t.Errorf("composed %+v", all)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -41,6 +42,7 @@ type trace struct {
 	identity string            // of the run; "" where nothing says it any more
 	files    map[string]string // their digests
 	finished string            // where the run finished, as it says itself
+	claims   string            // what it says that it cost
 }
 
 // traced are files that no two runs leave alike but copies do. Those that must be there to show that nothing else was released
@@ -94,6 +96,9 @@ func (t *trace) differs(u *trace) (all []string) {
 			all = append(all, name+", which is not in both")
 		}
 	}
+	if t.claims != u.claims {
+		all = append(all, "the releases or the ε of "+rundir.Result)
+	}
 	return all
 }
 
@@ -140,6 +145,11 @@ func openAll(dirs []string) (all []*run, err error) {
 		}
 		r.trace = traceOf(dir)
 		r.finished = r.Run
+		claims, err := json.Marshal([]any{r.Guarantee, r.Epsilon, r.Delta, r.Neighbouring, r.Events})
+		if err != nil {
+			return nil, err
+		}
+		r.claims = string(claims)
 		all = append(all, r)
 	}
 	return all, nil

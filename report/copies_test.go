@@ -185,6 +185,8 @@ func TestCopiesAreOneRun(t *testing.T) {
 		"without a ledger":               {remove(rundir.Ledger), false},
 		"without ledger and checkpoint":  {remove(rundir.Ledger, rundir.Checkpoints), false},
 		"with a damaged ledger":          {overwrite(rundir.Ledger), false},
+		"with a smaller ε":               {func(dir string) { edit(t, filepath.Join(dir, rundir.Result), `"epsilon": 2.9`, `"epsilon": 1.9`) }, false},
+		"without a time":                 {func(dir string) { edit(t, filepath.Join(dir, rundir.Result), `"seconds": `, `"seconds": 9`) }, true},
 		"with an empty ledger":           {func(dir string) { check(t, os.Truncate(filepath.Join(dir, rundir.Ledger), 0)) }, false},
 		"with a damaged ledger, no more": {func(dir string) { overwrite(rundir.Ledger)(dir); remove(rundir.Checkpoints)(dir) }, false},
 	} {
