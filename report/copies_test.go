@@ -207,6 +207,11 @@ func TestCopiesAreOneRun(t *testing.T) {
 			t.Errorf("%q: %+v", dirs, got)
 		}
 	}
+	bare := copied(t, a, "bare") // of which nothing says what it is
+	remove(rundir.Ledger, rundir.Checkpoints, rundir.Model)(bare)
+	if got, _ := compareRuns(t, Options{}, bare, bare+"/"); len(got.Copies) != 1 || len(got.Composed) != 0 {
+		t.Errorf("without a ledger, named twice: %+v", got)
+	}
 	v, err := VerifyAll(a, copied(t, a, "B"), link)
 	check(t, err)
 	if !v.OK || len(v.Copies) != 2 || len(v.Forks) != 0 {
