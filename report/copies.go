@@ -27,7 +27,16 @@ type Twin struct {
 // Fork says what it means that two directories of one run differ.
 func (t Twin) Fork() string {
 	return fmt.Sprintf("STEPS WERE RUN TWICE: %s and %s are copies of one run, and differ in %s. Both went on, or a file was changed by hand. "+
-		"Each states the ε of its own steps; someone who sees both sees more", t.Run, t.Of, strings.Join(t.Differs, " and "))
+		"Each states the ε of its own steps; someone who sees both sees more", t.Run, t.Of, strings.Join(t.Differs, ", "))
+}
+
+// other says to whoever looks at one of the two what it has to do with the other.
+func (t Twin) other(r *run) string {
+	other := t.Of
+	if t.of == r {
+		other = t.Run
+	}
+	return fmt.Sprintf("steps were run twice: %s is a copy of the same run, and differs in %s", other, strings.Join(t.Differs, ", "))
 }
 
 // Copy says what it means that they do not.

@@ -34,7 +34,7 @@ func writePage(w io.Writer, runs []*run, c *Comparison) error {
 		v.Copied = append(v.Copied, pair{link{id[t.run], t.run.Name()}, link{id[t.of], t.of.Name()}, ""})
 	}
 	for _, t := range c.Forks {
-		v.Forked = append(v.Forked, pair{link{id[t.run], t.run.Name()}, link{id[t.of], t.of.Name()}, strings.Join(t.Differs, " and ")})
+		v.Forked = append(v.Forked, pair{link{id[t.run], t.run.Name()}, link{id[t.of], t.of.Name()}, strings.Join(t.Differs, ", ")})
 	}
 	if v.Title = runs[0].Title(); v.Several() {
 		v.Title = fmt.Sprintf("%d runs", len(runs))

@@ -67,7 +67,7 @@ func VerifyAll(dirs ...string) (*Verifications, error) {
 		c := Check{Name: "forks", OK: true, Detail: "no other of these runs is a copy that went on"}
 		for _, t := range forks {
 			if t.run == r || t.of == r {
-				c.OK, c.Detail = false, t.Fork()
+				c.OK, c.Detail = false, t.other(r)
 			}
 		}
 		v.Checks = append(v.Checks, c)
