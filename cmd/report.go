@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,10 +21,14 @@ type reported struct {
 	Runs     []string             `json:"runs"`
 	Files    []string             `json:"files"`
 	Composed []report.Composition `json:"composed"`
+	Copies   []report.Twin        `json:"copies"`
+	Forks    []report.Twin        `json:"forks"`
+	Apart    []string             `json:"apart"` // data sets whose runs were not added up with each other
 }
 
 func newReport() *cobra.Command {
 	var out string
+	var o report.Options
 	return cli.Command{
 		Use:   "report RUN...",
 		Short: "Write a page about runs, for people to read",
@@ -35,15 +40,20 @@ data set is opened.
 train already writes report.html, model-card.md and accuracy.png into the run directory.
 "report RUN" writes them again. --out writes the page to another file. With several runs
 --out is required. That page compares the runs, and adds up the privacy cost of runs on
-the same data set.`,
+the same data set. A data set is known by its name: --same-data adds up all runs.
+
+A copy of a run costs nothing more. If both copies of an unfinished run were resumed, report
+says that steps were run twice, and adds up both.`,
 		Example: `  privgrad report runs/first
-  privgrad report runs/first runs/second --out both.html`,
+  privgrad report runs/first runs/second --out both.html
+  privgrad report runs/* --same-data --out all.html`,
 		Args: someArgs,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&out, "out", "", "file of the page (default report.html in the run directory; required for several runs)")
+			f.BoolVar(&o.SameData, "same-data", false, "add up all runs, whatever the names of their data sets")
 		},
 		Run: func(c *cli.Call) error {
-			r, err := writeReport(c.Arguments, out)
+			r, err := writeReport(c.Arguments, out, o)
 			if err != nil {
 				return err
 			}
@@ -60,8 +70,8 @@ func someArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func writeReport(runs []string, out string) (*reported, error) {
-	r := &reported{Runs: runs, Composed: []report.Composition{}}
+func writeReport(runs []string, out string, o report.Options) (*reported, error) {
+	r := &reported{Runs: runs, Composed: []report.Composition{}, Copies: []report.Twin{}, Forks: []report.Twin{}, Apart: []string{}}
 	if out == "" {
 		if len(runs) > 1 {
 			return nil, usage.Errorf("a page of %d runs belongs to none of their directories: name its file, such as --out report.html", len(runs))
@@ -73,15 +83,17 @@ func writeReport(runs []string, out string) (*reported, error) {
 		return r, err
 	}
 	var page bytes.Buffer
-	composed, err := report.Together(&page, runs...)
+	c, err := report.Together(&page, o, runs...)
 	if err != nil {
 		return nil, err
 	}
-	r.Files, r.Composed = []string{out}, append(r.Composed, composed...)
+	r.Files, r.Composed, r.Copies = []string{out}, append(r.Composed, c.Composed...), append(r.Copies, c.Copies...)
+	r.Forks, r.Apart = append(r.Forks, c.Forks...), append(r.Apart, c.Apart...)
 	return r, durable.WriteFile(out, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err })
 }
 
 func describeReport(w io.Writer, r *reported) {
+	describeTwins(w, r.Copies, r.Forks)
 	for _, c := range r.Composed {
 		if c.Epsilon == nil {
 			fmt.Fprintf(w, "The %d runs on %s have no common ε: %s.\n", len(c.Runs), c.Dataset, c.Why)
@@ -89,7 +101,20 @@ func describeReport(w io.Writer, r *reported) {
 		}
 		fmt.Fprintf(w, "The %d runs on %s together: %s (%s; an upper bound).\n", len(c.Runs), c.Dataset, c.Budget(), c.How)
 	}
+	if len(r.Apart) > 0 {
+		fmt.Fprintf(w, "These runs are on data of different names: %s. Data are known by their names. If runs share records, their ε add up: --same-data adds up all runs.\n", strings.Join(r.Apart, "; "))
+	}
 	for _, f := range r.Files {
 		fmt.Fprintln(w, "Written: "+f)
+	}
+}
+
+// describeTwins says which directories hold one run.
+func describeTwins(w io.Writer, copies, forks []report.Twin) {
+	for _, t := range forks {
+		fmt.Fprintln(w, t.Fork()+".")
+	}
+	for _, t := range copies {
+		fmt.Fprintln(w, t.Copy()+".")
 	}
 }

@@ -25,13 +25,27 @@ func TestReport(t *testing.T) {
 	}
 	both := filepath.Join(dir, "both.html")
 	r := object(t, ok(t, "report", first, second, "--out", both, "--json"))
-	wantKeys(t, r, "runs", "files", "composed")
+	wantKeys(t, r, "runs", "files", "composed", "copies", "forks", "apart")
 	c := r["composed"].([]any)[0].(map[string]any)
 	if e := c["epsilon"].(float64); !(e > 3 && e < 5) || c["how"] == "" || !strings.Contains(readFile(t, both), "What the runs cost together") {
 		t.Errorf("composed: %v", c)
 	}
 	if text := ok(t, "report", first, second, "--out", both); !strings.Contains(text, "together: ε = ") || !strings.Contains(text, "upper bound") {
 		t.Errorf("%s", text)
+	}
+	if text := ok(t, "report", first, second, first+"/", "--out", both); !strings.Contains(text, first+"/ is "+first+" or a copy of it, and costs nothing more.") || !strings.Contains(text, "The 2 runs on ") {
+		t.Errorf("named twice: %s", text)
+	}
+	edited := readFile(t, second, "result.json")
+	if err := os.WriteFile(filepath.Join(second, "result.json"), []byte(strings.Replace(edited, `"dataset": "mnist"`, `"dataset": "csv:digits.csv"`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const apart = "different names: mnist; csv:digits.csv."
+	if text := ok(t, "report", first, second, "--out", both); strings.Contains(text, "together") || !strings.Contains(text, apart) || !strings.Contains(text, "--same-data adds up all runs") {
+		t.Errorf("of other names: %s", text)
+	}
+	if text := ok(t, "report", first, second, "--out", both, "--same-data"); strings.Contains(text, apart) || !strings.Contains(text, "The 2 runs on mnist, csv:digits.csv together") {
+		t.Errorf("of the same data: %s", text)
 	}
 	fails(t, cli.ExitUsage, []string{"report"}, "takes a run directory")
 	fails(t, cli.ExitUsage, []string{"report", first, second}, "--out")

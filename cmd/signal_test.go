@@ -145,6 +145,73 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 	ok(t, "eval", out)
 }
 
+// Of an interrupted run both copies go on. The one that is elsewhere is warned of, verify fails, and report adds up both.
+func TestForkedRuns(t *testing.T) {
+	data, dir := mnistFiles(t), t.TempDir()
+	a, b, third, page := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c"), filepath.Join(dir, "page.html")
+	args := func(steps, out string) []string {
+		return []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "20",
+			"--accountant", "rdp", "--batch", "100", "--steps", steps, "--eval-every", "1", "--threads", "1", "--out", out}
+	}
+	cmd, _, _ := process(t, "", args("600", a)...)
+	await(t, "a step", func() bool { return lastStep(a) > 0 })
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if err := os.CopyFS(b, os.DirFS(a)); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"report", a, b, "--out", page}, "has not finished", "Do not resume both")
+	const warned = "privgrad: warning: "
+	if r := privgrad("resume", a); r.code != cli.ExitDone || strings.Contains(r.stderr, warned) {
+		t.Fatalf("resumed where it was: %s", r.stderr)
+	}
+	if r := privgrad("resume", b); r.code != cli.ExitDone || !strings.Contains(r.stderr, warned+b+" is on another machine or in another place") || !strings.Contains(r.stderr, "paid for once and made twice") {
+		t.Fatalf("the copy resumed: %s", r.stderr)
+	}
+	ok(t, args("5", third)...)
+
+	composedOf := func(runs ...string) (r, composed map[string]any) {
+		r = object(t, ok(t, append(append([]string{"report"}, runs...), "--out", page, "--json")...))
+		return r, r["composed"].([]any)[0].(map[string]any)
+	}
+	_, one := composedOf(a, third)
+	r, composed := composedOf(a, b, third)
+	fork := r["forks"].([]any)[0].(map[string]any)
+	if len(r["forks"].([]any)) != 1 || fork["run"] != b || fork["of"] != a || len(composed["runs"].([]any)) != 3 || !(composed["epsilon"].(float64) > 1.3*one["epsilon"].(float64)) {
+		t.Errorf("reported %v", r)
+	}
+	if text := ok(t, "report", a, b, third, "--out", page); !strings.Contains(text, "STEPS WERE RUN TWICE: "+b+" and "+a) || !strings.Contains(text, "The 3 runs on ") {
+		t.Errorf("reported %s", text)
+	}
+	if text := readFile(t, page); !strings.Contains(text, "Steps were run twice.") {
+		t.Error("the page does not say that steps were run twice")
+	}
+	for _, one := range []string{a, b} {
+		ok(t, "verify", one)
+	}
+	ok(t, "verify", a, third)
+	all := privgrad("verify", a, b, third, "--json")
+	var v struct {
+		OK   bool
+		Runs []struct {
+			Run string
+			OK  bool
+		}
+		Forks []struct{ Run, Of string }
+	}
+	if err := json.NewDecoder(strings.NewReader(all.stdout)).Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	if all.code != cli.ExitFailed || v.OK || len(v.Runs) != 3 || v.Runs[0].OK || v.Runs[1].OK || !v.Runs[2].OK || len(v.Forks) != 1 {
+		t.Errorf("exit %d: %s", all.code, all.stdout)
+	}
+	if text := privgrad("verify", a, b); text.code != cli.ExitFailed || !strings.Contains(text.stdout, "STEPS WERE RUN TWICE") || !strings.Contains(text.stdout, "DIFFERS  forks") {
+		t.Errorf("exit %d: %s", text.code, text.stdout)
+	}
+}
+
 // A reader that has seen enough, such as head, does not end a run and waste its budget.
 func TestClosedPipeDoesNotEndARun(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")

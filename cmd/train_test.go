@@ -650,7 +650,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			if !slices.Contains([]string{"result.json", "metrics.jsonl", "config.yaml", "model.safetensors", "checkpoint", "ledger.db", "accuracy.png", "report.html", "model-card.md"}, e.Name()) {
+			if !slices.Contains([]string{"result.json", "metrics.jsonl", "config.yaml", "model.safetensors", "checkpoint", "ledger.db", "accuracy.png", "report.html", "model-card.md", "processes.jsonl"}, e.Name()) {
 				t.Errorf("%s is not looked at here", e.Name())
 			}
 		}

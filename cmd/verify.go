@@ -17,20 +17,27 @@ var errDiffers = errors.New("the files of the run disagree, or cannot all be che
 
 func newVerify() *cobra.Command {
 	return cli.Command{
-		Use:   "verify RUN",
+		Use:   "verify RUN...",
 		Short: "Check a run's files against each other, without its data",
 		Long: `verify is for an auditor who has a run directory but no data. It computes ε again from
 the releases that result.json lists, by every accountant that can. It compares result.json
 with the configuration, the ledger and the evaluations. It compares the digests of files
 with the files. Exit code 1 means that something differs.
 
+With several runs, verify also says which directories are copies of one run, and fails where
+both copies went on: steps were run twice then.
+
 verify shows that the files agree. It does not show that the training took place: invented
 files can agree as well. It does not read report.html and model-card.md; "privgrad report
 RUN" writes them again.`,
 		Example: `  privgrad verify runs/first
-  privgrad verify runs/first --json`,
-		Args: cli.OneArg("a run directory"),
+  privgrad verify runs/first --json
+  privgrad verify runs/*`,
+		Args: someArgs,
 		Run: func(c *cli.Call) error {
+			if len(c.Arguments) > 1 {
+				return verifyAll(c)
+			}
 			v, err := report.Verify(c.Arguments[0])
 			if err != nil {
 				return err
@@ -41,6 +48,25 @@ RUN" writes them again.`,
 			return errDiffers
 		},
 	}.New()
+}
+
+func verifyAll(c *cli.Call) error {
+	all, err := report.VerifyAll(c.Arguments...)
+	if err != nil {
+		return err
+	}
+	if err := cli.Show(c, all, describeVerifications); err != nil || all.OK {
+		return err
+	}
+	return errDiffers
+}
+
+func describeVerifications(w io.Writer, all *report.Verifications) {
+	for _, v := range all.Runs {
+		describeVerification(w, v)
+		fmt.Fprintln(w)
+	}
+	describeTwins(w, all.Copies, all.Forks)
 }
 
 func describeVerification(w io.Writer, v *report.Verification) {

@@ -25,37 +25,73 @@ func (c Composition) Budget() string {
 	return fmt.Sprintf("ε = %s, δ = %s", number(*c.Epsilon), number(*c.Delta))
 }
 
-// Data names the data set, of a path by its end: the rest would tell where its owner keeps
-// it, and often who that is. Runs whose data have one name are taken to be of one data set;
-// too many that go together cost nothing but tightness.
+// Data names the data set: what shards were written from, where that is known. Runs whose data have one name are taken to be
+// of one data set; too many that go together cost nothing but tightness.
 func (r *run) Data() string {
-	kind, path, isPath := strings.Cut(r.Dataset, ":")
+	if r.DatasetSource != "" {
+		return named(r.DatasetSource)
+	}
+	return named(r.Dataset)
+}
+
+// named is a data set, of a path by its end: the rest would tell where its owner keeps it, and often who that is.
+func named(dataset string) string {
+	kind, path, isPath := strings.Cut(dataset, ":")
 	if !isPath {
-		return r.Dataset
+		return dataset
 	}
 	return kind + ":" + filepath.Base(filepath.Clean(path))
 }
 
-// compose adds up what runs on one data set cost, where there are several.
-func compose(runs []*run) (all []Composition) {
-	var names []string
-	of := map[string][]*run{}
+// data are all that says which data set it is: names, be the file packed or not, and the identity that forks share.
+func (r *run) data() []string {
+	return []string{strings.TrimSuffix(named(r.Dataset), ".gz"), strings.TrimSuffix(r.Data(), ".gz"), "run " + r.identity}
+}
+
+// compose adds up what runs on one data set cost, where there are several. The names are those of all data sets.
+func compose(runs []*run, sameData bool) (all []Composition, names []string) {
+	groups := together(runs, sameData)
+	for _, group := range groups {
+		var of []string
+		for _, r := range group {
+			if !slices.Contains(of, r.Data()) {
+				of = append(of, r.Data())
+			}
+		}
+		name := strings.Join(of, ", ")
+		names = append(names, name)
+		if len(group) > 1 {
+			all = append(all, composed(name, group))
+		}
+	}
+	return all, names
+}
+
+// together puts runs into one group that share a data set, directly or through others.
+func together(runs []*run, sameData bool) (groups [][]*run) {
 	for _, r := range runs {
-		name := r.Data()
-		if of[name] == nil {
-			names = append(names, name)
+		shared := func(group []*run) bool {
+			return sameData || slices.ContainsFunc(group, func(other *run) bool {
+				return slices.ContainsFunc(r.data(), func(key string) bool { return key != "run " && slices.Contains(other.data(), key) })
+			})
 		}
-		copied := func(other *run) bool { return r.ledger != "" && r.ledger == other.ledger }
-		if !slices.ContainsFunc(of[name], copied) { // a run that is named twice, or a copy of it, costs nothing more
-			of[name] = append(of[name], r)
+		first := slices.IndexFunc(groups, shared)
+		if first < 0 {
+			groups = append(groups, []*run{r})
+			continue
 		}
+		var apart [][]*run
+		for _, group := range groups[first+1:] {
+			if shared(group) {
+				groups[first] = append(groups[first], group...)
+			} else {
+				apart = append(apart, group)
+			}
+		}
+		groups[first] = append(groups[first], r)
+		groups = append(groups[:first+1], apart...)
 	}
-	for _, name := range names {
-		if len(of[name]) > 1 {
-			all = append(all, composed(name, of[name]))
-		}
-	}
-	return all
+	return groups
 }
 
 // composed gives the smallest bound that there is.

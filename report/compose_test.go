@@ -18,9 +18,12 @@ func paid(data string, sigma float64, steps int) *run {
 	}}
 }
 
+// added is what runs cost together, by name.
+func added(runs ...*run) []Composition { return compared(runs, Options{}).Composed }
+
 // Gaussian sums of all records compose exactly: their squared μ add up.
 func TestComposition(t *testing.T) {
-	all := compose([]*run{paid("a", 4, 2), paid("b", 1, 1), paid("a", 2, 1)})
+	all := added(paid("a", 4, 2), paid("b", 1, 1), paid("a", 2, 1))
 	if len(all) != 1 || all[0].Dataset != "a" || len(all[0].Runs) != 2 {
 		t.Fatalf("composed %+v", all)
 	}
@@ -39,7 +42,7 @@ func TestCompositionOfBudgets(t *testing.T) {
 	b.Events, b.Epsilon, b.Delta = nil, ptr(1.5), ptr(1e-6)
 	for _, runs := range [][]*run{{a, b}, {b, a}, {b, b}} {
 		want, at := *runs[0].Epsilon+*runs[1].Epsilon, *runs[0].Delta+*runs[1].Delta
-		got := compose(runs)[0]
+		got := added(runs...)[0]
 		if *got.Epsilon != want || *got.Delta != at || !strings.Contains(got.How, "sum of all ε") {
 			t.Errorf("ε = %v at %v, %s; want %v at %v", *got.Epsilon, *got.Delta, got.How, want, at)
 		}
@@ -54,7 +57,7 @@ func TestNoComposition(t *testing.T) {
 	} {
 		b := paid("a", 2, 1)
 		change(b)
-		if got := compose([]*run{paid("a", 4, 2), b})[0]; got.Epsilon != nil || !strings.Contains(got.Why, want) {
+		if got := added(paid("a", 4, 2), b)[0]; got.Epsilon != nil || !strings.Contains(got.Why, want) {
 			t.Errorf("%+v, want no ε, as %s", got, want)
 		}
 	}
@@ -62,27 +65,40 @@ func TestNoComposition(t *testing.T) {
 
 // Files of one name count as one data set, however the path was typed.
 func TestRunsOfOneFile(t *testing.T) {
-	all := compose([]*run{paid("csv:a/t.csv", 4, 1), paid("csv:/home/x/a/t.csv", 4, 1), paid("csv:t.csv", 4, 1), paid("dir:t.csv", 4, 1)})
-	if len(all) != 1 || len(all[0].Runs) != 3 {
+	all := added(paid("csv:a/t.csv", 4, 1), paid("csv:/home/x/a/t.csv", 4, 1), paid("csv:t.csv", 4, 1), paid("csv:./t.csv.gz", 4, 1), paid("dir:t.csv", 4, 1))
+	if len(all) != 1 || len(all[0].Runs) != 4 {
 		t.Errorf("composed %+v", all)
 	}
 }
 
-// A run that is named twice, or whose directory was copied, is counted once. Two runs may leave the same model: their
-// ledgers differ. A run without a ledger counts.
-func TestCopiesAreOneRun(t *testing.T) {
-	of := func(ledger string) *run {
-		r := paid("a", 4, 2)
-		r.Digests, r.ledger = map[string]string{"model.safetensors": "same"}, ledger
+// Shards are known by what they were written from, and by their own name: all runs that share either go together. What is not
+// added up is said, and --same-data adds up all.
+func TestRunsOfShards(t *testing.T) {
+	of := func(data, source string) *run {
+		r := paid(data, 4, 1)
+		r.DatasetSource = source
 		return r
 	}
-	if all := compose([]*run{of(""), of("")}); len(all) != 1 || len(all[0].Runs) != 2 {
-		t.Errorf("two runs without ledgers cost together %+v", all)
+	runs := []*run{of("csv:x/t.csv", ""), of("shards:old", ""), of("shards:old", "csv:y/t.csv"), of("shards:new", "csv:t.csv"), of("dir:t.csv", "")}
+	c := compared(runs, Options{})
+	if len(c.Composed) != 1 || len(c.Composed[0].Runs) != 4 || c.Composed[0].Dataset != "csv:t.csv, shards:old" {
+		t.Errorf("composed %+v", c.Composed)
 	}
-	if all := compose([]*run{of("x"), of("x")}); len(all) != 0 {
-		t.Errorf("a run and its copy cost together %+v", all)
+	if len(c.Apart) != 2 || c.Apart[1] != "dir:t.csv" {
+		t.Errorf("apart are %q", c.Apart)
 	}
-	if all := compose([]*run{of("x"), of("y"), of("x")}); len(all) != 1 || len(all[0].Runs) != 2 {
-		t.Errorf("two runs and a copy cost together %+v", all)
+	four := *c.Composed[0].Epsilon
+	c = compared(runs, Options{SameData: true})
+	if len(c.Composed) != 1 || len(c.Composed[0].Runs) != 5 || !(*c.Composed[0].Epsilon > four) || c.Apart != nil {
+		t.Errorf("of the same data: %+v", c)
+	}
+}
+
+// A group of names may be joined by a later run.
+func TestNamesJoin(t *testing.T) {
+	a, b, c := paid("csv:a", 4, 1), paid("csv:b", 4, 1), paid("csv:a", 4, 1)
+	c.DatasetSource = "csv:b"
+	if got := compared([]*run{a, b, paid("csv:z", 4, 1), c}, Options{}); len(got.Composed) != 1 || len(got.Composed[0].Runs) != 3 || len(got.Apart) != 2 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -23,10 +23,18 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 }).Parse(pageText))
 
 // writePage writes one page of all runs.
-func writePage(w io.Writer, runs []*run) error {
-	v := view{Composed: compose(runs)}
+func writePage(w io.Writer, runs []*run, c *Comparison) error {
+	v := view{Comparison: c}
+	id := map[*run]string{}
 	for i, r := range runs {
-		v.Runs = append(v.Runs, section{run: r, ID: "run" + strconv.Itoa(i+1), Drawing: r.chart().drawing()})
+		id[r] = "run" + strconv.Itoa(i+1)
+		v.Runs = append(v.Runs, section{run: r, ID: id[r], Drawing: r.chart().drawing()})
+	}
+	for _, t := range c.Copies {
+		v.Copied = append(v.Copied, pair{link{id[t.run], t.run.Name()}, link{id[t.of], t.of.Name()}, ""})
+	}
+	for _, t := range c.Forks {
+		v.Forked = append(v.Forked, pair{link{id[t.run], t.run.Name()}, link{id[t.of], t.of.Name()}, strings.Join(t.Differs, ", ")})
 	}
 	if v.Title = runs[0].Title(); v.Several() {
 		v.Title = fmt.Sprintf("%d runs", len(runs))
@@ -37,10 +45,20 @@ func writePage(w io.Writer, runs []*run) error {
 
 // A view is all that the page shows.
 type view struct {
-	Title    string
-	Runs     []section
-	Composed []Composition
-	Together *Drawing // nil of one run
+	Title string
+	Runs  []section
+	*Comparison
+	Copied, Forked []pair
+	Together       *Drawing // nil of one run
+}
+
+// A link leads to the section of a run.
+type link struct{ ID, Name string }
+
+// A pair is two directories of one run, and in what they differ.
+type pair struct {
+	Run, Of link
+	Differs string
 }
 
 // Several says whether runs are compared.

@@ -76,7 +76,7 @@ func Write(dir string) (files []string, err error) {
 	}{
 		{PictureFile, r.draw},
 		{CardFile, r.writeCard},
-		{PageFile, func(w io.Writer) error { return writePage(w, []*run{r}) }},
+		{PageFile, func(w io.Writer) error { return writePage(w, []*run{r}, &Comparison{}) }},
 	} {
 		if f.name == PictureFile && r.chart() == nil {
 			continue

@@ -345,8 +345,9 @@ func TestAxes(t *testing.T) {
 func TestPageOfSeveralRuns(t *testing.T) {
 	a, b := trained(t, "first", nil), trained(t, "second", func(c *train.Config) { c.Epsilon = ptr(1.0) })
 	var page bytes.Buffer
-	composed, err := Together(&page, a, b)
+	compared, err := Together(&page, Options{}, a, b)
 	check(t, err)
+	composed := compared.Composed
 	if len(composed) != 1 || composed[0].Epsilon == nil || !(*composed[0].Epsilon > 3) || !(*composed[0].Epsilon < 4) || *composed[0].Delta != 1e-5 {
 		t.Fatalf("composed: %+v", composed)
 	}
@@ -369,10 +370,10 @@ func TestPageOfSeveralRuns(t *testing.T) {
 			t.Errorf("a link leads to %s, which is not there", link[1])
 		}
 	}
-	if _, err := Together(&page); err == nil {
+	if _, err := Together(&page, Options{}); err == nil {
 		t.Error("a page of no run was written")
 	}
-	if _, err := Together(&page, t.TempDir()); err == nil {
+	if _, err := Together(&page, Options{}, t.TempDir()); err == nil {
 		t.Error("a page of no run directory was written")
 	}
 }
@@ -417,7 +418,7 @@ func TestReportHasNoPaths(t *testing.T) {
 		check(t, err)
 	}
 	var both bytes.Buffer
-	_, err := Together(&both, dirs...)
+	_, err := Together(&both, Options{}, dirs...)
 	check(t, err)
 	all := map[string]string{"of both": both.String()}
 	for _, dir := range dirs {

@@ -20,7 +20,7 @@ import (
 type run struct {
 	train.Result
 	Config plan.Config `json:"-"`
-	ledger string      // its digest, which no other run's has; "" where it is gone
+	trace
 }
 
 // open reads the files of a run that has finished.
@@ -38,9 +38,6 @@ func open(dir string) (*run, error) {
 		return nil, d.Unfinished(rundir.Result)
 	case !r.Sound():
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
-	}
-	if r.ledger, err = d.Digest(rundir.Ledger); err != nil {
-		r.ledger = ""
 	}
 	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err
@@ -228,7 +225,7 @@ type Pair struct{ Name, Value string }
 // they have the end, as Data has.
 func (r *run) Settings() (rows []Pair) {
 	c := r.Config
-	c.Data, c.DataDir = r.Data(), ""
+	c.Data, c.DataDir = named(c.Data), ""
 	for _, path := range []*string{&c.Schema, &c.Init, &c.Protector} {
 		if *path != "" {
 			*path = filepath.Base(*path)

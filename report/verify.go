@@ -42,6 +42,43 @@ func Verify(dir string) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
+	return verify(r, dir), nil
+}
+
+// Verifications say whether the files of several runs go together, each run's with each other, and whether steps of one were run
+// twice.
+type Verifications struct {
+	OK     bool            `json:"ok"`
+	Runs   []*Verification `json:"runs"`
+	Copies []Twin          `json:"copies"`
+	Forks  []Twin          `json:"forks"` // each is a check that failed, too, of both of its runs
+}
+
+// VerifyAll checks several runs.
+func VerifyAll(dirs ...string) (*Verifications, error) {
+	runs, err := openAll(dirs)
+	if err != nil {
+		return nil, err
+	}
+	_, copies, forks := twins(runs)
+	all := &Verifications{OK: true, Copies: append([]Twin{}, copies...), Forks: append([]Twin{}, forks...)}
+	for _, r := range runs {
+		v := verify(r, r.path)
+		c := Check{Name: "forks", OK: true, Detail: "no other of these runs is a copy that went on"}
+		for _, t := range forks {
+			if t.run == r || t.of == r {
+				c.OK, c.Detail = false, t.other(r)
+			}
+		}
+		v.Checks = append(v.Checks, c)
+		v.OK = v.OK && c.OK
+		all.OK = all.OK && v.OK
+		all.Runs = append(all.Runs, v)
+	}
+	return all, nil
+}
+
+func verify(r *run, dir string) *Verification {
 	v := &verification{run: r, dir: rundir.Dir(dir), Verification: Verification{Run: dir, Epsilon: map[string]*float64{}, Shows: shows}}
 	v.Statement = r.statement()
 	v.digests()
@@ -54,7 +91,7 @@ func Verify(dir string) (*Verification, error) {
 	v.metrics()
 	v.model()
 	v.OK = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
-	return &v.Verification, nil
+	return &v.Verification
 }
 
 // statement is the run's claim in a line.

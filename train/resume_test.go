@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -81,6 +82,50 @@ func TestInterruptSettles(t *testing.T) {
 	o.Resume = ResumeRun
 	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != *c.Steps {
 		t.Errorf("resumed: %v", err)
+	}
+}
+
+// A copy that goes on is warned of: the original may go on, too. A run that goes on where it was, that was begun by a version
+// that noted no place, or that had finished, is not.
+func TestResumeOfACopyWarns(t *testing.T) {
+	c := small()
+	resumed := func(o Options) string {
+		t.Helper()
+		var text bytes.Buffer
+		o.Resume, o.Log = ResumeRun, slog.New(slog.NewTextHandler(&text, nil))
+		_, err := Run(context.Background(), c, o)
+		check(t, err)
+		return text.String()
+	}
+	const want = "level=WARN"
+	for name, prepare := range map[string]func(o *Options) (warns bool){
+		"where it was": func(*Options) bool { return false },
+		"a copy": func(o *Options) bool {
+			from := o.Out
+			o.Out = filepath.Join(t.TempDir(), "copy")
+			check(t, os.CopyFS(o.Out, os.DirFS(from)))
+			return true
+		},
+		"a copy of an earlier version's run": func(o *Options) bool {
+			from := o.Out
+			o.Out = filepath.Join(t.TempDir(), "copy")
+			check(t, os.CopyFS(o.Out, os.DirFS(from)))
+			check(t, os.Remove(filepath.Join(o.Out, rundir.Processes)))
+			return false
+		},
+	} {
+		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5}
+		ctx, stop := stopAt(t, o, 12, true)
+		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		warns := prepare(&o)
+		if got := resumed(o); strings.Contains(got, want) != warns || warns && !strings.Contains(got, "paid for once and made twice") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if got := resumed(o); strings.Contains(got, want) { // it had finished
+			t.Errorf("%s, finished: %s", name, got)
+		}
 	}
 }
 

@@ -273,7 +273,15 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	if err := r.restore(); err != nil {
 		return nil, err
 	}
-	return nil, r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step)
+	if err := r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step); err != nil {
+		return nil, err
+	}
+	elsewhere, err := dir.Begin()
+	if elsewhere {
+		r.options.Log.Warn(fmt.Sprintf("%s is on another machine or in another place than when it was last trained. If it is a copy and the original goes on too, "+
+			"steps are paid for once and made twice: go on in one of the two alone", dir))
+	}
+	return nil, err
 }
 
 // found gives the result of a run that has finished, and refuses one that cannot go on.

@@ -28,6 +28,7 @@ const (
 	Model       = "model.safetensors"
 	Average     = "model-average.safetensors"
 	Features    = "features.safetensors"
+	Processes   = "processes.jsonl"
 	Checkpoints = "checkpoint"
 
 	state       = "state.safetensors"
