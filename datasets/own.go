@@ -7,9 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A Form is a way in which records of a user's own lie in files. A new form is one Form.
@@ -57,7 +58,7 @@ func (d Declared) Shape() (shape [3]int, err error) {
 	parts := strings.Split(text, "x")
 	values := 1
 	for i, part := range parts {
-		n, err := strconv.Atoi(part)
+		n, err := written.Whole(part)
 		if err != nil || n < 1 || n > mostValues || len(parts) > 3 {
 			return shape, fmt.Errorf("image-size %s: write channels, height and width, such as 3x32x32, or 28x28 for gray images; for records that are no images one number of values", text)
 		}

@@ -46,6 +46,7 @@ func (c Command) New() *cobra.Command {
 	if f.Lookup("json") == nil {
 		JSONFlag(f)
 	}
+	readPlainly(f)
 	if c.Sections != nil {
 		sectioned(cmd, c.Sections)
 	}
