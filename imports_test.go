@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 	},
 	"features/synthetic": nil,
 
-	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage"},
+	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage", "internal/written"},
 	"accountant/btls":   nil,
 	"accountant/ledger": nil,
 	"accountant/papers": nil,
@@ -99,7 +99,7 @@ var allowed = map[string][]string{
 	"dpoptim/pur":      {"accountant/papers"},
 	"dpoptim/rrpsgd":   {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
-	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/local":    {"dpoptim/banco"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
@@ -171,7 +171,7 @@ var allowed = map[string][]string{
 	"internal/cli": {"accountant", "accountant/ledger", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
 		"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
-		"perexample",
+		"internal/written", "perexample",
 	},
 	"internal/cli/data": {
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/durable", "internal/plan",

@@ -80,27 +80,33 @@ func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := d.Classes
+	names := slices.Clone(d.Classes)
 	if len(names) == 0 {
 		text, err := readBounded(os.DirFS(filepath.Dir(classFile)), filepath.Base(classFile), 1<<20)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("nothing says which classes there are: list them, as in --class-names cat,dog, or write %s, one name per line", classFile)
 		}
+		if err == nil {
+			text, err = written.Text(text)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", classFile, err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" {
+			if strings.TrimSpace(line) != "" {
 				names = append(names, line)
 			}
 		}
+	}
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i]) // blanks around a name are no part of it, wherever it stands
 	}
 	if err := checkClasses(names); err != nil {
 		return nil, err
 	}
 	name := filepath.Base(path)
 	return &Set{
-		Name: strings.TrimSuffix(name, filepath.Ext(name)), Classes: len(names), ClassNames: slices.Clone(names),
+		Name: strings.TrimSuffix(name, filepath.Ext(name)), Classes: len(names), ClassNames: names,
 		Train: Split{Shape: shape, Unit: shape[0]*shape[1] == 1},
 	}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A comparison is what is asked of bench compare.
@@ -160,6 +161,9 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 
 func readComparison(file string) (*bench.Comparison, error) {
 	b, err := os.ReadFile(file)
+	if err == nil {
+		b, err = written.Text(b)
+	}
 	if err != nil {
 		return nil, usage.Errorf("--from %s cannot be read (%w): give a file that --out wrote", file, usage.Cause(err))
 	}
