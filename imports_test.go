@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/usage":       nil,
 	"internal/written":     nil,
 	"internal/yamlfile":    {"internal/usage", "internal/written"},
-	"internal/durable":     nil,
+	"internal/durable":     {"internal/usage", "internal/written"},
 	"internal/onnx":        nil,
 	"internal/safetensors": {"internal/half"},
 	"internal/ptx":         {"internal/half"},
