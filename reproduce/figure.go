@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -67,6 +68,7 @@ func (o *Options) complete(f *Figure) error {
 		o.most = 0 // a number that was chosen stays
 	}
 	o.Seeds, o.Work = cmp.Or(o.Seeds, seeds), cmp.Or(o.Work, work)
+	o.Out = written.Path(o.Out)
 	o.DataDir = cmp.Or(o.DataDir, os.Getenv(plan.DataDirVariable))
 	o.Sources = cached(o.Sources)
 	return nil

@@ -14,6 +14,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/privgrad/privgrad/internal/durable"
 )
 
 // lockTimeout outlasts another process's Read or Open, which hold a shared lock
@@ -93,13 +95,13 @@ func create(path string, h Header) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-")
+	temp := durable.TempName(filepath.Dir(path))
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	temp := f.Name()
 	defer os.Remove(temp)
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
 	err = guard(func() error {

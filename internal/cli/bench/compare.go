@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -102,7 +103,7 @@ func (x *comparison) write(measured *bench.Comparison) error {
 }
 
 func (x *comparison) check(c *cli.Call) error {
-	if err := checkPicture(x.picture); err != nil {
+	if err := errors.Join(checkPicture(x.picture), cli.Output("out", x.out)); err != nil {
 		return err
 	}
 	if x.markdown && c.JSON() {

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // sharded is the JSON form of data shard.
@@ -89,7 +90,7 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 		return usage.Errorf("data set %s: no size of it was published: give --public-n, a number that is not counted from private records", c.Data)
 	}
 	set.Moves = set.Moves || isTable // empty lines take no place
-	w, err := shards.Create(out, set, publicN, number)
+	w, err := shards.Create(written.Path(out), set, publicN, number)
 	if err != nil {
 		return usage.Wrap(err)
 	}

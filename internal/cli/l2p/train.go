@@ -143,6 +143,7 @@ func (o *settings) complete(cmd *cobra.Command) error {
 			}
 		}
 	}
+	o.out = written.Path(o.out)
 	if !strings.HasSuffix(o.out, ".safetensors") {
 		return fmt.Errorf("--out %s: its name must end in .safetensors", o.out)
 	}
