@@ -25,22 +25,17 @@ func (v value) Set(text string) error {
 	return v.Value.Set(text)
 }
 
-// A list is such a value of several items. A flag that is given again adds to them.
+// A list is such a value of several items. As of every flag, the last one that is given counts.
 type list struct {
 	pflag.Value
 	read func(text string) ([]string, error)
-	text string // all that was given
 }
 
-func (l *list) Set(text string) error {
-	if l.text != "" {
-		text = l.text + "," + text
-	}
+func (l list) Set(text string) error {
 	items, err := l.read(text)
 	if err != nil {
 		return err
 	}
-	l.text = text
 	if v, ok := l.Value.(pflag.SliceValue); ok {
 		return v.Replace(items)
 	}
@@ -81,7 +76,7 @@ func readPlainly(flags *pflag.FlagSet) {
 			f.Value = value{f.Value, read}
 		}
 		if read, ok := lists[kind]; ok {
-			f.Value = &list{Value: f.Value, read: read}
+			f.Value = list{f.Value, read}
 		}
 		if f.DefValue == "[]" {
 			f.DefValue = "" // help shows no default
