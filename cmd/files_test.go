@@ -214,6 +214,39 @@ func TestOutOfMissingFolders(t *testing.T) {
 	}
 }
 
+// What is private goes into no folder that a link leads to, and no permissions there change.
+func TestPrivateFolderIsNoLink(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("public", 0o755), os.Symlink("public", "run.private"), os.WriteFile("other.private", []byte("mine"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range []string{"run", "other", "run/.", "none/../run"} {
+		r := privgrad("train", "--model", "logistic", "--noise-multiplier", "1", "--batch", "512", "--steps", "3", "--threads", "1", "--private-diagnostics", "--out", out)
+		if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "which is no folder but a file or a link: move it away") {
+			t.Errorf("--out %s: exit %d, %s", out, r.code, r.stderr)
+		}
+		if err := os.RemoveAll(filepath.Clean(out)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir("public")
+	if info, failed := os.Stat("public"); err != nil || failed != nil || len(entries) != 0 || info.Mode().Perm() != 0o755 {
+		t.Errorf("the folder has %v and is %v (%v, %v)", entries, info.Mode(), err, failed)
+	}
+}
+
+// A figure is not rerun for hours if its files could not be written.
+func TestReproduceLooksBefore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("figures", 0o755), os.Symlink("nowhere", "figures/l2p-fig8.png")); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"reproduce", "l2p-fig8", "--quick", "--seeds", "1"}, "l2p-fig8.png: it is a link")
+	if entries, err := os.ReadDir("figures"); err != nil || len(entries) != 1 {
+		t.Errorf("the folder has %v (%v)", entries, err)
+	}
+}
+
 // What a killed process left unfinished is gone when its run goes on, and nothing else is.
 func TestResumeSweeps(t *testing.T) {
 	run := quick(t, "--model", "mlp-small")

@@ -135,6 +135,12 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, usage.Errorf("%w: choose an --out that can be written", err)
 	}
+	for _, ending := range []string{".csv", ".png", ".md"} { // before hours of work
+		path := filepath.Join(o.Out, f.Name+ending)
+		if _, err := durable.Regular(path); err != nil {
+			return nil, usage.Errorf("%s: %w", path, err)
+		}
+	}
 	first := e.Seeds
 	rs, err := w.round(ctx, nil)
 	if err != nil {

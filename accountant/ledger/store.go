@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,6 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
-
-	"github.com/privgrad/privgrad/internal/durable"
 )
 
 // lockTimeout outlasts another process's Read or Open, which hold a shared lock
@@ -95,7 +94,7 @@ func create(path string, h Header) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	temp := durable.TempName(filepath.Dir(path))
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new-"+rand.Text())
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func writeFile(sys system, name string, write func(io.Writer) error) (err error)
 	if old != nil {
 		perm = old.Mode().Perm()
 	}
-	temp := TempName(filepath.Dir(path))
+	temp := tempName(filepath.Dir(path))
 	f, err := sys.create(temp, perm)
 	if err != nil {
 		return err
@@ -113,8 +113,8 @@ func Regular(path string) (fs.FileInfo, error) {
 // What the names of new files begin and end with.
 const prefix, suffix = ".privgrad-", ".tmp"
 
-// TempName is a name for a new file in a folder. Nobody else's file has it.
-func TempName(dir string) string { return filepath.Join(dir, prefix+rand.Text()+suffix) }
+// tempName is a name for a new file in a folder. Nobody else's file has it.
+func tempName(dir string) string { return filepath.Join(dir, prefix+rand.Text()+suffix) }
 
 func isTemp(path string) bool {
 	name := filepath.Base(path)

@@ -90,12 +90,12 @@ func TestWriteFileTouchesNothingElse(t *testing.T) {
 // A crash's leavings go when a folder is swept.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
-	left := []string{TempName(dir), TempName(dir)}
+	left := []string{tempName(dir), tempName(dir)}
 	kept := []string{filepath.Join(dir, "a.tmp"), filepath.Join(dir, ".privgrad-settings"), filepath.Join(dir, "privgrad-x.tmp")}
 	for _, name := range append(left, kept...) {
 		must(t, os.WriteFile(name, nil, 0o644))
 	}
-	must(t, os.Mkdir(TempName(dir), 0o755))
+	must(t, os.Mkdir(tempName(dir), 0o755))
 	must(t, Sweep(dir))
 	must(t, Sweep(filepath.Join(dir, "missing")))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(kept)+1 {
