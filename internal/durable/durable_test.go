@@ -79,6 +79,13 @@ func TestWriteFileTouchesNothingElse(t *testing.T) {
 			t.Errorf("%s holds %q", other, got)
 		}
 	}
+	if f, err := (disk{}).create(path+".tmp", 0o644); err == nil {
+		f.Close()
+		t.Error("a file of somebody else's was opened as a new one")
+	}
+	if one, other := tempName(dir), tempName(dir); one == other {
+		t.Error("two new files have one name")
+	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1+len(others) {
 		t.Errorf("the folder holds %v (%v)", entries, err)
 	}
