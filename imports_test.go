@@ -33,8 +33,9 @@ var allowed = map[string][]string{
 	"internal/ir":          nil,
 	"internal/stream":      nil,
 	"internal/usage":       nil,
-	"internal/yamlfile":    {"internal/usage"},
-	"internal/durable":     nil,
+	"internal/written":     nil,
+	"internal/yamlfile":    {"internal/usage", "internal/written"},
+	"internal/durable":     {"internal/usage", "internal/written"},
 	"internal/onnx":        nil,
 	"internal/safetensors": {"internal/half"},
 	"internal/ptx":         {"internal/half"},
@@ -49,7 +50,7 @@ var allowed = map[string][]string{
 
 	"internal/collective":                {"internal/usage"},
 	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
-	"internal/collective/launch":         {"cuda/driver/cudrv", "internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/usage"},
+	"internal/collective/launch":         {"cuda/driver/cudrv", "internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/usage", "internal/written"},
 	"internal/collective/local":          {"internal/collective"},
 	"internal/collective/mpi":            {"internal/collective"},
 	"internal/collective/nccl":           {"cuda/driver", "internal/collective", "internal/fault"},
@@ -80,9 +81,9 @@ var allowed = map[string][]string{
 	},
 	"features/synthetic": nil,
 
-	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage"},
+	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage", "internal/written"},
 	"accountant/btls":   nil,
-	"accountant/ledger": nil,
+	"accountant/ledger": {"internal/durable"},
 	"accountant/papers": nil,
 	"accountant/pld":    nil,
 	"accountant/prv":    nil,
@@ -98,7 +99,7 @@ var allowed = map[string][]string{
 	"dpoptim/pur":      {"accountant/papers"},
 	"dpoptim/rrpsgd":   {"accountant/papers"},
 	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
-	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors"},
+	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
 	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
 	"dpoptim/local":    {"dpoptim/banco"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
@@ -107,23 +108,23 @@ var allowed = map[string][]string{
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
-	"datasets":               {"internal/fault", "internal/pages", "internal/stream"},
+	"datasets":               {"internal/durable", "internal/fault", "internal/pages", "internal/stream", "internal/written"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
-	"datasets/tabular":       {"datasets", "internal/usage", "internal/yamlfile"},
+	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
-	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage"},
+	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
-		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/yamlfile", "nn", "perexample",
+		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/dryrun": {
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/stream", "internal/tables",
 	},
-	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage"},
+	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/device",
 		"internal/devices", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
@@ -131,7 +132,7 @@ var allowed = map[string][]string{
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "internal/durable", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {
@@ -157,7 +158,7 @@ var allowed = map[string][]string{
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "nn", "train"},
+	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
 	"reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
 	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
 	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
@@ -167,21 +168,21 @@ var allowed = map[string][]string{
 	"reproduce/papers":        {"internal/usage", "reproduce"},
 	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
 
-	"internal/cli": {"accountant", "accountant/ledger", "internal/fault", "internal/plan", "internal/usage", "train"},
+	"internal/cli": {"accountant", "accountant/ledger", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
 		"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
-		"perexample",
+		"internal/written", "perexample",
 	},
 	"internal/cli/data": {
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/durable", "internal/plan",
-		"internal/usage", "train",
+		"internal/usage", "internal/written", "train",
 	},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
-		"internal/plan", "internal/usage", "reproduce",
+		"internal/plan", "internal/usage", "internal/written", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "trained"},
+	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Neighbouring is the relation between data sets that must be hard to tell apart.
@@ -184,8 +185,16 @@ func (e *Event) UnmarshalJSON(raw []byte) error {
 // ParseEvents reads an events file: a JSON list. A key that is unknown, given
 // twice or null is an error: none may silently change what is charged.
 func ParseEvents(r io.Reader) ([]Event, error) {
+	file, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("events cannot be read: %w", err)
+	}
+	text, err := written.Text(file)
+	if err != nil {
+		return nil, fmt.Errorf("events must be a JSON list: %w", err)
+	}
 	var list []json.RawMessage
-	d := json.NewDecoder(r)
+	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&list); err != nil {
 		var kind *json.UnmarshalTypeError
 		if errors.As(err, &kind) {

@@ -64,12 +64,22 @@ func TestParseEventsDefaults(t *testing.T) {
 	}
 }
 
+// A byte order mark is no part of the list.
+func TestParseEventsMark(t *testing.T) {
+	if d := cmp.Diff(parse(t, sample), parse(t, "\xef\xbb\xbf"+sample)); d != "" {
+		t.Errorf("events differ:\n%s", d)
+	}
+}
+
 func TestParseEventsErrors(t *testing.T) {
 	for _, c := range []struct{ in, words string }{
 		{``, "must be a JSON list"},
 		{`{}`, "must be a JSON list, and begin with ["},
 		{`[{"mechanism":`, "must be a JSON list"},
 		{`[]`, "the list of events is empty"},
+		{"\xff\xfe[\x00]\x00", "UTF-16: save it in UTF-8"},
+		{`[{"mechanism":"gaussian","noise_multiplier":010}]`, "must be a JSON list"},
+		{`[{"mechanism":"gaussian","noise_multiplier":0x10}]`, "must be a JSON list"},
 		{`null`, "the list of events is empty"},
 		{sample + `x`, "nothing after it"},
 		{sample + `[]`, "nothing after it"},

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -108,28 +109,12 @@ type kind[T any] struct {
 
 var (
 	textKind    = kind[string]{"string", func(s string) (string, error) { return s, nil }}
-	numberKind  = kind[float64]{"number", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }}
-	integerKind = kind[int]{"int", strconv.Atoi}
-	naturalKind = kind[uint64]{"int", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }}
-	namesKind   = kind[[]string]{"names", func(s string) ([]string, error) {
-		names := strings.Split(s, ",")
-		for i := range names {
-			names[i] = strings.TrimSpace(names[i])
-		}
-		return names, nil
-	}}
+	numberKind  = kind[float64]{"number", written.Number}
+	integerKind = kind[int]{"int", written.Whole}
+	naturalKind = kind[uint64]{"int", written.Natural}
+	namesKind   = kind[[]string]{"names", written.Names}
 	booleanKind = kind[bool]{"bool", strconv.ParseBool}
-	listKind    = kind[[]int]{"ints", func(s string) ([]int, error) {
-		var all []int
-		for field := range strings.SplitSeq(s, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(field))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, n)
-		}
-		return all, nil
-	}}
+	listKind    = kind[[]int]{"ints", written.Wholes}
 )
 
 // flagValue is a pflag.Value that hands its text on.

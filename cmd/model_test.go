@@ -94,7 +94,7 @@ func TestPredictAndExport(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"predict", dir, "nowhere.png"}, "nowhere.png", "give an image")
 	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--average"}, "kept no average")
 	fails(t, cli.ExitUsage, []string{"export", dir}, "--onnx is missing")
-	fails(t, cli.ExitUsage, []string{"export", "nowhere", "--onnx", file}, "nowhere", "no run directory")
+	fails(t, cli.ExitUsage, []string{"export", "nowhere", "--onnx", file + ".new"}, "nowhere", "no run directory")
 }
 
 // ownNetwork registers a network, once: names are the process's.

@@ -46,6 +46,20 @@ func TestImageFolders(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &v); err != nil || v["ok"] != true || len(v) != 6 || strings.Contains(text, "bad") {
 		t.Errorf("%v: %s", err, text)
 	}
+	// Every command reads a list as train does, and a class file as every editor writes it.
+	if err := os.WriteFile("p/classes.txt", []byte("\xef\xbb\xbfno\r\nyes\r\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for out, more := range map[string][]string{"listed": {"--class-names", " no, yes"}, "filed": nil} {
+		args := append([]string{"data", "shard", "dir:p", "--image-size", "08x08", "--public-n", "03", "--shards", "1", "--out", out}, more...)
+		ok(t, args...)
+		if got := ok(t, "data", "verify", "shards:"+out); !strings.Contains(got, "verdict: each listed class has records") {
+			t.Errorf("shards of classes that are %s:\n%s", out, got)
+		}
+	}
+	if err := os.Remove("p/classes.txt"); err != nil {
+		t.Fatal(err)
+	}
 	fails(t, cli.ExitUsage, []string{"data", "verify", "fmnist", "--image-size", "8x8"}, "leave out --class-names and --image-size")
 	fails(t, cli.ExitUsage, []string{"data", "verify", "dir:p", "--schema", "s.yaml"}, "leave out --schema")
 	if r := privgrad("data", "verify", "dir:p"); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "--class-names") {

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
@@ -113,7 +114,7 @@ func trainTo(call *cli.Call, group collective.Group, c train.Config, out string,
 	defer con.Release()
 	steps := &cli.Steps{Console: con, NotPrivate: cli.NotPrivate(c)}
 	options := train.Options{
-		Sources: data.Sources(), Out: out, Resume: resume,
+		Sources: data.Sources(), Out: written.Path(out), Resume: resume,
 		Progress: steps, Watch: []train.Watcher{steps}, Log: slog.New(con), Group: group,
 	}
 	report.Attach(c, &options)

@@ -14,6 +14,9 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Download is one file at its publisher's address. A .tar.gz is unpacked; any
@@ -123,6 +126,7 @@ func fetch(ctx context.Context, l *Layout, all []Download, dir string, progress 
 	if dir == "" {
 		return fmt.Errorf("fetch: no directory is set for %s: use --data-dir DIR or PRIVGRAD_DATA", l.Name)
 	}
+	dir = written.Path(dir)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("fetch: %w", err)
 	}
@@ -143,7 +147,7 @@ func fetch(ctx context.Context, l *Layout, all []Download, dir string, progress 
 		}
 	}
 	for _, d := range needed {
-		part := filepath.Join(dir, path.Base(d.URL)+".part")
+		part := filepath.Join(dir, partName(d.URL))
 		if err := d.download(ctx, part, func(n int64) { progress(done+n, total) }); err != nil {
 			return fmt.Errorf("fetch: %s: %w", d.URL, err)
 		}
@@ -154,6 +158,9 @@ func fetch(ctx context.Context, l *Layout, all []Download, dir string, progress 
 	}
 	return nil
 }
+
+// partName is what a download is called while it is not whole: nobody else's file has the name, and the next call goes on.
+func partName(url string) string { return ".privgrad-" + path.Base(url) + ".part" }
 
 // present reports whether all files of a download are there. A file with other
 // content is an error, whether it is the user's own or damaged.
@@ -173,6 +180,9 @@ func (d Download) present(dir string) (bool, error) {
 
 // download completes part, which may hold the beginning already, and checks it.
 func (d Download) download(ctx context.Context, part string, progress func(int64)) error {
+	if _, err := durable.Regular(part); err != nil {
+		return fmt.Errorf("%s: %w", part, err)
+	}
 	out, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
@@ -289,7 +299,7 @@ func (d Download) unpack(archive, dir string) error {
 		if h.Size != c.Size {
 			return fmt.Errorf("%s in the archive has %d bytes, want %d", h.Name, h.Size, c.Size)
 		}
-		if err := writeFile(filepath.Join(dir, c.Name), t); err != nil {
+		if err := durable.WriteFile(filepath.Join(dir, c.Name), func(w io.Writer) error { _, err := io.Copy(w, t); return err }); err != nil {
 			return err
 		}
 		delete(missing, c.Name)
@@ -297,25 +307,11 @@ func (d Download) unpack(archive, dir string) error {
 	return nil
 }
 
-// writeFile makes a file appear whole or not at all.
-func writeFile(name string, content io.Reader) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name()) // fails once renamed
-	defer tmp.Close()
-	if _, err := io.Copy(tmp, content); err != nil {
-		return err
-	}
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return rename(tmp.Name(), name)
-}
-
 // rename also makes the new name durable.
 func rename(from, to string) error {
+	if _, err := durable.Regular(to); err != nil {
+		return fmt.Errorf("%s: %w", to, err)
+	}
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}

@@ -182,10 +182,10 @@ func TestFetchResumes(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "run it again") {
 			t.Fatalf("cut connection: error %v", err)
 		}
-		if got := list(t, dir); !slices.Equal(got, []string{"train-x.gz.part"}) {
+		if got := list(t, dir); !slices.Equal(got, []string{".privgrad-train-x.gz.part"}) {
 			t.Fatalf("after the cut: %v", got)
 		}
-		if info, err := os.Stat(filepath.Join(dir, "train-x.gz.part")); err != nil || info.Size() != 100 {
+		if info, err := os.Stat(filepath.Join(dir, ".privgrad-train-x.gz.part")); err != nil || info.Size() != 100 {
 			t.Fatalf("after the cut the part is %v, error %v", info, err)
 		}
 		s.cut, s.requests = 0, nil
@@ -208,7 +208,7 @@ func TestFetchResumes(t *testing.T) {
 func TestFetchFinishesCompletePart(t *testing.T) {
 	s := publishToy(t)
 	dir := t.TempDir()
-	write(t, dir, map[string][]byte{"train-x.gz.part": s.files["/train-x.gz"]})
+	write(t, dir, map[string][]byte{".privgrad-train-x.gz.part": s.files["/train-x.gz"]})
 	if err := s.fetch(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -225,10 +225,10 @@ func TestFetchKeepsNothingWrong(t *testing.T) {
 		},
 		"longer": func(s *server, _ string) { s.files["/train-x.gz"] = append(bytes.Clone(s.files["/train-x.gz"]), 1) },
 		"stale part": func(s *server, dir string) {
-			write(t, dir, map[string][]byte{"train-x.gz.part": []byte("from elsewhere")})
+			write(t, dir, map[string][]byte{".privgrad-train-x.gz.part": []byte("from elsewhere")})
 		},
 		"overlong part": func(s *server, dir string) {
-			write(t, dir, map[string][]byte{"train-x.gz.part": append(bytes.Clone(s.files["/train-x.gz"]), 1)})
+			write(t, dir, map[string][]byte{".privgrad-train-x.gz.part": append(bytes.Clone(s.files["/train-x.gz"]), 1)})
 		},
 	} {
 		s := publishToy(t)
@@ -254,7 +254,7 @@ func TestFetchServerErrors(t *testing.T) {
 
 	s = publishToy(t)
 	s.files["/train-x.gz"] = s.files["/train-x.gz"][:10]
-	write(t, dir, map[string][]byte{"train-x.gz.part": make([]byte, 20)})
+	write(t, dir, map[string][]byte{".privgrad-train-x.gz.part": make([]byte, 20)})
 	if err := s.fetch(dir); err == nil || !strings.Contains(err.Error(), "ends before the part that is here") {
 		t.Errorf("416: error %v", err)
 	}
@@ -387,8 +387,8 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(pack(f, junk))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()
-		name := filepath.Join(dir, "a.tar.gz.part")
-		write(t, dir, map[string][]byte{"a.tar.gz.part": data})
+		name := filepath.Join(dir, ".privgrad-a.tar.gz.part")
+		write(t, dir, map[string][]byte{".privgrad-a.tar.gz.part": data})
 		d := Download{URL: "http://localhost/a.tar.gz", Files: []Content{{Name: "x", Size: 3}}}
 		err := d.unpack(name, dir)
 		_, there := os.Stat(filepath.Join(dir, "x"))

@@ -7,9 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A Form is a way in which records of a user's own lie in files. A new form is one Form.
@@ -57,7 +58,7 @@ func (d Declared) Shape() (shape [3]int, err error) {
 	parts := strings.Split(text, "x")
 	values := 1
 	for i, part := range parts {
-		n, err := strconv.Atoi(part)
+		n, err := written.Whole(part)
 		if err != nil || n < 1 || n > mostValues || len(parts) > 3 {
 			return shape, fmt.Errorf("image-size %s: write channels, height and width, such as 3x32x32, or 28x28 for gray images; for records that are no images one number of values", text)
 		}
@@ -79,27 +80,33 @@ func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := d.Classes
+	names := slices.Clone(d.Classes)
 	if len(names) == 0 {
 		text, err := readBounded(os.DirFS(filepath.Dir(classFile)), filepath.Base(classFile), 1<<20)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("nothing says which classes there are: list them, as in --class-names cat,dog, or write %s, one name per line", classFile)
 		}
+		if err == nil {
+			text, err = written.Text(text)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", classFile, err)
 		}
 		for line := range strings.Lines(string(text)) {
-			if line = strings.TrimSpace(line); line != "" {
+			if strings.TrimSpace(line) != "" {
 				names = append(names, line)
 			}
 		}
+	}
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i]) // blanks around a name are no part of it, wherever it stands
 	}
 	if err := checkClasses(names); err != nil {
 		return nil, err
 	}
 	name := filepath.Base(path)
 	return &Set{
-		Name: strings.TrimSuffix(name, filepath.Ext(name)), Classes: len(names), ClassNames: slices.Clone(names),
+		Name: strings.TrimSuffix(name, filepath.Ext(name)), Classes: len(names), ClassNames: names,
 		Train: Split{Shape: shape, Unit: shape[0]*shape[1] == 1},
 	}, nil
 }

@@ -15,8 +15,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Split is one split of a data set: a byte a value as stored, or float values.
@@ -158,7 +159,7 @@ func (s *Set) Class(name string) (int, error) {
 	k := slices.Index(s.ClassNames, name)
 	if k < 0 {
 		var err error
-		if k, err = strconv.Atoi(name); err != nil || k < 0 || k >= s.Classes {
+		if k, err = written.Whole(name); err != nil || k < 0 || k >= s.Classes {
 			return 0, fmt.Errorf("class %q: %s has no such class; choose one of %s", name, s.Name, strings.Join(s.ClassNames, ", "))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/tfevents"
 	"github.com/privgrad/privgrad/train"
@@ -34,6 +35,9 @@ func (e *events) Evaluated(m train.Measurement) {
 	b := tfevents.Start()
 	for _, m := range all {
 		b = append(b, scalars(m)...)
+	}
+	if _, e.err = durable.Regular(path); e.err != nil {
+		return
 	}
 	e.err = overwrite(path, b)
 	e.begun = true

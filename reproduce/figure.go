@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -67,6 +68,7 @@ func (o *Options) complete(f *Figure) error {
 		o.most = 0 // a number that was chosen stays
 	}
 	o.Seeds, o.Work = cmp.Or(o.Seeds, seeds), cmp.Or(o.Work, work)
+	o.Out = written.Path(o.Out)
 	o.DataDir = cmp.Or(o.DataDir, os.Getenv(plan.DataDirVariable))
 	o.Sources = cached(o.Sources)
 	return nil
@@ -132,6 +134,12 @@ func (f *Figure) Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, usage.Errorf("%w: choose an --out that can be written", err)
+	}
+	for _, ending := range []string{".csv", ".png", ".md"} { // before hours of work
+		path := filepath.Join(o.Out, f.Name+ending)
+		if _, err := durable.Regular(path); err != nil {
+			return nil, usage.Errorf("%s: %w", path, err)
+		}
 	}
 	first := e.Seeds
 	rs, err := w.round(ctx, nil)

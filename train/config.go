@@ -3,7 +3,6 @@ package train
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -26,7 +25,7 @@ func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, 
 // ReadRun is ReadConfig of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group
 // is nil where this process is alone.
 func ReadRun(g collective.Group, dir string, into *Config) error {
-	file := filepath.Join(dir, ConfigFile)
+	file := rundir.Dir(dir).Path(ConfigFile)
 	read := func() ([]byte, error) {
 		if _, err := os.Stat(file); err != nil {
 			return nil, usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", dir, ConfigFile)

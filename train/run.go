@@ -252,6 +252,9 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	if err := r.openLedger(); err != nil {
 		return nil, err
 	}
+	if err := dir.Sweep(); err != nil {
+		return nil, fmt.Errorf("run directory %s: %w", dir, err)
+	}
 	if !dir.Has(rundir.Config) {
 		yaml, err := r.plan.Config.YAML()
 		if err != nil {

@@ -17,9 +17,10 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/privgrad/privgrad/internal/durable"
 )
 
 var (
@@ -73,8 +74,8 @@ func Open(path string, want Header) (_ *Ledger, err error) {
 			err = fmt.Errorf("ledger %s: %w", path, err)
 		}
 	}()
-	_, err = os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	file, err := durable.Regular(path)
+	if err == nil && file == nil {
 		err = create(path, want)
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -93,13 +94,13 @@ func create(path string, h Header) error {
 	if err := h.validate(); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-")
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new-"+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	temp := f.Name()
 	defer os.Remove(temp)
-	if err := errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
 	err = guard(func() error {

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Files that are committed, below the root of the module.
@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist and cifar10")
 	f.Var(&o.sets, "sets", "data sets, with commas")
 	f.Var(&o.epsilons, "epsilons", "budgets, with commas")
-	f.IntVar(&o.seeds, "seeds", 5, "runs of each setting")
+	o.seeds = 5
+	f.Func("seeds", "runs of each setting (default 5)", func(text string) (err error) { o.seeds, err = written.Whole(text); return err })
 	f.StringVar(&o.binary, "binary", "bin/privgrad", "measure: the command")
 	f.StringVar(&o.recipe, "recipe-of", "", "measure: take the recipe of another set")
 	f.StringVar(&o.note, "note", "", "tune: only the trials of this note")
@@ -74,20 +75,19 @@ type list[T any] []T
 func (l *list[T]) String() string { return fmt.Sprint([]T(*l)) }
 
 func (l *list[T]) Set(text string) error {
+	fields, err := written.List(text)
 	*l = nil
-	for field := range strings.SplitSeq(text, ",") {
+	for _, field := range fields {
 		var v T
 		switch p := any(&v).(type) {
 		case *string:
 			*p = field
 		case *float64:
-			x, err := strconv.ParseFloat(field, 64)
-			if err != nil {
+			if *p, err = written.Number(field); err != nil {
 				return err
 			}
-			*p = x
 		}
 		*l = append(*l, v)
 	}
-	return nil
+	return err
 }

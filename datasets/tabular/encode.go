@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A table's records are its lines: a quoted field ends with its line. If it could
@@ -29,15 +30,6 @@ type table struct {
 	file      int   // 0 for the table, then from 1 on those of Also
 }
 
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
-var errUTF16 = errors.New("it is text in UTF-16: save it in UTF-8")
-
-// isUTF16 goes by the mark at the beginning, as spreadsheets write it.
-func isUTF16(text []byte) bool {
-	return bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff"))
-}
-
 // cut finds header and records. Its errors are about structure and quote the
 // schema alone.
 func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
@@ -47,8 +39,8 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 	t.lines = t.lines[t.before:]
 	names := s.columnNames() // a schema's own order, which no line of the file moves
 	if s.Header == headerRequired {
-		if isUTF16(text) { // without a header, what the file begins with may be a record
-			return nil, errUTF16
+		if err := written.CheckUTF8(text); err != nil { // without a header, what the file begins with may be a record
+			return nil, err
 		}
 		names = nil
 		if len(t.lines) > 0 {
@@ -90,7 +82,7 @@ func lines(text []byte) (all [][]byte) {
 	for line := range bytes.Lines(text) {
 		// A mark is no part of any line: only the first could have one otherwise,
 		// and a record before it would change it.
-		all = append(all, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
+		all = append(all, bytes.TrimRight(written.Unmarked(line), "\r\n"))
 	}
 	return all
 }
@@ -253,7 +245,7 @@ const badLabel = mostClasses
 
 // number reads a field, and moves what lies outside the bounds to their ends.
 func (e *encoder) number(text string, bounds []float64, seen *Faults) (x float64, ok bool) {
-	x, err := strconv.ParseFloat(text, 64)
+	x, err := written.Number(text)
 	if errors.Is(err, strconv.ErrRange) {
 		err = nil // an infinity or a zero, which will do
 	}

@@ -59,8 +59,7 @@ type Label struct {
 // names are the ways in which files write one category; the first is its name.
 type names []string
 
-// UnmarshalYAML takes one way or a list of them. Numbers other than whole ones
-// would not come back as they were written.
+// UnmarshalYAML takes one way or a list of them.
 func (n *names) UnmarshalYAML(decode func(any) error) error {
 	var v any
 	if err := decode(&v); err != nil {
@@ -71,12 +70,11 @@ func (n *names) UnmarshalYAML(decode func(any) error) error {
 		list = []any{v}
 	}
 	for _, x := range list {
-		switch x.(type) {
-		case string, int64, uint64:
-			*n = append(*n, fmt.Sprint(x))
-		default:
-			return fmt.Errorf("category %v: write it in quotes", x)
+		way, ok := x.(string) // package yamlfile keeps what is written
+		if !ok {
+			return errors.New("a category is no text: write it in quotes")
 		}
+		*n = append(*n, way)
 	}
 	return nil
 }

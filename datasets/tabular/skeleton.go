@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // longestHeader is how many bytes of a file may come before the end of its header.
@@ -60,8 +61,8 @@ func firstLine(path string) ([]byte, error) {
 }
 
 func skeleton(line []byte, label string) (string, error) {
-	if isUTF16(line) {
-		return "", errUTF16
+	if err := written.CheckUTF8(line); err != nil {
+		return "", err
 	}
 	header := lines(line)
 	if len(header) == 0 || len(bytes.TrimSpace(header[0])) == 0 {

@@ -238,6 +238,30 @@ func TestOnly(t *testing.T) {
 	}
 }
 
+// Names of categories and classes are those that the schema shows, also where they look like numbers or truths.
+func TestNamesThatAreNumbers(t *testing.T) {
+	for _, name := range []string{"+1", "01", "1.0", "1e3", "0x1", ".5", "1_000", "yes", "True", "2019-01-01"} {
+		dir := t.TempDir()
+		path := write(t, dir, "t.csv", "a,b,c,y\n1,"+name+",X,"+name+"\n0,other,X,other\n0,other,no,"+name+"\n")
+		schema := "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [other, NAME]}, {name: c, only: X}, {name: y}]\nlabel: {column: y, classes: [other, [NAME, Y]]}\n"
+		write(t, dir, "t.csv.schema.yaml", "\xef\xbb\xbf"+strings.ReplaceAll(schema, "NAME", name))
+		set := open(t, path, Options{})
+		if !slices.Equal(set.Train.Values, []float32{1, 0, 1, 0, 1, 0}) || !slices.Equal(set.Train.Labels, []uint8{1, 0}) || !slices.Equal(set.ClassNames, []string{"other", name}) {
+			t.Errorf("%s: %v labelled %v of %q", name, set.Train.Values, set.Train.Labels, set.ClassNames)
+		}
+	}
+}
+
+// Numbers of records are decimal: others are none, and count as the lower bound.
+func TestNumbersOfRecords(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, dir, "t.csv", "a,y\n010,0\n0x1p3,0\n1_0,0\n0x10,0\n08.5,1\n1e1,1\n")
+	write(t, dir, "t.csv.schema.yaml", "columns: [{name: a, bounds: [0, 20]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n")
+	if set := open(t, path, Options{}); !slices.Equal(set.Train.Values, []float32{0.5, 0, 0, 0, 0.425, 0.5}) {
+		t.Errorf("read as %v", set.Train.Values)
+	}
+}
+
 const plain = "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [x, y]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n"
 
 // What lies around the records: headers, separators, lines to skip, comments,
@@ -360,10 +384,10 @@ func TestRefusals(t *testing.T) {
 		{columns + "label: {column: y, classes: [0, 1], bounds: [0, 1]}\n", "", "give it classes, or bounds"},
 		{columns + "label: {column: y, classes: [0]}\n", "", "1 classes"},
 		{columns + "label: {column: y, classes: [0, 0]}\n", "", `"0" is named twice`},
-		{columns + "label: {column: y, classes: [0, 1.5]}\n", "", "write it in quotes"},
 		{columns + "label: {column: y, classes: [0, []]}\n", "", "without a name"},
-		{columns + "label: {column: y, classes: [0, null]}\n", "", "without a name"},
-		{"columns: [{name: a, categories: [b, null]}, {name: y}]\n" + label, "", "without a name"},
+		{columns + "label: {column: y, classes: [0, {1: 30}]}\n", "", "write it in quotes"},
+		{columns + "label: {column: y, classes: [0, null]}\n", "", "item that is none: write its value, in quotes if it is a name"},
+		{"columns: [{name: a, categories: [b, null]}, {name: y}]\n" + label, "", "item that is none"},
 		{columns + "label: {column: y, bounds: [1, 0]}\n", "", "lower one first"},
 		{columns + "label: {column: z, classes: [0, 1]}\n", "", `column "y"`},
 		{"columns: [{name: a, bounds: [0, .inf]}, {name: y}]\n" + label, "", "two finite numbers"},

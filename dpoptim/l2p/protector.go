@@ -19,6 +19,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Kinds of projectors and schedulers.
@@ -275,6 +276,9 @@ func Read(path string) (*Protector, error) {
 	}
 	defer weights.Close()
 	card, err := os.ReadFile(CardPath(path))
+	if err == nil {
+		card, err = written.Text(card)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("protector %s: its card: %w", path, err)
 	}

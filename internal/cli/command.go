@@ -14,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A Command does something, and prints one result.
@@ -46,6 +48,7 @@ func (c Command) New() *cobra.Command {
 	if f.Lookup("json") == nil {
 		JSONFlag(f)
 	}
+	readPlainly(f)
 	if c.Sections != nil {
 		sectioned(cmd, c.Sections)
 	}
@@ -156,8 +159,16 @@ func Help(key string) string {
 
 // NewFile refuses to write over a file, which may be the only copy of something. No file is named by "".
 func NewFile(flag, path string) error {
-	if _, err := os.Lstat(path); path != "" && err == nil {
+	if _, err := os.Lstat(written.Path(path)); path != "" && err == nil {
 		return usage.Errorf("%s %s exists already: name another file, or remove it", flag, path)
+	}
+	return nil
+}
+
+// Output refuses a file that could not be replaced, before hours of work. No file is named by "".
+func Output(flag, path string) error {
+	if _, err := durable.Regular(written.Path(path)); path != "" && err != nil {
+		return usage.Errorf("%s %s: %w", flag, path, usage.Cause(err))
 	}
 	return nil
 }

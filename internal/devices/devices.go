@@ -3,7 +3,6 @@ package devices
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/privgrad/privgrad/cuda"
@@ -12,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Open opens a device by its name on the command line. "auto" is the first
@@ -32,7 +32,7 @@ func Open(name string, threads int) (device.Device, error) {
 	ordinal := 0
 	var err error
 	if numbered {
-		ordinal, err = strconv.Atoi(number)
+		ordinal, err = written.Whole(number)
 	}
 	if kind != "cuda" || err != nil || ordinal < 0 {
 		return nil, usage.Unknown("device", name, []string{"auto", "cpu", "cuda", "cuda:N", "reference"})

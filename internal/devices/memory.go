@@ -1,10 +1,12 @@
 package devices
 
 import (
-	"fmt"
+	"strings"
+	"unicode"
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // unknownMemory is the default budget where the machine's memory is unknown.
@@ -35,11 +37,10 @@ func ParseMemory(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	var n float64
-	var unit string
-	parts, _ := fmt.Sscanf(text, "%g%s", &n, &unit) // the unit may be left out
-	scale, ok := memoryUnits[unit]
-	if parts < 1 || !(n > 0) || !ok || n*scale > mostMemory {
+	number := strings.TrimRightFunc(text, unicode.IsLetter)
+	scale, ok := memoryUnits[text[len(number):]] // the unit may be left out
+	n, err := written.Number(strings.TrimSpace(number))
+	if err != nil || !(n > 0) || !ok || n*scale > mostMemory {
 		return 0, usage.Errorf("memory %q: write a size such as 2GiB or 512MiB", text)
 	}
 	return int64(n * scale), nil

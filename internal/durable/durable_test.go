@@ -50,7 +50,6 @@ func TestWriteFile(t *testing.T) {
 		}
 	}
 	must(t, os.Chmod(path, 0o600))
-	must(t, os.WriteFile(path+".tmp", []byte("left by a crash"), 0o644))
 	must(t, WriteFile(path, text("private")))
 	info, err := os.Stat(path)
 	must(t, err)
@@ -62,6 +61,52 @@ func TestWriteFile(t *testing.T) {
 	missing := filepath.Join(dir, "no", "model")
 	if err := WriteFile(missing, text("x")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 		t.Errorf("writing to a missing directory: %v", err)
+	}
+}
+
+// Whoever's file has a name that looks like a temporary one, it stays as it is, and so does what is no file.
+func TestWriteFileTouchesNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model")
+	others := []string{path + ".tmp", path + "~", path + ".new", path + ".part", filepath.Join(dir, ".model.tmp"), filepath.Join(dir, "."+prefix+".tmp")}
+	for _, other := range others {
+		must(t, os.WriteFile(other, []byte("precious"), 0o644))
+	}
+	must(t, WriteFile(path, text("new")))
+	must(t, WriteFile(path, text("newer")))
+	for _, other := range others {
+		if got := contents(t, other); got != "precious" {
+			t.Errorf("%s holds %q", other, got)
+		}
+	}
+	if f, err := (disk{}).create(path+".tmp", 0o644); err == nil {
+		f.Close()
+		t.Error("a file of somebody else's was opened as a new one")
+	}
+	if one, other := tempName(dir), tempName(dir); one == other {
+		t.Error("two new files have one name")
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1+len(others) {
+		t.Errorf("the folder holds %v (%v)", entries, err)
+	}
+	if got := contents(t, path); got != "newer" {
+		t.Errorf("written %q", got)
+	}
+}
+
+// A crash's leavings go when a folder is swept.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	left := []string{tempName(dir), tempName(dir)}
+	kept := []string{filepath.Join(dir, "a.tmp"), filepath.Join(dir, ".privgrad-settings"), filepath.Join(dir, "privgrad-x.tmp")}
+	for _, name := range append(left, kept...) {
+		must(t, os.WriteFile(name, nil, 0o644))
+	}
+	must(t, os.Mkdir(tempName(dir), 0o755))
+	must(t, Sweep(dir))
+	must(t, Sweep(filepath.Join(dir, "missing")))
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != len(kept)+1 {
+		t.Errorf("left %v (%v)", entries, err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A Log is a file of lines that grows at its end, such as metrics.jsonl. A line
@@ -24,7 +26,7 @@ type Log struct {
 func OpenLog(path string) (*Log, error) { return openLog(disk{}, path) }
 
 func openLog(sys system, path string) (*Log, error) {
-	l := &Log{sys: sys, path: path}
+	l := &Log{sys: sys, path: written.Path(path)}
 	if err := l.open(); err != nil {
 		return nil, explain("opening", path, err)
 	}
@@ -32,6 +34,9 @@ func openLog(sys system, path string) (*Log, error) {
 }
 
 func (l *Log) open() (err error) {
+	if _, err := Regular(l.path); err != nil {
+		return err
+	}
 	f, err := l.sys.openLog(l.path)
 	if err != nil {
 		return err

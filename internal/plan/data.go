@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -229,7 +230,7 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 	case c.DataDir == "":
 		return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
 	}
-	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil {
+	if c.DataDir, err = filepath.Abs(written.Path(c.DataDir)); err != nil {
 		return nil, false, err
 	}
 	set, err := source.Open(c.DataDir)
@@ -310,7 +311,7 @@ func (c *Config) Path() (string, error) {
 		if c.DataDir != "" {
 			return "", usage.Errorf("data-dir %s: --data names a whole path; leave one of them out, or name the path from --data-dir on", c.DataDir)
 		}
-		return name, nil
+		return written.Path(name), nil
 	}
 	bases := []string{c.DataDir}
 	if c.DataDir == "" {
@@ -320,13 +321,13 @@ func (c *Config) Path() (string, error) {
 		}
 	}
 	for i := range bases {
-		base, err := filepath.Abs(bases[i])
+		base, err := filepath.Abs(written.Path(bases[i]))
 		if err != nil {
 			return "", err
 		}
 		bases[i] = base
 		for _, folder := range folders {
-			path := filepath.Join(base, folder, name)
+			path := leads(filepath.Join(base, folder), name)
 			if isThere(path) {
 				c.DataDir = base
 				return path, nil
@@ -334,7 +335,12 @@ func (c *Config) Path() (string, error) {
 		}
 	}
 	c.DataDir = bases[0] // what opens it says that nothing is there
-	return filepath.Join(bases[0], name), nil
+	return leads(bases[0], name), nil
+}
+
+// leads is where a path leads from a folder.
+func leads(folder, name string) string {
+	return written.Path(folder + string(filepath.Separator) + name)
 }
 
 // isThere says whether a path leads to something. Tables may be compressed.

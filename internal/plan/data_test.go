@@ -48,6 +48,31 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 	}
 }
 
+// A path of data leads where the system finds it: through a link before it goes up.
+func TestPathsOfData(t *testing.T) {
+	here, err := filepath.EvalSymlinks(t.TempDir())
+	check(t, err)
+	t.Setenv(DataDirVariable, "")
+	t.Chdir(here)
+	check(t, os.MkdirAll("elsewhere/deep", 0o755))
+	if err := os.Symlink("elsewhere/deep", "link"); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"t.csv", "elsewhere/t.csv"} {
+		check(t, os.WriteFile(name, nil, 0o644))
+	}
+	for _, c := range []struct{ data, dataDir, want string }{
+		{"t.csv", "", "t.csv"}, {"missing/../t.csv", "", "t.csv"}, {"./t.csv", "", "t.csv"}, {"link/../t.csv", "", "elsewhere/t.csv"},
+		{"t.csv", "link/..", "elsewhere/t.csv"}, {"t.csv", "missing/../elsewhere/", "elsewhere/t.csv"}, {"../t.csv", "link", "elsewhere/t.csv"},
+		{filepath.Join(here, "link") + "/../t.csv", "", "elsewhere/t.csv"},
+	} {
+		config := Config{Data: TablePrefix + c.data, DataDir: c.dataDir}
+		if got, err := config.Path(); got != filepath.Join(here, c.want) || err != nil {
+			t.Errorf("%s in %q leads to %s (%v)", c.data, c.dataDir, got, err)
+		}
+	}
+}
+
 // A relative path is one from the directory that the configuration keeps, so that it
 // means the same elsewhere.
 func TestPathsAreKept(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // The files of a run directory.
@@ -40,14 +41,17 @@ const (
 type Dir string
 
 // Path is that of a file.
-func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
+func (d Dir) Path(name string) string { return filepath.Join(d.place(), name) }
+
+// place is where the directory is, however it was named: missing/../run is run, for all uses of it.
+func (d Dir) place() string { return written.Path(string(d)) }
 
 // State is the path of the checkpoint.
 func (d Dir) State() string { return d.Path(filepath.Join(Checkpoints, state)) }
 
 // Find says whether the directory holds a run, and whether it holds anything. One with other things is refused.
 func (d Dir) Find() (run, anything bool, err error) {
-	entries, err := os.ReadDir(string(d))
+	entries, err := os.ReadDir(d.place())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, false, usage.Errorf("run directory %s cannot be read (%w): choose another --out", d, usage.Cause(err))
 	}
@@ -58,7 +62,7 @@ func (d Dir) Find() (run, anything bool, err error) {
 // Foreign refuses a directory without settings that holds more than a run killed before it
 // wrote them leaves: a ledger, which says itself whose it is, and a temporary file.
 func (d Dir) Foreign() error {
-	entries, err := os.ReadDir(string(d))
+	entries, err := os.ReadDir(d.place())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -124,10 +128,15 @@ func New(name string) (string, error) {
 
 // Make makes the directory.
 func (d Dir) Make() error {
-	if err := os.MkdirAll(string(d), 0o755); err != nil {
+	if err := os.MkdirAll(d.place(), 0o755); err != nil {
 		return usage.Errorf("run directory %s cannot be made (%w): choose an --out that can be written", d, usage.Cause(err))
 	}
 	return nil
+}
+
+// Sweep removes what writes that a crash cut short have left. Only the run itself may call it.
+func (d Dir) Sweep() error {
+	return errors.Join(durable.Sweep(d.place()), durable.Sweep(filepath.Dir(d.State())))
 }
 
 // Write replaces a file as a whole.
@@ -246,7 +255,7 @@ func (l *Log) Close() error {
 
 // OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's eyes only.
 func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
-	out, err := filepath.Abs(string(d))
+	out, err := filepath.Abs(d.place())
 	if err != nil {
 		return nil, fmt.Errorf("private diagnostics: %w", err)
 	}
@@ -254,8 +263,11 @@ func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
 		return nil, usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return nil, usage.Errorf("private diagnostics go to %s, which is no folder but a file or a link: move it away", dir)
+	}
 	if err = os.MkdirAll(dir, 0o700); err == nil {
-		err = os.Chmod(dir, 0o700)
+		err = errors.Join(os.Chmod(dir, 0o700), durable.Sweep(dir))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("private diagnostics: %w", err)

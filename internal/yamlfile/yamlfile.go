@@ -3,7 +3,6 @@
 package yamlfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // ErrEmpty says that a file holds nothing; what was to be filled in is as it was.
@@ -25,9 +25,15 @@ var ErrEmpty = errors.New("it is empty")
 
 // Decode reads one document over a pointer to a struct. Keys that it does not have are
 // errors, as are numbers that YAML reads as others than they look: 2.9 where a whole
-// number belongs, which would become 2, and 010, which would become 8. Errors name the
-// line, or a key where it looks like one: the file may be one of data, given by mistake.
+// number belongs, which would become 2, and 010, which would become 8. Where a text
+// belongs, what YAML takes for a number or for true keeps its characters: +1 and 1.0 are
+// names. Errors name the line, or a key where it looks like one: the file may be one of
+// data, given by mistake.
 func Decode(text []byte, into any) error {
+	text, err := written.Text(text)
+	if err != nil {
+		return err
+	}
 	f, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return asText(err)
@@ -38,10 +44,10 @@ func Decode(text []byte, into any) error {
 	case len(f.Docs) == 0 || f.Docs[0].Body == nil:
 		return ErrEmpty
 	}
-	if err := check(f.Docs[0].Body, reflect.TypeOf(into), ""); err != nil {
+	if err := check(&f.Docs[0].Body, reflect.TypeOf(into), ""); err != nil {
 		return err
 	}
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(into); err != nil {
+	if err := yaml.NodeToValue(f.Docs[0].Body, into, yaml.DisallowUnknownField()); err != nil {
 		return asText(err)
 	}
 	return nil
@@ -50,6 +56,7 @@ func Decode(text []byte, into any) error {
 // Rename writes a key of the document itself by another name, whether the document is a block
 // or in braces. A text that is no YAML stays as it is.
 func Rename(text []byte, from, to string) []byte {
+	text = written.Unmarked(text)
 	f, err := parser.ParseBytes(text, 0)
 	if err != nil || len(f.Docs) == 0 {
 		return text
@@ -168,17 +175,17 @@ func whole(t reflect.Type, text string) (is, fits bool) {
 	return true, err == nil && decimal.MatchString(text)
 }
 
-// check looks at the numbers of a node that goes into a type, and at the keys of structs:
+// check looks at the scalars of a node that goes into a type, and at the keys of structs:
 // of a mapping with a key that is no text, such as 39, the decoder silently reads nothing
 // at all. What else is wrong the decoder finds.
-func check(n ast.Node, t reflect.Type, key string) error {
+func check(at *ast.Node, t reflect.Type, key string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch n := n.(type) {
+	switch n := (*at).(type) {
 	case *ast.MappingNode:
 		for _, v := range n.Values {
-			if err := check(v, t, key); err != nil {
+			if err := checkKey(v, t, key); err != nil {
 				return err
 			}
 		}
@@ -188,18 +195,25 @@ func check(n ast.Node, t reflect.Type, key string) error {
 		if t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
-		for _, v := range n.Values {
-			if err := check(v, t, key); err != nil {
+		for i, v := range n.Values {
+			if _, none := v.(*ast.NullNode); none { // which would become 0, or a name without characters
+				return fmt.Errorf("%s %s has an item that is none: write its value, in quotes if it is a name", place(v), key)
+			}
+			if err := check(&n.Values[i], t, key); err != nil {
 				return err
 			}
 		}
 	case *ast.AnchorNode:
-		return check(n.Value, t, key)
+		return check(&n.Value, t, key)
 	case *ast.AliasNode, *ast.TagNode: // what they make of a number would go unchecked
 		return errors.New(place(n) + " write the value itself, without YAML's aliases (*) and tags (!)")
 	case *ast.NullNode:
 	case ast.ScalarNode:
-		return checkScalar(n, t, key)
+		if holdsText(t) {
+			*at = asWritten(n)
+			return nil
+		}
+		return checkNumber(n, t, key)
 	}
 	return nil
 }
@@ -218,16 +232,32 @@ func checkKey(n *ast.MappingValueNode, t reflect.Type, key string) error {
 		unknown := concealed(place(n.Key) + ` unknown field "` + name + `"`)
 		return fmt.Errorf("%w%s", unknown, usage.Meant(name, keys(t)))
 	}
-	return check(n.Value, f.Type, strings.TrimPrefix(key+"."+name, "."))
+	return check(&n.Value, f.Type, strings.TrimPrefix(key+"."+name, "."))
 }
 
-func checkScalar(n ast.ScalarNode, t reflect.Type, key string) error {
+// holdsText reports whether a scalar in the place of a type is a text: of a text, or of texts of which it is the one.
+func holdsText(t reflect.Type) bool {
+	return t.Kind() == reflect.String || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.String
+}
+
+// asWritten is a scalar as a text: without quotes, the decoder would read +1 as "1", and 010 as "8".
+func asWritten(n ast.ScalarNode) ast.Node {
+	switch n.Type() {
+	case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
+		return ast.String(n.GetToken())
+	}
+	return n
+}
+
+// checkNumber refuses digits that are not decimal, also in quotes.
+func checkNumber(n ast.ScalarNode, t reflect.Type, key string) error {
 	text := n.GetToken().Value
 	if is, fits := whole(t, text); is && !fits {
 		return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
 	}
-	if number := n.Type() == ast.IntegerType || n.Type() == ast.FloatType; number && !decimal.MatchString(text) {
-		return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5, or a text in quotes", key, text)
+	_, err := written.Number(text)
+	if number := token.ToNumber(text) != nil || errors.Is(err, written.ErrDigits); number && !decimal.MatchString(text) {
+		return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5", key, text)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package yamlfile
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -91,7 +92,15 @@ func TestSlips(t *testing.T) {
 		"rate: 010":               "rate 010",
 		"rate: 0x10":              "rate 0x10",
 		"bounds: [010, 20]":       "bounds 010",
-		"name: 010":               "name 010",
+		"rate: '010'":             "rate 010",
+		"rate: '0x10'":            "rate 0x10",
+		"rate: 1_000":             "rate 1_000",
+		"rate: 0x1p-3":            "rate 0x1p-3",
+		"rate: 1:30":              "must be a number, not a text",
+		"steps: 1:30":             "steps 1:30",
+		"classes: [3, null]":      "classes has an item that is none",
+		"classes:\n- 3\n-":        "classes has an item that is none",
+		"classes: [3, ~]":         "[1:14] classes has an item that is none",
 		"public: 010":             "public 010",
 		"step: 3":                 "step",
 		"steps: 1\n---\nsteps: 2": "more than one document",
@@ -102,6 +111,46 @@ func TestSlips(t *testing.T) {
 		if err := Decode([]byte(text+"\n"), &got); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q; read %+v", text, err, want, got)
 		}
+	}
+}
+
+// Where a text belongs, it is read as it is written, whatever YAML would make of it.
+func TestTextAsWritten(t *testing.T) {
+	for _, text := range []string{
+		"+1", "-1", "01", "010", "1.0", "1.", "1e3", "0x1", "0o10", "0b1", ".5", "1_000", "1:30", "-0", "yes", "no", "on", "true", "True", "FALSE", "2019-01-01",
+		".inf", "-.Inf", ".nan", "1e400", "99999999999999999999", "1 000", "café",
+	} {
+		var got struct {
+			Name  string   `yaml:"name"`
+			Other *string  `yaml:"other"`
+			List  []string `yaml:"list"`
+			Block []string `yaml:"block"`
+			Named []named  `yaml:"named"`
+		}
+		document := strings.ReplaceAll("name: X\nother: &a X # X\nlist: [X, 'X', a, &b X]\nblock:\n  - X\n  - X # x\nnamed:\n- name: X\n- {name: X}\n", "X", text)
+		err := Decode([]byte(document), &got)
+		if err != nil || got.Name != text || *got.Other != text || !slices.Equal(got.List, []string{text, text, "a", text}) || !slices.Equal(got.Block, []string{text, text}) ||
+			!slices.Equal(got.Named, []named{{text}, {text}}) {
+			t.Errorf("%s is read as %+v (%v)", text, got, err)
+		}
+	}
+}
+
+type named struct {
+	Name string `yaml:"name"`
+}
+
+// Editors begin a file with a mark, which is no part of it. Other text than UTF-8 is refused.
+func TestByteOrderMark(t *testing.T) {
+	got := filled()
+	if err := Decode([]byte("\xef\xbb\xbfsteps: 10\r\nname: y\r\n"), &got); err != nil || *got.Steps != 10 || got.Name != "y" {
+		t.Errorf("%+v (%v)", got, err)
+	}
+	if err := Decode([]byte("\xff\xfes\x00t\x00"), &got); err == nil || !strings.Contains(err.Error(), "UTF-16: save it in UTF-8") {
+		t.Error(err)
+	}
+	if got := string(Rename([]byte("\xef\xbb\xbfold: 1\n"), "old", "new")); got != "new: 1\n" {
+		t.Errorf("renamed to %q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // A comparison is what is asked of bench compare.
@@ -101,7 +103,7 @@ func (x *comparison) write(measured *bench.Comparison) error {
 }
 
 func (x *comparison) check(c *cli.Call) error {
-	if err := checkPicture(x.picture); err != nil {
+	if err := errors.Join(checkPicture(x.picture), cli.Output("out", x.out)); err != nil {
 		return err
 	}
 	if x.markdown && c.JSON() {
@@ -160,6 +162,9 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 
 func readComparison(file string) (*bench.Comparison, error) {
 	b, err := os.ReadFile(file)
+	if err == nil {
+		b, err = written.Text(b)
+	}
 	if err != nil {
 		return nil, usage.Errorf("--from %s cannot be read (%w): give a file that --out wrote", file, usage.Cause(err))
 	}

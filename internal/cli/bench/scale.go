@@ -144,6 +144,9 @@ func progress(con *cli.Console) func(done, total int, next string) {
 func pictureFormat(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
 
 func checkPicture(file string) error {
+	if err := cli.Output("plot", file); err != nil {
+		return err
+	}
 	if file != "" && !slices.Contains(bench.PictureFormats(), pictureFormat(file)) {
 		return usage.Errorf("plot %q: the file's name must end in .%s", file, strings.Join(bench.PictureFormats(), " or ."))
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // sharded is the JSON form of data shard.
@@ -91,7 +92,7 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 	}
 	set.Moves = set.Moves || isTable                             // empty lines take no place
 	set.Source = cmp.Or(set.Source, datasets.PublicName(c.Data)) // shards of shards have the first one's
-	w, err := shards.Create(out, set, publicN, number)
+	w, err := shards.Create(written.Path(out), set, publicN, number)
 	if err != nil {
 		return usage.Wrap(err)
 	}

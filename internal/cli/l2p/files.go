@@ -23,6 +23,9 @@ var endings = []string{".safetensors", ".json", ".csv", ".png"}
 
 // free checks that the files can be written, and that none is there unless a call was interrupted.
 func (o *settings) free() error {
+	if err := cli.Output("out", o.out+".checkpoint"); err != nil {
+		return err
+	}
 	if _, err := os.Stat(o.out + ".checkpoint"); err == nil {
 		return nil
 	}

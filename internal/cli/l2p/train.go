@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // settings are the flags of l2p train, and what they make of meta-training's options.
@@ -143,6 +143,7 @@ func (o *settings) complete(cmd *cobra.Command) error {
 			}
 		}
 	}
+	o.out = written.Path(o.out)
 	if !strings.HasSuffix(o.out, ".safetensors") {
 		return fmt.Errorf("--out %s: its name must end in .safetensors", o.out)
 	}
@@ -172,9 +173,9 @@ func (o *settings) complete(cmd *cobra.Command) error {
 		return usage.Unknown("--scheduler", card.Scheduler.Kind, []string{l2p.Learned, l2p.Constant})
 	}
 	for i, text := range o.epsilons {
-		epsilon, err := strconv.ParseFloat(text, 64)
+		epsilon, err := written.Number(text)
 		if err != nil {
-			return fmt.Errorf("--epsilons %q: must be numbers, or inf", text)
+			return fmt.Errorf("--epsilons %q: must be numbers in decimal digits, or inf", text)
 		}
 		o.Stages = append(o.Stages, meta.Stage{Epsilon: epsilon, Epochs: o.epochs[i*min(1, len(o.epochs)-1)]})
 	}

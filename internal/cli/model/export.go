@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // exportation is what export did.
@@ -22,6 +23,7 @@ type exportation struct {
 func Export() *cobra.Command {
 	var flags modelFlags
 	var file string
+	var force bool
 	return cli.Command{
 		Use:   "export RUN",
 		Short: "Write a saved model for other programs, as ONNX",
@@ -33,10 +35,17 @@ them. Its output is "logits". Features that are a Go function cannot be exported
 		Args:     cli.OneArg("a run directory"),
 		Required: []string{"onnx"},
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&file, "onnx", "", "file to write")
+			f.StringVar(&file, "onnx", "", "file to write, which must not exist without --force")
+			f.BoolVar(&force, "force", false, "replace the file")
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {
+			if err := cli.NewFile("onnx", file); err != nil && !force {
+				return usage.Errorf("%w; --force replaces it", err)
+			}
+			if err := cli.Output("onnx", file); err != nil {
+				return err
+			}
 			m, err := flags.open(c.Arguments[0])
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/collective/mpi"
 	"github.com/privgrad/privgrad/internal/collective/nccl"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // launchers say by a variable how many processes they have started. srun sets its own in the steps that it starts, and not
@@ -36,7 +37,11 @@ func Open(env func(string) string) (collective.Group, error) {
 			return nil, usage.Errorf("%s=%s: must be a time above 0, as 90s or 1h", TimeLimit, text)
 		}
 	}
-	if n, _ := strconv.Atoi(env("WORLD_SIZE")); n > 1 && env("RANK") != "" && env("MASTER_ADDR") != "" {
+	n, err := started(env, "WORLD_SIZE")
+	if err != nil {
+		return nil, err
+	}
+	if n > 1 && env("RANK") != "" && env("MASTER_ADDR") != "" {
 		g, err := openNCCL(env, n, limit)
 		if err != nil {
 			return nil, usage.Errorf("torchrun has started %d processes, which need a GPU each and NCCL: %w", n, err)
@@ -44,7 +49,10 @@ func Open(env func(string) string) (collective.Group, error) {
 		return g, nil
 	}
 	for _, l := range launchers {
-		if n, _ := strconv.Atoi(env(l.variable)); n > 1 {
+		if n, err = started(env, l.variable); err != nil {
+			return nil, err
+		}
+		if n > 1 {
 			g, err := mpi.Open(limit)
 			if err != nil {
 				return nil, usage.Errorf("%s has started %d processes: %w", l.name, n, err)
@@ -58,12 +66,25 @@ func Open(env func(string) string) (collective.Group, error) {
 	return nil, nil
 }
 
+// started is how many processes a variable says were started; 0 if it is empty.
+func started(env func(string) string, variable string) (int, error) {
+	text := env(variable)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := written.Whole(text)
+	if err != nil {
+		return 0, usage.Errorf("%s=%s: must be a whole number in decimal digits, the number of processes", variable, text)
+	}
+	return n, nil
+}
+
 // openNCCL joins the group of the processes that torchrun has started.
 func openNCCL(env func(string) string, size int, limit time.Duration) (collective.Group, error) {
 	o := nccl.Options{Size: size, Limit: limit}
 	number := map[string]int{}
 	for _, name := range []string{"RANK", "LOCAL_RANK", "MASTER_PORT"} {
-		n, err := strconv.Atoi(env(name))
+		n, err := written.Whole(env(name))
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("%s=%s: must be a whole number, which torchrun sets", name, env(name))
 		}

@@ -23,6 +23,9 @@ func TestLaunchers(t *testing.T) {
 		{map[string]string{"OMPI_COMM_WORLD_SIZE": "1"}, ""},
 		{map[string]string{"SLURM_NTASKS": "4"}, ""}, // the script, not a step of it
 		{map[string]string{"WORLD_SIZE": "4"}, ""},
+		{map[string]string{"WORLD_SIZE": "0x4"}, "WORLD_SIZE=0x4: must be a whole number in decimal digits"}, // each process would train by itself
+		{map[string]string{"PMI_SIZE": "1_0"}, "PMI_SIZE=1_0: must be a whole number in decimal digits"},
+		{map[string]string{"SLURM_STEP_NUM_TASKS": "02"}, "srun has started 2 processes"},
 		{map[string]string{"OMPI_COMM_WORLD_SIZE": "4"}, "Open MPI has started 4 processes: this program was built without MPI"},
 		{map[string]string{TimeLimit: "soon"}, "PRIVGRAD_RANK_TIMEOUT=soon"},
 		{map[string]string{TimeLimit: "2m"}, ""},
