@@ -10,14 +10,23 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
+// configOf is the configuration of a run; nil where its file cannot be read.
+func configOf(r *train.Result) *train.Config {
+	c := train.Default()
+	if train.ReadConfig(filepath.Join(r.Run, train.ConfigFile), &c) != nil {
+		return nil
+	}
+	return &c
+}
+
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
+	c := configOf(r)
 	if !r.Guarantee {
 		for _, why := range r.NoGuarantee {
 			fmt.Fprintln(w, plan.Labeled(why))
@@ -33,32 +42,44 @@ func summarise(w io.Writer, r *train.Result) {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
 	}
+	next(w, r, c)
+}
+
+// next are the commands that make use of the run, each above a line that says what for: lined up, they
+// would be as long as the longest.
+func next(w io.Writer, r *train.Result, c *train.Config) {
 	fmt.Fprintf(w, "\nNext\n")
-	cli.Table(w, 0, func(w io.Writer) {
-		next := func(what, format string, a ...any) {
-			fmt.Fprintf(w, "  privgrad "+format+"\t%s\n", append(a, what)...)
-		}
-		fmt.Fprintf(w, "  %s\treport for people\n", filepath.Join(r.Run, report.PageFile))
-		switch { // eval refuses test records that are not public
-		case r.TestAccuracy != nil:
-			next("confusion matrix", "eval %s", cli.Quote(r.Run))
-		case r.TestLoss != nil:
-			next("loss of the saved model", "eval %s", cli.Quote(r.Run))
-		}
-		next("the model for other programs", "export %s --onnx model.onnx", cli.Quote(r.Run))
-		if r.Delta != nil {
-			other := 3.0
-			if r.Epsilon != nil {
-				other = *r.Epsilon / 2
-			}
-			file := filepath.Join(r.Run, train.ConfigFile)
-			again := "-c " + cli.Quote(file)
-			if c := train.Default(); recipes.Chose(r.DefaultsFrom) && train.ReadConfig(file, &c) == nil {
-				again = "--recipe best" + cli.Typed(&c, func(s plan.Setting) bool { return s.Group.Title == "Data" || s.Key == "delta" && c.PublicN != nil })
-			}
-			next("another run: on the same private data its ε adds to this one's", "train %s --epsilon %.3g", again, other)
-		}
-	})
+	line := func(what, command string) { fmt.Fprintf(w, "  %s\n    %s\n", command, what) }
+	run := cli.Quote(r.Run)
+	if slices.Contains(r.Released, report.PageFile) {
+		line("report for people", filepath.Join(r.Run, report.PageFile))
+	}
+	switch { // eval refuses test records that are not public
+	case r.TestAccuracy != nil:
+		line("confusion matrix", "privgrad eval "+run)
+	case r.TestLoss != nil:
+		line("loss of the saved model", "privgrad eval "+run)
+	}
+	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
+	if c != nil && r.Delta != nil && !c.StepsFollow() {
+		line(another(r, c))
+	}
+}
+
+// another is the command of the same run with another budget, in the terms in which this one's was given,
+// and what it is. The run's own file has all other settings.
+func another(r *train.Result, c *train.Config) (what, command string) {
+	change, flag, value := "the same run with another ε", "epsilon", 3.0
+	switch {
+	case c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0:
+		change, flag, value = "the same run with noise", "noise-multiplier", 1
+	case c.NoiseMultiplier != nil:
+		change, flag, value = "the same run with twice the noise", "noise-multiplier", 2**c.NoiseMultiplier
+	case c.Epsilon != nil:
+		value = *c.Epsilon / 2
+	}
+	file := cli.Quote(filepath.Join(r.Run, train.ConfigFile))
+	return change + ": on the same private data, the ε of both add up", fmt.Sprintf("privgrad train -c %s --%s %.3g", file, flag, value)
 }
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.

@@ -107,7 +107,7 @@ func TestTrainSummary(t *testing.T) {
 		want, lack []string
 	}{
 		"private": {[]string{"--epsilon", "3"},
-			[]string{"Test accuracy  ", "ε = 3, δ = 1e-05 for any one training record (add-remove, pld)", "is right at most ", "wrongly suspects 1%", "This is a guarantee if", "Noise  ", "Saved to  ", "privgrad eval ", "config.yaml' --epsilon 1.5  another run: on the same private data its ε adds to this one's", "' --onnx model.onnx"},
+			[]string{"Test accuracy  ", "ε = 3, δ = 1e-05 for any one training record (add-remove, pld)", "is right at most ", "wrongly suspects 1%", "This is a guarantee if", "Noise  ", "Saved to  ", "privgrad eval ", "config.yaml' --epsilon 1.5\n    the same run with another ε: on the same private data, the ε of both add up\n", "' --onnx model.onnx"},
 			[]string{"NO GUARANTEE", "NOT PRIVATE", "raining loss", "train loss"}},
 		"adaptive":  {[]string{"--epsilon", "3", "--clipping", "adaptive"}, []string{" × adaptive clip norm, ", " at the end", "This is a guarantee if"}, nil},
 		"per-layer": {[]string{"--epsilon", "3", "--clipping", "per-layer"}, []string{" × clip norm 1 (per-layer clipping)"}, nil},

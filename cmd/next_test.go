@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/report"
+	"github.com/privgrad/privgrad/train"
+)
+
+// planned is what train would do of a command line.
+func planned(t *testing.T, args []string) *plan.Plan {
+	t.Helper()
+	f, command := pflag.NewFlagSet("train", pflag.ContinueOnError), trainer{}
+	command.define(f)
+	succeed(t, f.Parse(args))
+	c, err := command.settings.config(command.file)
+	succeed(t, err)
+	p, err := plan.Resolve(c, plan.Options{Sources: data.Sources(), Facts: true})
+	if err != nil {
+		t.Fatalf("train %q: %v", args, err)
+	}
+	return p
+}
+
+// stored is the directory of a run of a plan, and what a person is told when it has ended.
+func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
+	t.Helper()
+	succeed(t, os.MkdirAll(name, 0o755))
+	text, err := p.Config.YAML()
+	succeed(t, err)
+	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
+	r := &train.Result{Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new(""), Released: []string{report.PageFile}}
+	if p.Config.Private() {
+		r.NoiseMultiplier = p.NoiseMultiplier()
+	} else {
+		r.Delta = nil
+	}
+	var b strings.Builder
+	summarise(&b, r)
+	return b.String()
+}
+
+// words are those of a command line as a shell takes it.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			all = append(all[:len(all)-1], all[len(all)-1]+part)
+			continue
+		}
+		all = append(all, strings.Split(part, " ")...)
+	}
+	return all
+}
+
+// The next run that a summary proposes is the run itself with another budget, whatever it was given: each flag is
+// in the run's own file, or in the command.
+func TestNextIsTheSameRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	succeed(t, os.WriteFile("t.csv", []byte("a,b,y\n"), 0o644))
+	succeed(t, os.WriteFile("t.csv.schema.yaml", []byte("columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o644))
+	photos := "--data dir:photos --class-names cat,dog --image-size 1x8x8 --public-n 5000 --delta 1e-6"
+	table := "--data csv:t.csv --public-n 5000 --delta 1e-5 --model logistic"
+	for _, c := range []struct{ args, change string }{
+		{"--epsilon 3", "epsilon 1.5"},
+		{"--epsilon 0.7 --lr 0.3 --momentum 0.5 --l2 1e-4 --batch 300 --steps 20 --clip 2 --clipping per-layer --seed 9", "epsilon 0.35"},
+		{photos + " --recipe best --whiten none --mirror=false --epochs 6 --neighbouring replace-one --average 0.9 --seed 7 --epsilon 3", "epsilon 1.5"},
+		{photos + " --model logistic --test-is-public --positive dog --epsilon 8 --accountant rdp", "epsilon 4"},
+		{"--epsilon 3 --tensorboard --eval-every 100 --train-loss-noise 8 --public-n 60000", "epsilon 1.5"},
+		{"--noise-multiplier 1.5 --epochs 2", "noise-multiplier 3"},
+		{"--noise-multiplier 0", "noise-multiplier 1"},
+		{"--epsilon 2 --noise exact --strategy materialise --threads 2 --memory 1GiB", "epsilon 1"},
+		{"--epsilon 2 --clipping adaptive --clip-quantile 0.4 --classes 3,5", "epsilon 1"},
+		{"--epsilon 3 --optimizer dp-blsgd --search-form curve --search-points 7", "epsilon 1.5"},
+		{"--epsilon 3 --optimizer dp-blsgd-ac --model logistic --feature-norm 1", "epsilon 1.5"},
+		{"--epsilon 3 --optimizer dp-adam --lr-schedule cosine --warmup 5 --beta1 0.8", "epsilon 1.5"},
+		{"--epsilon 0.4 --optimizer l2p --protector mnist --classes 3,5 --neighbouring replace-one", "epsilon 0.2"},
+		{table + " --epsilon 3 --optimizer outpert-gd --delta 0 --l2 0.01", "epsilon 1.5"},
+		{table + " --epsilon 3 --optimizer objpert --l2 0.01", "epsilon 1.5"},
+		{table + " --epsilon 3 --optimizer privgene", "epsilon 1.5"},
+		{table + " --epsilon 3 --optimizer banco", "epsilon 1.5"},
+		{table + " --epsilon 1 --optimizer majority --drop-first", "epsilon 0.5"},
+		{table + " --epsilon 1 --optimizer dp-agd --folds 5 --fold 2", "epsilon 0.5"},
+		{table + " --rho 0.5 --optimizer pur-c --l2 0.02", ""},
+		{table + " --epsilon 1 --optimizer pur-constant --pur-sigma 0.01 --l2 0.02", ""},
+		{table + " --epsilon 1 --optimizer noisy-gd --l2 0.02", "epsilon 0.5"},
+		{table + " --epsilon 0.5 --optimizer rrpsgd --steps 50", "epsilon 0.25"},
+		{table + " --epsilon 0.5 --optimizer bassily-sgd --radius 2", "epsilon 0.25"},
+		{"--optimizer sgd", ""},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			first := planned(t, words(c.args))
+			text := stored(t, first, "a run")
+			if strings.Contains(text, "privgrad train") != (c.change != "") {
+				t.Fatalf("another run is proposed, or none:\n%s", text)
+			}
+			if c.change == "" {
+				return
+			}
+			_, command, ok := strings.Cut(text, "\n  privgrad train ")
+			command, _, _ = strings.Cut(command, "\n")
+			if !ok || !strings.HasSuffix(command, "-c 'a run/config.yaml' --"+c.change) {
+				t.Fatalf("the next run is %q, want another %s:\n%s", command, c.change, text)
+			}
+			again := planned(t, words(command))
+			before, after := first.Config, again.Config
+			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.Rho}) {
+				t.Errorf("%s: the budget is the same", command)
+			}
+			for _, c := range []*plan.Config{&before, &after} {
+				c.Epsilon, c.NoiseMultiplier, c.Rho = nil, nil, nil
+			}
+			was, err := before.YAML()
+			succeed(t, err)
+			is, err := after.YAML()
+			succeed(t, err)
+			if string(was) != string(is) {
+				t.Errorf("%s is another run than\n%s\nbut\n%s", command, was, is)
+			}
+			if first.Declaration.Budget == again.Declaration.Budget && again.PublicN != first.PublicN || again.DefaultsFrom() != first.DefaultsFrom() {
+				t.Errorf("%s: of %d records, chosen on %s", command, again.PublicN, again.DefaultsFrom())
+			}
+		})
+	}
+}
+
+// No line of what comes next is longer than its own words, and what is not there is not proposed.
+func TestNextIsNarrow(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := planned(t, words("--data dir:photos --class-names zero,one,two,three,four,five,six,seven,eight,nine --image-size 1x8x8 --public-n 5000 --delta 1e-6 --model logistic --epsilon 3"))
+	text := stored(t, p, "runs/first")
+	_, next, _ := strings.Cut(text, "\nNext\n")
+	for line := range strings.Lines(next) {
+		if utf8.RuneCountInString(line) > 80 || strings.Contains(strings.TrimLeft(line, " "), "  ") {
+			t.Errorf("a line of %d columns: %q", utf8.RuneCountInString(line), line)
+		}
+	}
+	for _, gone := range []string{report.PageFile, train.ConfigFile} {
+		r := &train.Result{Run: "runs/first", Epsilon: p.Epsilon, Delta: p.Config.Delta, Accountant: new(""), Neighbouring: new("")}
+		succeed(t, os.RemoveAll(filepath.Join("runs/first", train.ConfigFile)))
+		var b strings.Builder
+		summarise(&b, r)
+		if strings.Contains(b.String(), gone) {
+			t.Errorf("%s is not there, and proposed:\n%s", gone, fmt.Sprint(b.String()))
+		}
+	}
+}
+
+func succeed(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
