@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
@@ -159,5 +160,45 @@ func succeed(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The ε that was asked for is the bound that a person reads, and what the noise comes to stands beside it; where
+// the noise was given, nobody asked for an ε.
+func TestStatedEpsilon(t *testing.T) {
+	number := func(x float64) string { return fmt.Sprintf("%.6g", x) }
+	one := 1.0
+	for _, c := range []struct {
+		computed float64
+		asked    *float64
+		want     string
+	}{
+		{0.999999, &one, "1 (computed: 0.999999)"},
+		{0.995, &one, "1 (computed: 0.995)"},
+		{1, &one, "1"},
+		{0.99999999, &one, "1"},
+		{0.7, &one, "0.7"},         // a schedule that is not stretched to the budget
+		{1.00001, &one, "1.00001"}, // nobody promised less
+		{0.999999, nil, "0.999999"},
+	} {
+		if got := plan.Stated(c.computed, c.asked, number); got != c.want {
+			t.Errorf("%v of %v: %s, want %s", c.computed, c.asked, got, c.want)
+		}
+	}
+	t.Chdir(t.TempDir())
+	for args, want := range map[string]string{
+		"--epsilon 1":            "ε = 1 (computed: 0.999999), δ = 0",
+		"--noise-multiplier 1.5": "ε = 0.999999, δ = 0",
+	} {
+		p := planned(t, words(args+" --model logistic --steps 10"))
+		p.Epsilon = new(0.999999)
+		if text := stored(t, p, "run"); !strings.Contains(text, want) {
+			t.Errorf("%s: %q is missing in:\n%s", args, want, text)
+		}
+	}
+	var b strings.Builder
+	describeEstimate(&b, &dryrun.Estimate{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")})
+	if want := "ε = 1 (computed: 0.999999), δ = 1e-05 (add-remove, pld)"; !strings.Contains(b.String(), want) {
+		t.Errorf("%q is missing in:\n%s", want, b.String())
 	}
 }

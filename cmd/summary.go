@@ -34,7 +34,7 @@ func summarise(w io.Writer, r *train.Result) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Trained %s on %s with %s: %s (%s, %s)\n\n", r.Model, r.Dataset, r.Optimizer, steps(r), r.Device, cli.Plural(r.Threads, "thread"))
-	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
+	cli.Table(w, 0, func(w io.Writer) { summary{w, r, c}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
 		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", plan.ChosenOn(r.DefaultsFrom))
@@ -101,6 +101,7 @@ func steps(r *train.Result) string {
 type summary struct {
 	io.Writer
 	*train.Result
+	config *train.Config // nil: nobody knows it
 }
 
 func (s summary) row(name, format string, a ...any) { cli.Row(s, "  "+name, format, a...) }
@@ -155,7 +156,19 @@ func (s summary) privacy() {
 	}
 }
 
-func (s summary) stated() string { return fmt.Sprintf("ε = %.6g, δ = %g", *s.Epsilon, *s.Delta) }
+func (s summary) stated() string {
+	var asked *float64
+	if s.config != nil {
+		asked = s.config.Epsilon
+	}
+	return stated(*s.Epsilon, asked, *s.Delta)
+}
+
+// stated is a budget in a line.
+func stated(epsilon float64, asked *float64, delta float64) string {
+	number := func(x float64) string { return fmt.Sprintf("%.6g", x) }
+	return fmt.Sprintf("ε = %s, δ = %g", plan.Stated(epsilon, asked, number), delta)
+}
 
 func (s summary) sampling() {
 	switch {
@@ -192,7 +205,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		case e.Epsilon == nil:
 			row("Privacy", "none: ε is infinite")
 		default:
-			row("Privacy", "ε = %.6g, δ = %g (%s, %s)", *e.Epsilon, *e.Delta, *e.Neighbouring, *e.Accountant)
+			row("Privacy", "%s (%s, %s)", stated(*e.Epsilon, e.Asked, *e.Delta), *e.Neighbouring, *e.Accountant)
 		}
 		for _, why := range e.NoGuarantee {
 			row("", "%s", plan.Labeled(why))

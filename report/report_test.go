@@ -227,6 +227,36 @@ func TestReportWithoutAGuarantee(t *testing.T) {
 	}
 }
 
+// Who asked for ε = 1 reads of 1, and of what was computed beside it.
+func TestReportOfTheAskedEpsilon(t *testing.T) {
+	dir := trained(t, "asked", func(c *train.Config) { c.Epsilon = ptr(1.0) })
+	var r train.Result
+	check(t, json.Unmarshal([]byte(read(t, dir, rundir.Result)), &r))
+	computed := *r.Epsilon
+	if computed > 1 || computed < 0.99 {
+		t.Fatalf("ε %v was computed for 1", computed)
+	}
+	for computed, want := range map[string]string{"0.999": "1 (computed: 0.999)", "0.5": "0.5"} {
+		b := regexp.MustCompile(`"epsilon": [0-9.]+`).ReplaceAllString(read(t, dir, rundir.Result), `"epsilon": `+computed)
+		check(t, os.WriteFile(filepath.Join(dir, rundir.Result), []byte(b), 0o644))
+		_, err := Write(dir)
+		check(t, err)
+		v, err := Verify(dir)
+		check(t, err)
+		bound, _, _ := strings.Cut(want, " ")
+		for _, c := range []struct{ where, text, want string }{
+			{"page", read(t, dir, PageFile), "<dd>" + bound + "</dd>"},
+			{"page", read(t, dir, PageFile), "<td>" + want + ", of the whole schedule</td>"},
+			{"card", read(t, dir, CardFile), "**ε = " + want + ", δ = "},
+			{"statement", v.Statement, "ε = " + want + ", δ = "},
+		} {
+			if !strings.Contains(c.text, c.want) {
+				t.Errorf("%s: %q is missing in:\n%s", c.where, c.want, c.text)
+			}
+		}
+	}
+}
+
 // Local reports are made in turn, and the model is an average.
 func TestReportOfLocalReports(t *testing.T) {
 	dir := trained(t, "local", func(c *train.Config) {

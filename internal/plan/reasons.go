@@ -59,6 +59,27 @@ func (p *Plan) NoGuarantee() []string {
 	return why
 }
 
+// closely is how far below the ε that was asked for a calibration may end, to be told of as that ε.
+const closely = 1e-2
+
+// Bound is the ε that was asked for, where the noise that was computed for it comes to that or to a little less;
+// else the computed one. Of a run whose noise was given, none was asked for.
+func Bound(computed float64, asked *float64) float64 {
+	if asked != nil && computed <= *asked && computed >= *asked*(1-closely) {
+		return *asked
+	}
+	return computed
+}
+
+// Stated is Bound for a person, with the computed ε beside it where number writes it otherwise.
+func Stated(computed float64, asked *float64, number func(float64) string) string {
+	bound, beside := number(Bound(computed, asked)), number(computed)
+	if bound == beside {
+		return bound
+	}
+	return bound + " (computed: " + beside + ")"
+}
+
 // The labels of a reason.
 const (
 	notPrivate  = "NOT PRIVATE: "  // nothing protects a record
