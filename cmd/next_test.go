@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -200,5 +201,19 @@ func TestStatedEpsilon(t *testing.T) {
 	describeEstimate(&b, &dryrun.Estimate{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")})
 	if want := "ε = 1 (computed: 0.999999), δ = 1e-05 (add-remove, pld)"; !strings.Contains(b.String(), want) {
 		t.Errorf("%q is missing in:\n%s", want, b.String())
+	}
+}
+
+// A run of a program of the user's own is for that program to go on with.
+func TestResumeOfAForeignRun(t *testing.T) {
+	for key, value := range map[string]string{"model": "myres", "optimizer": "mine", "data": "samples"} {
+		run := filepath.Join(t.TempDir(), "run")
+		succeed(t, os.MkdirAll(run, 0o755))
+		text := "epsilon: 3\nmodel: cnn-mnist\n" + key + ": " + value + "\n"
+		if key == "model" {
+			text = "epsilon: 3\nmodel: myres\nactivation: \"\"\n"
+		}
+		succeed(t, os.WriteFile(filepath.Join(run, train.ConfigFile), []byte(text), 0o644))
+		fails(t, cli.ExitUsage, []string{"resume", run}, run, value, "where a program of your own began it, run that again, with Resume: train.ResumeAuto")
 	}
 }

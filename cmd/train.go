@@ -186,6 +186,9 @@ its result again. Only the settings below may differ from the first start.`,
 			if err := train.ReadRun(group, run, &c); err != nil {
 				return launch.Close(group, err)
 			}
+			if what := c.Foreign(nil); what != "" {
+				return launch.Close(group, usage.Errorf("%s is a run with the %s, which this program does not have: where a program of your own began it, run that again, with Resume: train.ResumeAuto; else correct %s", run, what, train.ConfigFile))
+			}
 			c.Override(&s.values, s.given)
 			return trainTo(call, group, c, run, train.ResumeRun)
 		},

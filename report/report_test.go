@@ -257,6 +257,35 @@ func TestReportOfTheAskedEpsilon(t *testing.T) {
 	}
 }
 
+// What only the program that trained has, no command of privgrad can train again: page and card do not say so.
+func TestReportOfAForeignRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to, assumes string
+		foreign           string
+	}{
+		"own data":         {"data: made", "data: made", "", "data set made"},
+		"privgrad's alone": {"data: made", "data: fmnist", "", ""},
+		"network":          {"model: logistic", "model: myres", "", "network myres"},
+		"a network's name": {"data: made", "data: fmnist", "initial_parameters_are_public", "network logistic"},
+		"features":         {"data: made", "data: fmnist", "own_features_are_public", "features of a record"},
+		"method":           {"optimizer: dp-sgd", "optimizer: mine", "", "optimizer mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := trained(t, "plain", nil)
+			edit(t, filepath.Join(dir, rundir.Config), c.from, c.to)
+			edit(t, filepath.Join(dir, rundir.Result), `"assumptions": []`, `"assumptions": ["`+c.assumes+`"]`)
+			_, err := Write(dir)
+			check(t, err)
+			for file, says := range map[string]string{PageFile: "<p>The " + c.foreign + " is of the program that trained: that program", CardFile: "run the program that trained again, as the " + c.foreign + " is its own"} {
+				text := read(t, dir, file)
+				if strings.Contains(text, "privgrad train -c") != (c.foreign == "") || strings.Contains(text, says) != (c.foreign != "") {
+					t.Errorf("%s says how to repeat a run, or not:\n%s", file, text)
+				}
+			}
+		})
+	}
+}
+
 // Local reports are made in turn, and the model is an average.
 func TestReportOfLocalReports(t *testing.T) {
 	dir := trained(t, "local", func(c *train.Config) {

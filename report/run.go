@@ -67,6 +67,9 @@ func (r *run) Name() string { return filepath.Base(filepath.Clean(r.Run)) }
 // Title says what was trained, on what, and how.
 func (r *run) Title() string { return r.Model + " on " + r.Data() + ", " + r.Optimizer }
 
+// Foreign is what of the run no command of privgrad has, but the program that trained.
+func (r *run) Foreign() string { return r.Config.Foreign(r.Assumptions) }
+
 // Label goes with the run where its ε is none.
 func (r *run) Label() string { return r.Config.Label() }
 

@@ -62,5 +62,6 @@ const ConfigFile = rundir.Config
 // bad file, a directory that is taken. Nothing was changed.
 type UsageError = usage.Error
 
-// ErrInterrupted says that a run stopped early because it was asked to, saved.
+// ErrInterrupted says that a run stopped early because its context was cancelled, and
+// was saved. The error of Run is one by errors.Is, and says how to go on.
 var ErrInterrupted = errors.New("interrupted")

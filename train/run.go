@@ -29,6 +29,7 @@ import (
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -43,8 +44,8 @@ type Options struct {
 	Sources  map[string]Source
 	Out      string // run directory; empty: runs/<UTC>-<data>-<model>-<optimizer>
 	Resume   Resume
-	Progress Progress     // nil: none
-	Log      *slog.Logger // nil: none; receives warnings and where the run stands
+	Progress Progress     // nil: none but what Log receives; a FeatureProgress is also told of features
+	Log      *slog.Logger // nil: none; receives warnings and, without Progress, a line for every tenth of the run
 
 	// Network is a user's own lowered graph, in the place of a named model; the
 	// configuration's model, activation and initial weights are then the graph's.
@@ -111,15 +112,20 @@ type Reporter interface {
 }
 
 // Run trains as configured and writes the run directory. It returns the result
-// when the run has finished, now or before; ErrInterrupted when ctx was
-// cancelled and the run was saved. The trained parameters go back into the
+// when the run has finished, now or before. When ctx was cancelled and the run
+// was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
+// the same call with Resume: ResumeAuto goes on. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
-	if o.Log == nil {
+	r := &run{started: time.Now()}
+	switch {
+	case o.Log == nil:
 		o.Log = slog.New(slog.DiscardHandler)
+	case o.Progress == nil:
+		o.Progress = &told{run: r}
 	}
-	r := &run{options: o, started: time.Now()}
+	r.options = o
 	defer r.close()
 	if err := r.join(); err != nil {
 		return nil, err
@@ -155,14 +161,14 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		}
 	}
 	if done, err := r.enter(ctx); err != nil || done != nil {
-		return done, err
+		return done, r.full(err)
 	}
 	if err := r.loop(); err != nil {
-		return nil, errors.Join(err, p.Network.SetParams(r.params))
+		return nil, errors.Join(r.full(err), p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
 	if err != nil {
-		return nil, err
+		return nil, r.full(err)
 	}
 	return result, p.Network.SetParams(r.params)
 }
@@ -195,6 +201,17 @@ type run struct {
 
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
+// goOn says by what a person goes on with the run.
+func (r *run) goOn() string { return r.plan.Config.GoOn(r.options.Out, r.plan.Assumptions()) }
+
+// full adds to the error of a run that has begun what to do when there is space again.
+func (r *run) full(err error) error {
+	if !durable.Full(err) || !r.dir().Has(rundir.Config) {
+		return err
+	}
+	return fmt.Errorf("%w; continue by %s", err, r.goOn())
+}
+
 func (r *run) close() {
 	r.metrics.Close()
 	r.diagnostics.Close()
@@ -223,7 +240,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	case err != nil:
 		return nil, err
 	case anything && r.options.Resume == ResumeNever:
-		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or continue the run that is there by `privgrad resume %s`", dir, dir)
+		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or continue the run that is there by %s", dir, r.goOn())
 	case found:
 		if done, err := r.found(); err != nil || done != nil {
 			return done, err
@@ -338,7 +355,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		if ctx.Err() == nil {
 			return nil
 		}
-		return fmt.Errorf("%w before the next step; continue by `privgrad resume %s`", ErrInterrupted, r.options.Out)
+		return fmt.Errorf("%w before the next step; continue by %s", ErrInterrupted, r.goOn())
 	}
 	var err error
 	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
