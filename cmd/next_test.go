@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -41,7 +42,8 @@ func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	text, err := p.Config.YAML()
 	succeed(t, err)
 	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
-	r := &train.Result{Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new(""), Released: []string{report.PageFile}}
+	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
+	r := &train.Result{Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")}
 	if p.Config.Private() {
 		r.NoiseMultiplier = p.NoiseMultiplier()
 	} else {
@@ -148,7 +150,7 @@ func TestNextIsNarrow(t *testing.T) {
 	}
 	for _, gone := range []string{report.PageFile, train.ConfigFile} {
 		r := &train.Result{Run: "runs/first", Epsilon: p.Epsilon, Delta: p.Config.Delta, Accountant: new(""), Neighbouring: new("")}
-		succeed(t, os.RemoveAll(filepath.Join("runs/first", train.ConfigFile)))
+		succeed(t, os.RemoveAll(filepath.Join("runs/first", gone)))
 		var b strings.Builder
 		summarise(&b, r)
 		if strings.Contains(b.String(), gone) {
@@ -201,6 +203,25 @@ func TestStatedEpsilon(t *testing.T) {
 	describeEstimate(&b, &dryrun.Estimate{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")})
 	if want := "ε = 1 (computed: 0.999999), δ = 1e-05 (add-remove, pld)"; !strings.Contains(b.String(), want) {
 		t.Errorf("%q is missing in:\n%s", want, b.String())
+	}
+}
+
+// A run whose report cannot be written has a result, which is shown, and exit code 1.
+func TestReportInTheWay(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	ok(t, small(mnistFiles(t), "--epsilon", "3", "--out", out)...)
+	for _, gone := range []string{"result.json", report.PageFile} {
+		succeed(t, os.Remove(filepath.Join(out, gone)))
+	}
+	succeed(t, os.Mkdir(filepath.Join(out, report.PageFile), 0o755))
+	r := privgrad("resume", out)
+	if r.code != cli.ExitFailed || !strings.Contains(r.stdout, "Saved to") || strings.Contains(r.stdout, report.PageFile) || !strings.Contains(r.stderr, "is complete and saved, and its guarantee holds; but the report could not be written") {
+		t.Errorf("%+v", r)
+	}
+	succeed(t, os.Remove(filepath.Join(out, "result.json")))
+	r = privgrad("resume", out, "--json")
+	if released := object(t, r.stdout)["released"].([]any); r.code != cli.ExitFailed || slices.Contains(released, any(report.PageFile)) || !slices.Contains(released, any(report.CardFile)) {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -51,8 +52,9 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	fmt.Fprintf(w, "\nNext\n")
 	line := func(what, command string) { fmt.Fprintf(w, "  %s\n    %s\n", command, what) }
 	run := cli.Quote(r.Run)
-	if slices.Contains(r.Released, report.PageFile) {
-		line("report for people", filepath.Join(r.Run, report.PageFile))
+	page := filepath.Join(r.Run, report.PageFile)
+	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
+		line("report for people", page)
 	}
 	switch { // eval refuses test records that are not public
 	case r.TestAccuracy != nil:

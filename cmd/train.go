@@ -118,10 +118,11 @@ func trainTo(call *cli.Call, group collective.Group, c train.Config, out string,
 	}
 	report.Attach(c, &options)
 	result, err := train.Run(ctx, c, options)
-	if err = launch.Close(group, err); err != nil || group != nil && group.Rank() > 0 {
+	late := errors.Is(err, train.ErrReport) // of a run that has its result
+	if err = launch.Close(group, err); err != nil && !late || group != nil && group.Rank() > 0 {
 		return err
 	}
-	return cli.Show(call, result, summarise)
+	return errors.Join(cli.Show(call, result, summarise), err)
 }
 
 // rehearse shows what a run would cost, in ε, memory and time.

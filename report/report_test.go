@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"image/color"
 	"image/png"
 	"io/fs"
@@ -254,6 +255,84 @@ func TestReportOfTheAskedEpsilon(t *testing.T) {
 				t.Errorf("%s: %q is missing in:\n%s", c.where, c.want, c.text)
 			}
 		}
+	}
+}
+
+// blocked puts a directory in the place of files that a run is to write.
+type blocked []string
+
+func (b blocked) Evaluated(m train.Measurement) {
+	for _, name := range b {
+		_ = os.MkdirAll(filepath.Join(m.Run, name), 0o755)
+	}
+}
+
+// Where the report cannot be written, the run is complete: it says so, lists what is there, and a report that is made later is listed
+// then.
+func TestReportThatCannotBeWritten(t *testing.T) {
+	all := []string{PageFile, CardFile, PictureFile, EventsFile}
+	for _, missing := range [][]string{{PageFile}, {CardFile}, {PictureFile}, {EventsFile}, all} {
+		t.Run(missing[0], func(t *testing.T) {
+			c := config()
+			c.TensorBoard = true
+			dir := filepath.Join(t.TempDir(), "run")
+			o := train.Options{Out: dir, Sources: made(true), Watch: []train.Watcher{blocked(missing)}}
+			Attach(c, &o)
+			r, err := train.Run(context.Background(), c, o)
+			if r == nil || !errors.Is(err, train.ErrReport) {
+				t.Fatalf("a result %v, error %v", r != nil, err)
+			}
+			for _, want := range []string{"the run in " + dir + " is complete and saved, and its guarantee holds", "`privgrad report " + dir + "`", missing[0]} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in %v", want, err)
+				}
+			}
+			stored := func() []string {
+				var r train.Result
+				check(t, json.Unmarshal([]byte(read(t, dir, rundir.Result)), &r))
+				for _, name := range r.Released {
+					if info, err := os.Stat(filepath.Join(dir, name)); err != nil || slices.Contains(all, name) && !info.Mode().IsRegular() {
+						t.Errorf("%s is listed, and no file", name)
+					}
+				}
+				return r.Released
+			}
+			if !slices.Equal(stored(), r.Released) {
+				t.Errorf("stored are %q, returned %q", stored(), r.Released)
+			}
+			for _, name := range all {
+				if slices.Contains(r.Released, name) == slices.Contains(missing, name) {
+					t.Errorf("%s is listed, or not: %q", name, r.Released)
+				}
+			}
+			before := read(t, dir, rundir.Result)
+			for _, name := range missing {
+				check(t, os.Remove(filepath.Join(dir, name)))
+			}
+			_, err = Write(dir)
+			check(t, err)
+			now := stored()
+			for _, name := range []string{PageFile, CardFile, PictureFile} {
+				if !slices.Contains(now, name) {
+					t.Errorf("%s was made, and is not listed: %q", name, now)
+				}
+			}
+			if list := regexp.MustCompile(`(?s)"released": .*?\]`); list.ReplaceAllString(before, "") != list.ReplaceAllString(read(t, dir, rundir.Result), "") {
+				t.Error("more than the list changed")
+			}
+			again := read(t, dir, rundir.Result)
+			_, err = Write(dir)
+			check(t, err)
+			if v, err := Verify(dir); err != nil || !v.OK || read(t, dir, rundir.Result) != again {
+				t.Errorf("a second report changed the result, or it does not hold: %v", err)
+			}
+			var r2 train.Result
+			check(t, json.Unmarshal([]byte(again), &r2))
+			check(t, rundir.Dir(dir).WriteResult(&r2))
+			if read(t, dir, rundir.Result) != again {
+				t.Errorf("a result of another form:\n%s", again)
+			}
+		})
 	}
 }
 

@@ -114,7 +114,8 @@ type Reporter interface {
 // Run trains as configured and writes the run directory. It returns the result
 // when the run has finished, now or before. When ctx was cancelled and the run
 // was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
-// the same call with Resume: ResumeAuto goes on. The trained parameters go back into the
+// the same call with Resume: ResumeAuto goes on. When the run has finished and its report
+// could not be written, there are both a result and ErrReport. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
@@ -167,10 +168,10 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, errors.Join(r.full(err), p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
-	if err != nil {
+	if result == nil {
 		return nil, r.full(err)
 	}
-	return result, p.Network.SetParams(r.params)
+	return result, errors.Join(err, p.Network.SetParams(r.params))
 }
 
 // run is one process's share of a run.
@@ -690,11 +691,29 @@ func (r *run) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.dir().WriteResult(result); err != nil || r.options.Report == nil {
-		return result, err
+	if err := r.dir().WriteResult(result); err != nil {
+		return nil, err
 	}
-	if err := r.options.Report.Write(r.options.Out); err != nil { // the run itself is whole
-		r.options.Log.Warn(fmt.Sprintf("the report could not be written: %v; write it anew by privgrad report", err))
+	return result, r.report(result)
+}
+
+// report has a finished run reported. The result lists what is there of the report when it is there.
+func (r *run) report(result *Result) error {
+	if r.options.Report == nil {
+		return nil
 	}
-	return result, nil
+	err := r.options.Report.Write(r.options.Out)
+	for _, name := range r.options.Report.Files(result) {
+		if r.dir().IsFile(name) {
+			result.Released = append(result.Released, name)
+		}
+	}
+	if err = errors.Join(err, r.dir().WriteResult(result)); err == nil {
+		return nil
+	}
+	holds := ""
+	if result.Guarantee {
+		holds = ", and its guarantee holds"
+	}
+	return fmt.Errorf("the run in %s is complete and saved%s; but %w: %v: put that right, then make it by `privgrad report %[1]s`", r.options.Out, holds, ErrReport, err)
 }
