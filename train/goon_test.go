@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 // Where a run goes on is said by a command that can: a run with something of a user's own, by the program that has it.
@@ -132,3 +135,53 @@ type nothing struct{}
 func (nothing) Start(int)                    {}
 func (nothing) Step(int, *float64, *float64) {}
 func (nothing) Finish()                      {}
+
+// After an edit of config.yaml, a run that would go on says which settings are others, and what they were.
+func TestEditedSettingsAreNamed(t *testing.T) {
+	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5, Resume: ResumeAuto}
+	ctx, stop := stopAt(t, o, 12, true)
+	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	dir := rundir.Dir(o.Out)
+	whole := string(read(t, o.Out, rundir.Config))
+	for _, edit := range []struct {
+		from, to string
+		want     []string
+	}{
+		{"lr: 0.5\n", "lr: 0.7\n", []string{"lr is 0.7, was 0.5"}},
+		{"noise_multiplier: 1.0\n", "noise_multiplier: 2.0\n", []string{"noise_multiplier is 2, was 1"}},
+		{"momentum: 0.0\nl2: 0.0\n", "momentum: 0.5\nl2: 0.1\naverage: 0.9\n", []string{"average is 0.9, was not given; l2 is 0.1, was 0; momentum is 0.5, was 0"}},
+		{"classes: [0, 1]\n", "classes: [0, 2]\n", []string{"classes is 0,2, was 0,1"}},
+	} {
+		if !strings.Contains(whole, edit.from) {
+			t.Fatalf("%q is not in:\n%s", edit.from, whole)
+		}
+		check(t, dir.Write(rundir.Config, []byte(strings.Replace(whole, edit.from, edit.to, 1))))
+		var c Config
+		check(t, ReadRun(nil, o.Out, &c))
+		_, err := Run(context.Background(), c, o)
+		var u *UsageError
+		if !errors.Is(err, ledger.ErrMismatch) || !errors.As(err, &u) || regexp.MustCompile(`[0-9a-f]{32}`).MatchString(err.Error()) {
+			t.Errorf("%q: %v", edit.to, err)
+		}
+		for _, want := range append(edit.want, o.Out, rundir.Config) {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is missing in %v", want, err)
+			}
+		}
+	}
+	// A run of an earlier version kept no copy. It is refused as before, and has one from its next start on.
+	check(t, os.Remove(dir.Path(rundir.Begun)))
+	other := small()
+	other.Seed++
+	check(t, os.Remove(dir.Path(rundir.Config)))
+	check(t, dir.Write(rundir.Config, []byte(strings.Replace(whole, "seed: 1\n", "seed: 2\n", 1))))
+	if _, err := Run(context.Background(), other, o); !errors.Is(err, ledger.ErrMismatch) {
+		t.Errorf("without a copy: %v", err)
+	}
+	check(t, dir.Write(rundir.Config, []byte(whole)))
+	if r, err := Run(context.Background(), small(), o); err != nil || r.Steps != 24 || !dir.Has(rundir.Begun) {
+		t.Errorf("with what stood there: %v", err)
+	}
+}

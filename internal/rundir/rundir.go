@@ -30,6 +30,7 @@ const (
 	Average     = "model-average.safetensors"
 	Features    = "features.safetensors"
 	Checkpoints = "checkpoint"
+	Begun       = "checkpoint/config.yaml" // the settings with which the run began
 
 	state       = "state.safetensors"
 	diagnostics = "diagnostics.jsonl"
