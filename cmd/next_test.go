@@ -235,6 +235,16 @@ func TestResumeOfAForeignRun(t *testing.T) {
 			text = "epsilon: 3\nmodel: myres\nactivation: \"\"\n"
 		}
 		succeed(t, os.WriteFile(filepath.Join(run, train.ConfigFile), []byte(text), 0o644))
-		fails(t, cli.ExitUsage, []string{"resume", run}, run, value, "where a program of your own began it, run that again, with Resume: train.ResumeAuto")
+		want := []string{run, value, "where a program of your own began it, run that again, with Resume: train.ResumeAuto"}
+		fails(t, cli.ExitUsage, []string{"resume", run}, want...)
+		file := filepath.Join(run, train.ConfigFile)
+		if r := privgrad("train", "-c", file); r.code != cli.ExitUsage || strings.Contains(r.stderr, want[2]) {
+			t.Errorf("a file of no run: %+v", r)
+		}
+		succeed(t, os.WriteFile(filepath.Join(run, "ledger.db"), nil, 0o644))
+		fails(t, cli.ExitUsage, []string{"train", "-c", file}, want...)
+		if key == "model" { // with another one in its place it is a run like others
+			fails(t, cli.ExitUsage, []string{"train", "-c", file, "--model", "logistic"}, `unknown activation ""`)
+		}
 	}
 }

@@ -71,17 +71,18 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 // another is the command of the same run with another budget, in the terms in which this one's was given,
 // and what it is. The run's own file has all other settings.
 func another(r *train.Result, c *train.Config) (what, command string) {
-	change, flag, value := "the same run with another ε", "epsilon", 3.0
+	const adds = ": on the same private data, the ε of both add up"
+	change, flag, value := "another ε"+adds, "epsilon", 3.0
 	switch {
-	case c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0:
-		change, flag, value = "the same run with noise", "noise-multiplier", 1
+	case c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0: // whose ε is infinite
+		change, flag, value = "noise", "noise-multiplier", 1
 	case c.NoiseMultiplier != nil:
-		change, flag, value = "the same run with twice the noise", "noise-multiplier", 2**c.NoiseMultiplier
+		change, flag, value = "twice the noise"+adds, "noise-multiplier", 2**c.NoiseMultiplier
 	case c.Epsilon != nil:
 		value = *c.Epsilon / 2
 	}
 	file := cli.Quote(filepath.Join(r.Run, train.ConfigFile))
-	return change + ": on the same private data, the ε of both add up", fmt.Sprintf("privgrad train -c %s --%s %.3g", file, flag, value)
+	return "the same run with " + change, fmt.Sprintf("privgrad train -c %s --%s %.3g", file, flag, value)
 }
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.
