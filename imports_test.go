@@ -127,7 +127,7 @@ var allowed = map[string][]string{
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/device",
-		"internal/devices", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,

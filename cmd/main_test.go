@@ -193,6 +193,8 @@ func TestUnknownCommandsAndFlags(t *testing.T) {
 		{[]string{"trian", "--epsilon", "3"}, "did you mean train?"}, // and not: an unknown flag
 		{[]string{"train", "--learning-rate", "1"}, "unknown flag: --learning-rate (here it is --lr)"},
 		{[]string{"account", "--target-delta", "1e-5"}, "(here it is --delta)"},
+		{[]string{"account", "--n", "5000"}, "unknown flag: --n (here it is --public-n)"},
+		{[]string{"train", "--dataset-size", "5000"}, "(here it is --public-n)"},
 		{[]string{"version"}, "(it is a flag: --version)"},
 		{[]string{"train", "--protectors", "x"}, "unknown flag: --protectors (did you mean --protector?)"},
 		{[]string{"train", "--epsilom", "3"}, "did you mean --epsilon?"},

@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -10,14 +11,23 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
 )
 
+// configOf is the configuration of a run; nil where its file cannot be read.
+func configOf(r *train.Result) *train.Config {
+	c := train.Default()
+	if train.ReadConfig(filepath.Join(r.Run, train.ConfigFile), &c) != nil {
+		return nil
+	}
+	return &c
+}
+
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
+	c := configOf(r)
 	if !r.Guarantee {
 		for _, why := range r.NoGuarantee {
 			fmt.Fprintln(w, plan.Labeled(why))
@@ -25,7 +35,7 @@ func summarise(w io.Writer, r *train.Result) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Trained %s on %s with %s: %s (%s, %s)\n\n", r.Model, r.Dataset, r.Optimizer, steps(r), r.Device, cli.Plural(r.Threads, "thread"))
-	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
+	cli.Table(w, 0, func(w io.Writer) { summary{w, r, c}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
 		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", plan.ChosenOn(r.DefaultsFrom))
@@ -33,32 +43,46 @@ func summarise(w io.Writer, r *train.Result) {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
 	}
+	next(w, r, c)
+}
+
+// next are the commands that make use of the run, each above a line that says what for: lined up, they
+// would be as long as the longest.
+func next(w io.Writer, r *train.Result, c *train.Config) {
 	fmt.Fprintf(w, "\nNext\n")
-	cli.Table(w, 0, func(w io.Writer) {
-		next := func(what, format string, a ...any) {
-			fmt.Fprintf(w, "  privgrad "+format+"\t%s\n", append(a, what)...)
-		}
-		fmt.Fprintf(w, "  %s\treport for people\n", filepath.Join(r.Run, report.PageFile))
-		switch { // eval refuses test records that are not public
-		case r.TestAccuracy != nil:
-			next("confusion matrix", "eval %s", cli.Quote(r.Run))
-		case r.TestLoss != nil:
-			next("loss of the saved model", "eval %s", cli.Quote(r.Run))
-		}
-		next("the model for other programs", "export %s --onnx model.onnx", cli.Quote(r.Run))
-		if r.Delta != nil {
-			other := 3.0
-			if r.Epsilon != nil {
-				other = *r.Epsilon / 2
-			}
-			file := filepath.Join(r.Run, train.ConfigFile)
-			again := "-c " + cli.Quote(file)
-			if c := train.Default(); recipes.Chose(r.DefaultsFrom) && train.ReadConfig(file, &c) == nil {
-				again = "--recipe best" + cli.Typed(&c, func(s plan.Setting) bool { return s.Group.Title == "Data" || s.Key == "delta" && c.PublicN != nil })
-			}
-			next("another run: on the same private data its ε adds to this one's", "train %s --epsilon %.3g", again, other)
-		}
-	})
+	line := func(what, command string) { fmt.Fprintf(w, "  %s\n    %s\n", command, what) }
+	run := cli.Quote(r.Run)
+	page := filepath.Join(r.Run, report.PageFile)
+	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
+		line("report for people", page)
+	}
+	switch { // eval refuses test records that are not public
+	case r.TestAccuracy != nil:
+		line("confusion matrix", "privgrad eval "+run)
+	case r.TestLoss != nil:
+		line("loss of the saved model", "privgrad eval "+run)
+	}
+	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
+	if c != nil && r.Delta != nil && !c.StepsFollow() {
+		line(another(r, c))
+	}
+}
+
+// another is the command of the same run with another budget, in the terms in which this one's was given,
+// and what it is. The run's own file has all other settings.
+func another(r *train.Result, c *train.Config) (what, command string) {
+	const adds = ": on the same private data, the ε of both add up"
+	change, flag, value := "another ε"+adds, "epsilon", 3.0
+	switch {
+	case c.NoiseMultiplier != nil && *c.NoiseMultiplier == 0: // whose ε is infinite
+		change, flag, value = "noise", "noise-multiplier", 1
+	case c.NoiseMultiplier != nil:
+		change, flag, value = "twice the noise"+adds, "noise-multiplier", 2**c.NoiseMultiplier
+	case c.Epsilon != nil:
+		value = *c.Epsilon / 2
+	}
+	file := cli.Quote(filepath.Join(r.Run, train.ConfigFile))
+	return "the same run with " + change, fmt.Sprintf("privgrad train -c %s --%s %.3g", file, flag, value)
 }
 
 // steps are those of the run and how long they took. Seconds are of the last process alone.
@@ -80,6 +104,7 @@ func steps(r *train.Result) string {
 type summary struct {
 	io.Writer
 	*train.Result
+	config *train.Config // nil: nobody knows it
 }
 
 func (s summary) row(name, format string, a ...any) { cli.Row(s, "  "+name, format, a...) }
@@ -137,7 +162,19 @@ func (s summary) privacy() {
 	}
 }
 
-func (s summary) stated() string { return fmt.Sprintf("ε = %.6g, δ = %g", *s.Epsilon, *s.Delta) }
+func (s summary) stated() string {
+	var asked *float64
+	if s.config != nil {
+		asked = s.config.Epsilon
+	}
+	return stated(*s.Epsilon, asked, *s.Delta)
+}
+
+// stated is a budget in a line.
+func stated(epsilon float64, asked *float64, delta float64) string {
+	number := func(x float64) string { return fmt.Sprintf("%.6g", x) }
+	return fmt.Sprintf("ε = %s, δ = %g", plan.Stated(epsilon, asked, number), delta)
+}
 
 func (s summary) sampling() {
 	switch {
@@ -174,7 +211,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		case e.Epsilon == nil:
 			row("Privacy", "none: ε is infinite")
 		default:
-			row("Privacy", "ε = %.6g, δ = %g (%s, %s)", *e.Epsilon, *e.Delta, *e.Neighbouring, *e.Accountant)
+			row("Privacy", "%s (%s, %s)", stated(*e.Epsilon, e.Asked, *e.Delta), *e.Neighbouring, *e.Accountant)
 		}
 		for _, why := range e.NoGuarantee {
 			row("", "%s", plan.Labeled(why))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/collective/launch"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/report"
@@ -90,6 +92,11 @@ func (t *trainer) train(call *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	if run := filepath.Dir(t.file); t.file != "" && rundir.Dir(run).Has(rundir.Ledger) { // else a file of the user's, who may have misspelled a name
+		if err := foreign(&c, run); err != nil {
+			return err
+		}
+	}
 	switch {
 	case t.dry && t.resume != train.ResumeNever:
 		return usage.Errorf("--dry-run plans a new run and cannot resume one: leave out --dry-run or --resume")
@@ -119,10 +126,11 @@ func trainTo(call *cli.Call, group collective.Group, c train.Config, out string,
 	}
 	report.Attach(c, &options)
 	result, err := train.Run(ctx, c, options)
-	if err = launch.Close(group, err); err != nil || group != nil && group.Rank() > 0 {
+	late := errors.Is(err, train.ErrReport) // of a run that has its result
+	if err = launch.Close(group, err); err != nil && !late || group != nil && group.Rank() > 0 {
 		return err
 	}
-	return cli.Show(call, result, summarise)
+	return errors.Join(cli.Show(call, result, summarise), err)
 }
 
 // rehearse shows what a run would cost, in ε, memory and time.
@@ -161,6 +169,15 @@ func resumeFlag(f *pflag.FlagSet, resume *train.Resume) {
 	f.Lookup("resume").NoOptDefVal = "true"
 }
 
+// foreign refuses the configuration of a run that only a program of the user's own can make.
+func foreign(c *train.Config, run string) error {
+	what := c.Foreign(nil)
+	if what == "" {
+		return nil
+	}
+	return usage.Errorf("%s is a run with the %s, which this program does not have: where a program of your own began it, run that again, with Resume: train.ResumeAuto to go on; else correct its %s", run, what, train.ConfigFile)
+}
+
 // newResume continues a run by what its directory says.
 func newResume() *cobra.Command {
 	var s *settings
@@ -188,6 +205,9 @@ its result again. Only the settings below may differ from the first start.`,
 				return launch.Close(group, err)
 			}
 			c.Override(&s.values, s.given)
+			if err := foreign(&c, run); err != nil {
+				return launch.Close(group, err)
+			}
 			return trainTo(call, group, c, run, train.ResumeRun)
 		},
 	}.New()

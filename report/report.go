@@ -10,6 +10,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -52,20 +53,26 @@ func (r *reporter) Files(result *train.Result) []string {
 	return files
 }
 
-// Write writes the report of a run directory.
+// Write writes the report of a run directory. The run lists it as released.
 func (r *reporter) Write(dir string) error {
-	if _, err := Write(dir); err != nil {
-		return err
-	}
+	_, err := write(dir)
 	if r.events != nil {
-		return r.events.err
+		err = errors.Join(err, r.events.err)
 	}
-	return nil
+	return err
 }
 
 // Write writes page, model card and picture into the directory of a run that has
-// finished, anew where they are there, and names them.
+// finished, anew where they are there, names them, and lists them as released.
 func Write(dir string) (files []string, err error) {
+	if files, err = write(dir); len(files) > 0 {
+		err = errors.Join(err, rundir.Dir(dir).Release(files))
+	}
+	return files, err
+}
+
+// write writes what it can, and names it.
+func write(dir string) (files []string, err error) {
 	r, err := open(dir)
 	if err != nil {
 		return nil, err
@@ -82,13 +89,14 @@ func Write(dir string) (files []string, err error) {
 			continue
 		}
 		var b bytes.Buffer
-		if err := f.write(&b); err != nil {
-			return nil, err
+		failed := f.write(&b)
+		if failed == nil {
+			failed = rundir.Dir(dir).Write(f.name, b.Bytes())
 		}
-		if err := rundir.Dir(dir).Write(f.name, b.Bytes()); err != nil {
-			return nil, err
+		if failed == nil {
+			files = append(files, f.name)
 		}
-		files = append(files, f.name)
+		err = errors.Join(err, failed)
 	}
-	return files, nil
+	return files, err
 }

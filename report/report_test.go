@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"image/color"
 	"image/png"
 	"io/fs"
@@ -222,6 +223,143 @@ func TestReportWithoutAGuarantee(t *testing.T) {
 			}
 			if strings.Contains(text, "has a privacy guarantee") || !strings.Contains(read(t, dir, CardFile), "**No privacy guarantee.**") {
 				t.Errorf("a guarantee is promised:\n%s", text)
+			}
+		})
+	}
+}
+
+// Who asked for ε = 1 reads of 1, and of what was computed beside it.
+func TestReportOfTheAskedEpsilon(t *testing.T) {
+	dir := trained(t, "asked", func(c *train.Config) { c.Epsilon = ptr(1.0) })
+	var r train.Result
+	check(t, json.Unmarshal([]byte(read(t, dir, rundir.Result)), &r))
+	computed := *r.Epsilon
+	if computed > 1 || computed < 0.99 {
+		t.Fatalf("ε %v was computed for 1", computed)
+	}
+	for computed, want := range map[string]string{"0.999": "1 (computed: 0.999)", "0.5": "0.5"} {
+		b := regexp.MustCompile(`"epsilon": [0-9.]+`).ReplaceAllString(read(t, dir, rundir.Result), `"epsilon": `+computed)
+		check(t, os.WriteFile(filepath.Join(dir, rundir.Result), []byte(b), 0o644))
+		_, err := Write(dir)
+		check(t, err)
+		v, err := Verify(dir)
+		check(t, err)
+		bound, _, _ := strings.Cut(want, " ")
+		for _, c := range []struct{ where, text, want string }{
+			{"page", read(t, dir, PageFile), "<dd>" + bound + "</dd>"},
+			{"page", read(t, dir, PageFile), "<td>" + want + ", of the whole schedule</td>"},
+			{"card", read(t, dir, CardFile), "**ε = " + want + ", δ = "},
+			{"statement", v.Statement, "ε = " + want + ", δ = "},
+		} {
+			if !strings.Contains(c.text, c.want) {
+				t.Errorf("%s: %q is missing in:\n%s", c.where, c.want, c.text)
+			}
+		}
+	}
+}
+
+// blocked puts a directory in the place of files that a run is to write.
+type blocked []string
+
+func (b blocked) Evaluated(m train.Measurement) {
+	for _, name := range b {
+		_ = os.MkdirAll(filepath.Join(m.Run, name), 0o755)
+	}
+}
+
+// Where the report cannot be written, the run is complete: it says so, lists what is there, and a report that is made later is listed
+// then.
+func TestReportThatCannotBeWritten(t *testing.T) {
+	all := []string{PageFile, CardFile, PictureFile, EventsFile}
+	for _, missing := range [][]string{{PageFile}, {CardFile}, {PictureFile}, {EventsFile}, all} {
+		t.Run(missing[0], func(t *testing.T) {
+			c := config()
+			c.TensorBoard = true
+			dir := filepath.Join(t.TempDir(), "run")
+			o := train.Options{Out: dir, Sources: made(true), Watch: []train.Watcher{blocked(missing)}}
+			Attach(c, &o)
+			r, err := train.Run(context.Background(), c, o)
+			if r == nil || !errors.Is(err, train.ErrReport) {
+				t.Fatalf("a result %v, error %v", r != nil, err)
+			}
+			for _, want := range []string{"the run in " + dir + " is complete and saved, and its guarantee holds", "`privgrad report " + dir + "`", missing[0]} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in %v", want, err)
+				}
+			}
+			stored := func() []string {
+				var r train.Result
+				check(t, json.Unmarshal([]byte(read(t, dir, rundir.Result)), &r))
+				for _, name := range r.Released {
+					if info, err := os.Stat(filepath.Join(dir, name)); err != nil || slices.Contains(all, name) && !info.Mode().IsRegular() {
+						t.Errorf("%s is listed, and no file", name)
+					}
+				}
+				return r.Released
+			}
+			if !slices.Equal(stored(), r.Released) {
+				t.Errorf("stored are %q, returned %q", stored(), r.Released)
+			}
+			for _, name := range all {
+				if slices.Contains(r.Released, name) == slices.Contains(missing, name) {
+					t.Errorf("%s is listed, or not: %q", name, r.Released)
+				}
+			}
+			before := read(t, dir, rundir.Result)
+			for _, name := range missing {
+				check(t, os.Remove(filepath.Join(dir, name)))
+			}
+			_, err = Write(dir)
+			check(t, err)
+			now := stored()
+			for _, name := range []string{PageFile, CardFile, PictureFile} {
+				if !slices.Contains(now, name) {
+					t.Errorf("%s was made, and is not listed: %q", name, now)
+				}
+			}
+			if list := regexp.MustCompile(`(?s)"released": .*?\]`); list.ReplaceAllString(before, "") != list.ReplaceAllString(read(t, dir, rundir.Result), "") {
+				t.Error("more than the list changed")
+			}
+			again := read(t, dir, rundir.Result)
+			_, err = Write(dir)
+			check(t, err)
+			if v, err := Verify(dir); err != nil || !v.OK || read(t, dir, rundir.Result) != again {
+				t.Errorf("a second report changed the result, or it does not hold: %v", err)
+			}
+			var r2 train.Result
+			check(t, json.Unmarshal([]byte(again), &r2))
+			check(t, rundir.Dir(dir).WriteResult(&r2))
+			if read(t, dir, rundir.Result) != again {
+				t.Errorf("a result of another form:\n%s", again)
+			}
+		})
+	}
+}
+
+// What only the program that trained has, no command of privgrad can train again: page and card do not say so.
+func TestReportOfAForeignRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to, assumes string
+		foreign           string
+	}{
+		"own data":         {"data: made", "data: made", "", "data set made"},
+		"privgrad's alone": {"data: made", "data: fmnist", "", ""},
+		"network":          {"model: logistic", "model: myres", "", "network myres"},
+		"a network's name": {"data: made", "data: fmnist", "initial_parameters_are_public", "network logistic"},
+		"features":         {"data: made", "data: fmnist", "own_features_are_public", "features of a record"},
+		"method":           {"optimizer: dp-sgd", "optimizer: mine", "", "optimizer mine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := trained(t, "plain", nil)
+			edit(t, filepath.Join(dir, rundir.Config), c.from, c.to)
+			edit(t, filepath.Join(dir, rundir.Result), `"assumptions": []`, `"assumptions": ["`+c.assumes+`"]`)
+			_, err := Write(dir)
+			check(t, err)
+			for file, says := range map[string]string{PageFile: "<p>The " + c.foreign + " is of the program that trained: that program", CardFile: "run the program that trained again, as the " + c.foreign + " is its own"} {
+				text := read(t, dir, file)
+				if strings.Contains(text, "privgrad train -c") != (c.foreign == "") || strings.Contains(text, says) != (c.foreign != "") {
+					t.Errorf("%s says how to repeat a run, or not:\n%s", file, text)
+				}
 			}
 		})
 	}

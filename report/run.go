@@ -64,6 +64,9 @@ func (r *run) Name() string { return filepath.Base(filepath.Clean(r.Run)) }
 // Title says what was trained, on what, and how.
 func (r *run) Title() string { return r.Model + " on " + r.Data() + ", " + r.Optimizer }
 
+// Foreign is what of the run no command of privgrad has, but the program that trained.
+func (r *run) Foreign() string { return r.Config.Foreign(r.Assumptions) }
+
 // Label goes with the run where its ε is none.
 func (r *run) Label() string { return r.Config.Label() }
 
@@ -78,8 +81,14 @@ func (r *run) budget() string {
 	case r.Epsilon == nil:
 		return "ε infinite"
 	}
-	return fmt.Sprintf("ε = %s, δ = %s", number(*r.Epsilon), number(*r.Delta))
+	return fmt.Sprintf("ε = %s, δ = %s", r.StatedEpsilon(), number(*r.Delta))
 }
+
+// Bound is the ε that was asked for, where the noise was computed for one.
+func (r *run) Bound() string { return number(plan.Bound(*r.Epsilon, r.Config.Epsilon)) }
+
+// StatedEpsilon is Bound, with the computed ε beside it where that is another number.
+func (r *run) StatedEpsilon() string { return plan.Stated(*r.Epsilon, r.Config.Epsilon, number) }
 
 // Budget says so where that is no guarantee.
 func (r *run) Budget() string {
@@ -94,7 +103,7 @@ func (r *run) Factor() string {
 	if r.Epsilon == nil || *r.Epsilon > 50 {
 		return ""
 	}
-	return strconv.FormatFloat(math.Exp(*r.Epsilon), 'g', 3, 64)
+	return strconv.FormatFloat(math.Exp(plan.Bound(*r.Epsilon, r.Config.Epsilon)), 'g', 3, 64)
 }
 
 // Neighbors says in words what is hard to tell apart.

@@ -210,7 +210,7 @@ func (c *committed) epsilon(slots int) *float64 { return c.run.plan.EpsilonAt(sl
 func (c *committed) evaluates() bool            { return c.run.plan.Evaluates(c.run.slot) }
 
 func (c *committed) interrupted() error {
-	return fmt.Errorf("%w after %d of %d steps and saved; continue by `privgrad resume %s`", ErrInterrupted, c.run.step, c.run.plan.Steps, c.run.options.Out)
+	return fmt.Errorf("%w after %d of %d steps and saved; continue by %s", ErrInterrupted, c.run.step, c.run.plan.Steps, c.run.goOn())
 }
 
 func (c *committed) spent() dpoptim.Spent        { return dpoptim.Spent{} }
@@ -247,7 +247,7 @@ func (c *single) Admit(...accountant.Mechanism) error {
 // Stopped ends a method that works for long.
 func (c *single) Stopped() error {
 	if c.ctx.Err() != nil {
-		return fmt.Errorf("%w before the release; nothing was charged, and nothing is kept of the work: begin again by `privgrad resume %s`", ErrInterrupted, c.run.options.Out)
+		return fmt.Errorf("%w before the release; nothing was charged, and nothing is kept of the work: begin again by %s", ErrInterrupted, c.run.goOn())
 	}
 	return nil
 }
@@ -379,7 +379,7 @@ func (c *filtered) epsilon(slots int) *float64 {
 func (c *filtered) evaluates() bool { return c.run.plan.Evaluates(c.run.step) }
 
 func (c *filtered) interrupted() error {
-	return fmt.Errorf("%w after %d steps and saved; continue by `privgrad resume %s`", ErrInterrupted, c.run.step, c.run.options.Out)
+	return fmt.Errorf("%w after %d steps and saved; continue by %s", ErrInterrupted, c.run.step, c.run.goOn())
 }
 
 func (c *filtered) spent() dpoptim.Spent {

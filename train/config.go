@@ -67,5 +67,10 @@ const ConfigFile = rundir.Config
 // bad file, a directory that is taken. Nothing was changed.
 type UsageError = usage.Error
 
-// ErrInterrupted says that a run stopped early because it was asked to, saved.
+// ErrInterrupted says that a run stopped early because its context was cancelled, and
+// was saved. The error of Run is one by errors.Is, and says how to go on.
 var ErrInterrupted = errors.New("interrupted")
+
+// ErrReport says that a run is complete, and that the files of its Reporter could not all be
+// written. Run returns the result, too, which lists those that are there.
+var ErrReport = errors.New("the report could not be written")

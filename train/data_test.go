@@ -35,7 +35,7 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 		"the test split": {func(c *Config) { c.PublicN, c.Delta, c.TestIsPublic = ptr(180), ptr(1e-4), true }, nil, 180, 1e-4, true,
 			[]string{"public_n_is_right", "test_split_is_public"}},
 		"all":       {func(c *Config) { c.PublishedSet = true }, nil, 200, 1e-5, true, []string{"files_are_the_published_ones"}},
-		"all and N": {func(c *Config) { c.PublishedSet, c.PublicN = true, ptr(180) }, nil, 180, 1e-5, true, []string{"files_are_the_published_ones", "public_n_is_right"}},
+		"all and N": {func(c *Config) { c.PublishedSet, c.PublicN = true, ptr(200) }, nil, 200, 1e-5, true, []string{"files_are_the_published_ones", "public_n_is_right"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small()
@@ -67,6 +67,9 @@ func TestPublicIsWhatWasDeclared(t *testing.T) {
 			}
 			// What was said is part of the run.
 			c.PublishedSet, c.TestIsPublic, c.PublicN, c.Delta = !c.PublishedSet, false, ptr(x.n), ptr(x.delta)
+			if c.PublishedSet { // which has a number of its own
+				c.PublicN = nil
+			}
 			o.Resume = ResumeRun
 			if _, err := Run(context.Background(), c, o); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), "published_set") {
 				t.Errorf("resumed by another word: %v", err)

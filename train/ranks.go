@@ -58,7 +58,7 @@ func (t *team) leave(err error) {
 	if t == nil {
 		return
 	}
-	if err != nil && !collective.Agreed(err) && !errors.Is(err, ErrInterrupted) {
+	if err != nil && !collective.Agreed(err) && !errors.Is(err, ErrInterrupted) && !errors.Is(err, ErrReport) {
 		t.Abort(err)
 	}
 	if t.scratch != "" {

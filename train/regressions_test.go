@@ -65,6 +65,9 @@ func noiseOnly(t *testing.T, change func(*Config), want float64) {
 	set := gradientless()
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 	set.Test.Labels, set.Test.Features = nil, nil
+	if c.PublicN != nil { // that of a set that was published with so many
+		set.PublicN = *c.PublicN
+	}
 	_, params := trainedOn(t, c, set, Options{})
 	if len(params) != 65 {
 		t.Fatalf("%d weights", len(params))

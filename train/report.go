@@ -55,9 +55,6 @@ func (r *run) result() (*Result, error) {
 		}
 		res.TrainLossIs = &is
 	}
-	if r.options.Report != nil {
-		res.Released = append(res.Released, r.options.Report.Files(res)...)
-	}
 	var err error
 	if res.Events, err = p.Events(); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func TestInterruptSettles(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 10}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "privgrad resume "+o.Out) {
+	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "running your program again") {
 		t.Fatalf("interrupted: %v", err)
 	}
 	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))

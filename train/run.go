@@ -29,6 +29,7 @@ import (
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -44,8 +45,8 @@ type Options struct {
 	Sources  map[string]Source
 	Out      string // run directory; empty: runs/<UTC>-<data>-<model>-<optimizer>
 	Resume   Resume
-	Progress Progress     // nil: none
-	Log      *slog.Logger // nil: none; receives warnings and where the run stands
+	Progress Progress     // nil: none but what Log receives; a FeatureProgress is also told of features
+	Log      *slog.Logger // nil: none; receives warnings and, without Progress, a line for every tenth of the run
 
 	// Network is a user's own lowered graph, in the place of a named model; the
 	// configuration's model, activation and initial weights are then the graph's.
@@ -114,15 +115,21 @@ type Reporter interface {
 }
 
 // Run trains as configured and writes the run directory. It returns the result
-// when the run has finished, now or before; ErrInterrupted when ctx was
-// cancelled and the run was saved. The trained parameters go back into the
+// when the run has finished, now or before. When ctx was cancelled and the run
+// was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
+// the same call with Resume: ResumeAuto goes on. When the run has finished and its report
+// could not be written, there are both a result and ErrReport. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
-	if o.Log == nil {
+	r := &run{started: time.Now()}
+	switch {
+	case o.Log == nil:
 		o.Log = slog.New(slog.DiscardHandler)
+	case o.Progress == nil:
+		o.Progress = &told{run: r}
 	}
-	r := &run{options: o, started: time.Now()}
+	r.options = o
 	defer r.close()
 	if err := r.join(); err != nil {
 		return nil, err
@@ -158,20 +165,20 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		}
 	}
 	if done, err := r.enter(ctx); err != nil || done != nil {
-		return done, err
+		return done, r.full(err)
 	}
 	if err := r.few(); err != nil { // as an earlier process has found
 		return nil, err
 	}
 	r.advise()
 	if err := r.loop(); err != nil {
-		return nil, errors.Join(err, p.Network.SetParams(r.params))
+		return nil, errors.Join(r.full(err), p.Network.SetParams(r.params))
 	}
 	result, err := r.finish()
-	if err != nil {
-		return nil, err
+	if result == nil {
+		return nil, r.full(err)
 	}
-	return result, p.Network.SetParams(r.params)
+	return result, errors.Join(err, p.Network.SetParams(r.params))
 }
 
 // run is one process's share of a run.
@@ -204,6 +211,17 @@ type run struct {
 
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
+// goOn says by what a person goes on with the run.
+func (r *run) goOn() string { return r.plan.Config.GoOn(r.options.Out, r.plan.Assumptions()) }
+
+// full adds to the error of a run that has begun what to do when there is space again.
+func (r *run) full(err error) error {
+	if !durable.Full(err) || !r.dir().Has(rundir.Config) {
+		return err
+	}
+	return fmt.Errorf("%w; continue by %s", err, r.goOn())
+}
+
 func (r *run) close() {
 	r.metrics.Close()
 	r.diagnostics.Close()
@@ -232,7 +250,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	case err != nil:
 		return nil, err
 	case anything && r.options.Resume == ResumeNever:
-		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or continue the run that is there by `privgrad resume %s`", dir, dir)
+		return nil, usage.Errorf("run directory %s is not empty: choose another --out, or continue the run that is there by %s", dir, r.goOn())
 	case found:
 		if done, err := r.found(); err != nil || done != nil {
 			return done, err
@@ -266,6 +284,9 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		if err := dir.Write(rundir.Config, yaml); err != nil {
 			return nil, err
 		}
+	}
+	if err := r.keepSettings(); err != nil {
+		return nil, err
 	}
 	if err := r.keepFront(); err != nil {
 		return nil, err
@@ -327,6 +348,39 @@ func (r *run) slots() int {
 	return r.plan.Steps
 }
 
+// keepSettings keeps those with which the run began, which the ledger knows by their digest alone.
+func (r *run) keepSettings() error {
+	dir := r.dir()
+	if dir.Has(rundir.Begun) {
+		return nil
+	}
+	text, err := r.plan.Config.Identity()
+	if err == nil {
+		err = rundir.Dir(dir.Path(rundir.Checkpoints)).Make()
+	}
+	if err != nil {
+		return err
+	}
+	return dir.Write(rundir.Begun, text)
+}
+
+// changed names the settings in which the run is another than the one whose ledger is there.
+func (r *run) changed(mismatch error) error {
+	dir := r.dir()
+	var begun plan.Config
+	if !dir.Has(rundir.Begun) || plan.ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
+		return mismatch // of an earlier version, which kept none
+	}
+	differ, err := r.plan.Config.Differs(begun)
+	switch {
+	case err != nil:
+		return errors.Join(mismatch, err)
+	case differ == nil:
+		return fmt.Errorf("%w; its settings are those of the start, so that the network, a method of your own or the version of privgrad is another", mismatch)
+	}
+	return fmt.Errorf("%w: the run in %s began with other settings (%s): put them back into %s, or start a new run in another directory", ledger.ErrMismatch, dir, strings.Join(differ, "; "), rundir.Config)
+}
+
 func (r *run) openLedger() error {
 	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.slots()}
 	if !r.dir().Has(rundir.Ledger) {
@@ -340,7 +394,10 @@ func (r *run) openLedger() error {
 	}
 	var err error
 	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
-	if errors.Is(err, ledger.ErrMismatch) || errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
+	if errors.Is(err, ledger.ErrMismatch) {
+		return usage.Wrap(r.changed(err))
+	}
+	if errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
 		return usage.Wrap(err)
 	}
 	if err != nil {
@@ -358,7 +415,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		if ctx.Err() == nil {
 			return nil
 		}
-		return fmt.Errorf("%w before the next step; continue by `privgrad resume %s`", ErrInterrupted, r.options.Out)
+		return fmt.Errorf("%w before the next step; continue by %s", ErrInterrupted, r.goOn())
 	}
 	var err error
 	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
@@ -701,11 +758,29 @@ func (r *run) finish() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.dir().WriteResult(result); err != nil || r.options.Report == nil {
-		return result, err
+	if err := r.dir().WriteResult(result); err != nil {
+		return nil, err
 	}
-	if err := r.options.Report.Write(r.options.Out); err != nil { // the run itself is whole
-		r.options.Log.Warn(fmt.Sprintf("the report could not be written: %v; write it anew by privgrad report", err))
+	return result, r.report(result)
+}
+
+// report has a finished run reported. The result lists what is there of the report when it is there.
+func (r *run) report(result *Result) error {
+	if r.options.Report == nil {
+		return nil
 	}
-	return result, nil
+	err := r.options.Report.Write(r.options.Out)
+	for _, name := range r.options.Report.Files(result) {
+		if r.dir().IsFile(name) {
+			result.Released = append(result.Released, name)
+		}
+	}
+	if err = errors.Join(err, r.dir().WriteResult(result)); err == nil {
+		return nil
+	}
+	holds := ""
+	if result.Guarantee {
+		holds = ", and its guarantee holds"
+	}
+	return fmt.Errorf("the run in %s is complete and saved%s; but %w: %v: put that right, then make it by `privgrad report %[1]s`", r.options.Out, holds, ErrReport, err)
 }

@@ -45,6 +45,7 @@ var elsewhere = map[string]string{
 	"max-grad-norm": "clip", "max_grad_norm": "clip", "l2-norm-clip": "clip", "l2_norm_clip": "clip", "clip-norm": "clip", "max-per-sample-grad-norm": "clip",
 	"sigma": "noise-multiplier", "target-epsilon": "epsilon", "target_epsilon": "epsilon", "target-delta": "delta", "target_delta": "delta",
 	"sample-rate": "sampling-rate", "sample_rate": "sampling-rate", "output": "out", "output-dir": "out", "weight-decay": "l2",
+	"n": "public-n", "records": "public-n", "num-records": "public-n", "num-examples": "public-n", "dataset-size": "public-n", "dataset_size": "public-n", "sample-size": "public-n",
 }
 
 // flagError says what is wrong with a flag. Behind an unknown command it is the command.

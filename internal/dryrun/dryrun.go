@@ -46,6 +46,7 @@ type Estimate struct {
 	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
 	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
+	Asked    *float64 `json:"-"` // the configuration's ε, to which Epsilon comes close
 	Rounded  int64    `json:"-"` // Memory, as a result would state it
 	Warnings []string `json:"-"`
 }
@@ -260,6 +261,7 @@ func (t *trial) estimate() *Estimate {
 	if !c.Private() {
 		return e
 	}
+	e.Asked = c.Epsilon
 	e.Epsilon, e.Delta, e.Accountant, e.Neighbouring = p.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
 	e.NoiseMultiplier = p.NoiseMultiplier()
 	if p.Method.Traits().Pure {

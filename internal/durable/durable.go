@@ -150,16 +150,18 @@ func nameless(err error) error {
 	return err
 }
 
+// Full says whether it was for want of space that something could not be written.
+func Full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
 // explain adds to err the file it concerns and what its reader can do about it.
 func explain(doing, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = nameless(err)
-	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, full) {
-			return fmt.Errorf("%s %s: %w (the disk or a quota is full: free space, then resume)", doing, path, err)
-		}
+	if err = nameless(err); Full(err) {
+		return fmt.Errorf("%s %s: %w (the disk or a quota is full: free space)", doing, path, err)
 	}
 	dir := filepath.Dir(path)
 	if _, missing := os.Stat(dir); errors.Is(missing, fs.ErrNotExist) {

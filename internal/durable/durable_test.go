@@ -247,7 +247,7 @@ func TestWriteFileFaults(t *testing.T) {
 			if !errors.Is(err, cause) || !strings.Contains(err.Error(), path) {
 				t.Fatalf("call %d: %v", failAt, err)
 			}
-			if full := cause != syscall.EIO; strings.Contains(err.Error(), "free space, then resume") != full {
+			if full := cause != syscall.EIO; strings.Contains(err.Error(), "free space") != full {
 				t.Fatalf("call %d: %v", failAt, err)
 			}
 			// The last call makes a rename durable that has happened.

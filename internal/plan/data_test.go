@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -224,6 +226,61 @@ func TestCheck(t *testing.T) {
 	} {
 		if got := c.Check(); got != want {
 			t.Errorf("%s is checked by %q, want %q", c.Data, got, want)
+		}
+	}
+}
+
+// A public number that contradicts a published one is refused, with that; the same is none.
+func TestPublishedNumber(t *testing.T) {
+	open := func(c Config) error {
+		_, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
+		return err
+	}
+	c := small() // two classes of four, of 100 records each
+	for n, refused := range map[int]bool{200: false, 199: true, 201: true, 400: true, 50000: true} {
+		c.PublicN = &n
+		if err := open(c); (err != nil) != refused || refused && !strings.Contains(err.Error(), fmt.Sprintf("public-n %d: data set made has 200 training records of these classes, a published number: leave --public-n out", n)) {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	c.Classes = nil
+	for n, refused := range map[int]bool{200: true, 400: false} {
+		if c.PublicN = &n; (open(c) != nil) != refused {
+			t.Errorf("%d of all classes: %v", n, open(c))
+		}
+	}
+	c.Optimizer = "rrpsgd" // whose rounds are over the first records
+	for n, refused := range map[int]bool{300: false, 401: true} {
+		c.PublicN = &n
+		p := &Plan{Config: c, Set: &datasets.Set{PublicN: 400}, PublicN: n}
+		if err := p.checkPublished(); (err != nil) != refused {
+			t.Errorf("rounds over %d of 400 records: %v", n, err)
+		}
+	}
+}
+
+// So it is with files that are said to be the published ones, and with a part of a published table.
+func TestPublishedNumberOfFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, folds := range []int{0, 5} {
+		c := tableConfig()
+		c.Data, c.PublishedSet, c.Batch, c.Folds, c.Fold = TablePrefix+"iris.csv", true, ptr(20.0), folds, min(folds, 1)
+		for _, n := range []*int{nil, ptr(150), ptr(100)} {
+			c.PublicN = n
+			if _, err := Resolve(c, Options{Facts: true, Device: reference.Open()}); (err != nil) != (n != nil && *n == 100) || err != nil && !strings.Contains(err.Error(), "public-n 100") {
+				t.Errorf("%d folds: %v", folds, err)
+			}
+		}
+	}
+	for n, refused := range map[int]bool{60000: false, 59999: true} {
+		c := small()
+		c.Data, c.DataDir, c.Classes, c.PublishedSet, c.PublicN, c.Model = "mnist", "here", nil, true, &n, "logistic"
+		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
+			t.Errorf("%d of mnist: %v", n, err)
+		}
+		c.PublishedSet, c.Delta = false, ptr(1e-6)
+		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); err != nil {
+			t.Errorf("%d of files of that name: %v", n, err)
 		}
 	}
 }

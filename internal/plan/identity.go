@@ -46,26 +46,31 @@ func (c Config) fingerprint() (string, error) {
 // Matches says whether a run directory's stored configuration is this one, up
 // to what a resumed run may change; else it names what differs.
 func (c Config) Matches(stored Config, path string) error {
+	differ, err := c.Differs(stored)
+	if err != nil || differ == nil {
+		return err
+	}
+	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+}
+
+// Differs names what differs from a stored configuration, of what a resumed run may not change, with both values.
+func (c Config) Differs(stored Config) (differ []string, err error) {
 	f1, err := c.fingerprint()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f2, err := stored.fingerprint()
-	if err != nil {
-		return err
-	}
-	if f1 == f2 {
-		return nil
+	if err != nil || f1 == f2 {
+		return nil, err
 	}
 	now, err := c.identity(c.Noise).byKey()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	was, err := stored.identity(c.Noise).byKey()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var differ []string
 	for k, v := range now {
 		if fmt.Sprint(v) != fmt.Sprint(was[k]) {
 			differ = append(differ, fmt.Sprintf("%s is %s, was %s", k, shown(v), shown(was[k])))
@@ -77,8 +82,11 @@ func (c Config) Matches(stored Config, path string) error {
 		}
 	}
 	slices.Sort(differ)
-	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+	return differ, nil
 }
+
+// Identity is what a resumed run may not change, as a file.
+func (c Config) Identity() ([]byte, error) { return c.identity(c.Noise).YAML() }
 
 // shown is a value as a person would write it.
 func shown(v any) string {

@@ -147,6 +147,13 @@ func (c *Config) incline() {
 	}
 }
 
+// StepsFollow reports whether the budget decides how many steps there are: with the steps of another budget,
+// a run would be refused or waste the rest.
+func (c *Config) StepsFollow() bool {
+	_, schedules := c.method().(*pur.Method)
+	return schedules && c.Optimizer != pur.NoisyGD
+}
+
 // moments are the settings of Adam.
 func (c *Config) moments() sgd.Settings {
 	return sgd.Settings{Beta1: c.Beta1, Beta2: c.Beta2, Epsilon: c.AdamEpsilon, SubtractNoise: c.SubtractNoiseVariance}

@@ -320,7 +320,24 @@ func (p *Plan) resolveRecords() error {
 			return usage.Errorf("public-n %d: a part of the table is held out, which leaves no record to train on; give a larger one", *c.PublicN)
 		}
 	}
-	return nil
+	return p.checkPublished()
+}
+
+// checkPublished refuses another number of records than the published one. Methods of rounds over numbered records may
+// leave out the last of them.
+func (p *Plan) checkPublished() error {
+	published := p.Set.PublicN
+	if published == 0 || p.PublicN == published || p.PublicN < published && p.Config.traits().Fixed {
+		return nil
+	}
+	of, held := "training records", ""
+	if len(p.Config.Classes) > 0 {
+		of = "training records of these classes"
+	}
+	if s := p.Set.Share; s > 0 && s < 1 {
+		held = fmt.Sprintf(" (of which a share of %g is trained on)", s)
+	}
+	return usage.Errorf("public-n %d%s: data set %s has %d %s, a published number: leave --public-n out", *p.Config.PublicN, held, p.Config.Data, published, of)
 }
 
 func (p *Plan) resolveSampling() error {

@@ -171,7 +171,9 @@ func TestMemory(t *testing.T) {
 	resolve := func(change func(*Config)) *Plan {
 		c := small()
 		change(&c)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		set := made(1, 40)
+		set.PublicN, set.PerClass = 200000, []int{50000, 50000, 50000, 50000}
+		p, err := Resolve(c, Options{Sources: sources(set)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,8 +187,8 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d records go through the network together in runs of %d", p.Schedule.Chunk, p.Capacity)
 	}
 	// A larger batch takes no more memory once a chunk is large enough.
-	large := func(c *Config) { c.Batch, c.SamplingRate, c.PublicN = ptr(5000.0), nil, ptr(100000) }
-	larger := func(c *Config) { c.Batch, c.SamplingRate, c.PublicN = ptr(50000.0), nil, ptr(100000) }
+	large := func(c *Config) { c.Batch, c.SamplingRate = ptr(5000.0), nil }
+	larger := func(c *Config) { c.Batch, c.SamplingRate = ptr(50000.0), nil }
 	if a, b := resolve(large).Schedule.Chunk, resolve(larger).Schedule.Chunk; a != b || a > 512 {
 		t.Errorf("chunks of %d and %d records", a, b)
 	}

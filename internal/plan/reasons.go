@@ -59,6 +59,27 @@ func (p *Plan) NoGuarantee() []string {
 	return why
 }
 
+// closely is how far below the ε that was asked for a calibration may end, to be told of as that ε.
+const closely = 1e-2
+
+// Bound is the ε that was asked for, where the noise that was computed for it comes to that or to a little less;
+// else the computed one. Of a run whose noise was given, none was asked for.
+func Bound(computed float64, asked *float64) float64 {
+	if asked != nil && computed <= *asked && computed >= *asked*(1-closely) {
+		return *asked
+	}
+	return computed
+}
+
+// Stated is Bound for a person, with the computed ε beside it where number writes it otherwise.
+func Stated(computed float64, asked *float64, number func(float64) string) string {
+	bound, beside := number(Bound(computed, asked)), number(computed)
+	if bound == beside {
+		return bound
+	}
+	return bound + " (computed: " + beside + ")"
+}
+
 // The labels of a reason.
 const (
 	notPrivate  = "NOT PRIVATE: "  // nothing protects a record
@@ -116,6 +137,8 @@ func (c *Config) Label() string {
 const (
 	publishedFiles = "files_are_the_published_ones"
 	publicTest     = "test_split_is_public"
+	ownGraph       = "initial_parameters_are_public"
+	ownFeatures    = "own_features_are_public"
 	// RealArithmetic is that of runs whose noise was added in floating point, as it was
 	// before every release lay on a grid.
 	RealArithmetic = "real_arithmetic"
@@ -135,8 +158,8 @@ var assumptions = []struct {
 	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.GEMM == devices.GEMMCuBLAS }},
 	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
 	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return slices.Contains(p.Notes.Assumes, "protector_file_is_public") }},
-	{"own_features_are_public", "the user's own features of a record, a function or constants in a file, depend on that record alone and on nothing private", func(p *Plan) bool { return p.Front != nil && !p.Front.Made() }},
-	{"initial_parameters_are_public", "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
+	{ownFeatures, "the user's own features of a record, a function or constants in a file, depend on that record alone and on nothing private", func(p *Plan) bool { return p.Front != nil && !p.Front.Made() }},
+	{ownGraph, "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},
 }
 
 // Assumption is one of a result's in words; another version's stays as it is.

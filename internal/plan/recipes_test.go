@@ -108,7 +108,12 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 	whole, err := follows(t, "mnist", grey, 3, nil)
 	check(t, err)
 	for n, want := range map[int]float64{6000: 0.1, 60000: 1, 600000: 1} {
-		p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.PublicN = &n })
+		source := images("mnist", grey)
+		set, err := source["mnist"].Open("")
+		check(t, err)
+		c := Default()
+		c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads, set.PublicN = "mnist", recipes.Best, ptr(3.0), ptr(1e-5), 1, n
+		p, err := Resolve(c, Options{Sources: source})
 		check(t, err)
 		if got := *p.Config.LR / *whole.Config.LR; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%d records: the rate is %g of that of 60,000, want %g", n, got, want)

@@ -47,11 +47,6 @@ func (r Recipe) From() string {
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
-// Chose says whether what From says of a recipe is on: its settings are of one ε.
-func Chose(from string) bool {
-	return slices.ContainsFunc(table, func(r Recipe) bool { return r.From() == from })
-}
-
 // Find gives the row for the largest ε that is not above the given one: of the data set,
 // or else of the one with images of the nearest shape.
 func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {

@@ -19,7 +19,7 @@ import (
 
 // Unfinished refuses to read a run that does not have a file yet.
 func (d Dir) Unfinished(file string) error {
-	return usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %[1]s`", string(d), file)
+	return usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %[1]s`, or by the program of your own that began it", string(d), file)
 }
 
 // labelled puts a run's label into the metadata of a tensor file.

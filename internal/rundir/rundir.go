@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,7 @@ const (
 	Features    = "features.safetensors"
 	Processes   = "processes.jsonl"
 	Checkpoints = "checkpoint"
+	Begun       = "checkpoint/config.yaml" // the settings with which the run began
 
 	state       = "state.safetensors"
 	diagnostics = "diagnostics.jsonl"
@@ -104,6 +106,12 @@ func holds(path string) bool {
 func (d Dir) Has(name string) bool {
 	_, err := os.Stat(d.Path(name))
 	return err == nil
+}
+
+// IsFile reports whether there is a file, and not something else of the name.
+func (d Dir) IsFile(name string) bool {
+	i, err := os.Lstat(d.Path(name))
+	return err == nil && i.Mode().IsRegular()
 }
 
 // New makes a directory of a name, or of the name with -2, -3, … behind it where others were
@@ -187,6 +195,39 @@ func (d Dir) WriteResult(result any) error {
 		return err
 	}
 	return d.Write(Result, append(b, '\n'))
+}
+
+// released finds the list of the released files in a result that WriteResult wrote. What it is within is not read, as another version may have other keys.
+var released = regexp.MustCompile(`(?s)"released": (\[[^\]]*\])`)
+
+// Release adds names to the released files of the result, where they are not there yet.
+func (d Dir) Release(names []string) error {
+	b, err := os.ReadFile(d.Path(Result))
+	if err != nil {
+		return err
+	}
+	at := released.FindSubmatchIndex(b)
+	if at == nil {
+		return nil
+	}
+	var listed []string
+	if err := json.Unmarshal(b[at[2]:at[3]], &listed); err != nil {
+		return fmt.Errorf("%s: %w", d.Path(Result), err)
+	}
+	all := listed
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if len(all) == len(listed) {
+		return nil
+	}
+	list, err := json.MarshalIndent(all, "  ", "  ")
+	if err != nil {
+		return err
+	}
+	return d.Write(Result, slices.Concat(b[:at[2]], list, b[at[3]:]))
 }
 
 // ReadResult reports whether the run has finished, and reads its result.

@@ -1,0 +1,46 @@
+package train
+
+import "fmt"
+
+// A told run has a log and no Progress: the log gets a line for every tenth of the run. The lines have public
+// figures only, and follow the steps, never the clock.
+type told struct {
+	*run
+	total, tenths int
+}
+
+// Start is of Progress, like Step and Finish.
+func (t *told) Start(total int) { t.total, t.tenths = total, 0 }
+
+// Step tells of a slot with which a tenth of the run is done.
+func (t *told) Step(done int, epsilon, testAccuracy *float64) {
+	tenths := 10 * done / t.total
+	if tenths == t.tenths {
+		return
+	}
+	t.tenths = tenths
+	text := fmt.Sprintf("step %d, %d%% of the run", t.step, 10*tenths)
+	if epsilon != nil && t.plan.Config.Private() {
+		text += fmt.Sprintf(", ε %.3g so far", *epsilon)
+	}
+	if testAccuracy != nil {
+		text += fmt.Sprintf(", test accuracy %.1f%%", 100**testAccuracy)
+	}
+	if (epsilon != nil || testAccuracy != nil) && !t.charge.evaluates() {
+		text += " at the last evaluation"
+	}
+	if l := t.plan.Config.Label(); l != "" {
+		text += " (" + l + ")"
+	}
+	t.options.Log.Info(text)
+}
+
+// Finish has nothing to end.
+func (t *told) Finish() {}
+
+// Features is of FeatureProgress.
+func (t *told) Features(percent int) {
+	if percent == 1 {
+		t.options.Log.Info("making the features of the records")
+	}
+}
