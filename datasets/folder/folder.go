@@ -66,7 +66,7 @@ func facts(path string, d datasets.Declared) (*datasets.Set, error) {
 func isFolder(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("folder %s %w", path, unread(err))
+		return false, fmt.Errorf("folder %s %w", path, datasets.Unread(err, nil))
 	}
 	return err == nil && info.IsDir(), nil
 }
@@ -231,7 +231,7 @@ func shown(name string) string {
 func (s *seen) list(dir string) {
 	info, err := os.Lstat(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), unread(err)))
+		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
 	}
 	if err != nil || !info.IsDir() || slices.ContainsFunc(s.folders, func(f fs.FileInfo) bool { return os.SameFile(f, info) }) {
 		return
@@ -239,7 +239,7 @@ func (s *seen) list(dir string) {
 	s.folders = append(s.folders, info)
 	files, err := readDir(dir)
 	if err != nil {
-		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), unread(err)))
+		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
 	}
 	for _, f := range files {
 		switch {

@@ -9,9 +9,10 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/privgrad/privgrad/datasets"
 )
 
 // Limits of one image: its file, its pixels and sides by its header, and how often a JPEG goes over its pixels, before
@@ -57,13 +58,13 @@ func (d *decoder) read(name string, dst []uint8) (v verdict, why error) {
 	}()
 	f, err := os.Open(name)
 	if err != nil {
-		return unreadable, unread(err)
+		return unreadable, datasets.Unread(err, nil)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return unreadable, unread(err)
+		return unreadable, datasets.Unread(err, nil)
 	case !info.Mode().IsRegular():
 		return unreadable, errors.New("is no file: give an image")
 	case info.Size() > mostBytes:
@@ -74,20 +75,9 @@ func (d *decoder) read(name string, dst []uint8) (v verdict, why error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	if err != nil {
-		return unreadable, unread(err)
+		return unreadable, datasets.Unread(err, nil)
 	}
 	return d.decode(data, dst, info.Size() > largeBytes)
-}
-
-// unread is why a file or a folder could not be read.
-func unread(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return errors.New("may not be read: permission denied; give yourself permission to read it")
-	}
-	if p := (*fs.PathError)(nil); errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("cannot be read: %w", err)
 }
 
 // decode goes by the content, not by the name.
@@ -104,8 +94,11 @@ func (d *decoder) decode(data []byte, dst []uint8, alone bool) (verdict, error) 
 		}
 	}
 	c, err := header(file())
+	if err == nil && (c.Width < 1 || c.Height < 1) {
+		err = errors.New("it has no pixels")
+	}
 	switch {
-	case err != nil || c.Width < 1 || c.Height < 1:
+	case err != nil:
 		return corrupt, wrong(data, err)
 	case max(c.Width, c.Height) > mostSide || int64(c.Width)*int64(c.Height) > mostPixels || scans.scans > mostScans:
 		return oversized, errLarge

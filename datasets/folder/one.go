@@ -2,8 +2,9 @@ package folder
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"github.com/privgrad/privgrad/datasets"
 )
 
 // Image reads one file as a record of a shape, as it would be read from a class folder. It is for public images: what
@@ -22,9 +23,9 @@ func Image(name string, shape [3]int) ([]uint8, error) {
 
 // Images are the files of a folder that can be images, by their names, in alphabetical order.
 func Images(dir string) ([]string, error) {
-	files, err := os.ReadDir(dir)
+	files, err := readDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("folder %s %w", dir, datasets.Unread(err, nil))
 	}
 	var names []string
 	for _, f := range files {
