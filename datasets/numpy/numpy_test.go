@@ -242,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	}
 	twice := archive(t, map[string]string{"x_train": x, "x_train'": x, "y_train": y})
 	for path, want := range map[string]string{
-		other: "not a file that numpy.savez writes", filepath.Join(dir, "nowhere.npz"): "there is no such file", dir: "not a file",
+		other: "not a file that numpy.savez writes", filepath.Join(dir, "nowhere.npz"): "there is no such file", dir: "cannot be read: is a directory",
 		twice: "one name stands for two arrays",
 	} {
 		if _, err := open(path, datasets.Declared{Size: "2", Classes: two}); err == nil || !strings.Contains(err.Error(), want) {

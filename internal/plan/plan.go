@@ -166,20 +166,6 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 	return warnings, set, declared, err
 }
 
-// unlabeled says how many records of a public test split are of no class.
-func unlabeled(set *datasets.Set) []string {
-	bad := 0
-	for _, label := range set.Test.Labels {
-		if int(label) >= set.Classes {
-			bad++
-		}
-	}
-	if bad == 0 || set.Classes == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d of %d public test records have a label that is none of the %d classes, and are left out of the accuracy: labels of arrays are numbered from 0, those of tables are listed in the schema", bad, set.Test.Len(), set.Classes)}
-}
-
 // resolve completes a plan for a device.
 func (p *Plan) resolve(d device.Device) error {
 	c, info := &p.Config, d.Info()
