@@ -32,5 +32,5 @@ func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 // PublicRecords says whether nothing has to be kept of the training records: they are built in, or were declared to be published
 // ones, or public.
 func (p *Plan) PublicRecords() bool {
-	return p.Config.DataIsPublic || p.Set.Published && p.Set.PublicN > 0
+	return p.builtIn || p.Config.PublishedSet || p.Config.DataIsPublic
 }

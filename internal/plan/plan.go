@@ -63,6 +63,7 @@ type Plan struct {
 	memory     int64               // the default budget
 	evalEvery  int
 	declared   []string // assumptions about the data
+	builtIn    bool     // the data set is
 	ownNetwork bool
 }
 
@@ -127,7 +128,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
