@@ -118,11 +118,11 @@ func lines(text []byte) (all [][]byte) {
 // looked at for an optional header, a record before it would make it one.
 func (s *Schema) isRecord(line []byte) bool {
 	switch {
+	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
+		return false
 	case len(line) > mostLine:
 		return true
 	case len(bytes.TrimSpace(line)) == 0:
-		return false
-	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
 		return false
 	case s.Header == headerOptional:
 		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
