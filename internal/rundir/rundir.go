@@ -96,10 +96,10 @@ func holds(path string) bool {
 	return err == nil && i.Size() > 0
 }
 
-// Has reports whether there is a file.
+// Has reports whether there is a file, as far as one may look: who reads it then says why that fails.
 func (d Dir) Has(name string) bool {
 	_, err := os.Stat(d.Path(name))
-	return err == nil
+	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // New makes a directory of a name, or of the name with -2, -3, … behind it where others were
