@@ -68,6 +68,15 @@ func TestLongLines(t *testing.T) {
 			t.Fatalf("blocks of %d: other records than at once", blockSize)
 		}
 	}
+	blockSize = 10
+	if err := blocks(strings.NewReader(strings.Repeat("x", 1000)+"\ny\n"), 1, func(text []byte) error {
+		if len(text) > mostLine+endOfLine+blockSize {
+			t.Errorf("%d bytes of a long line are kept", len(text))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Unlabeled(path, path, Options{}); err == nil || !strings.Contains(err.Error(), "record 1 is longer than") {
 		t.Errorf("to predict: %v", err)
 	}
