@@ -363,6 +363,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(pngOf(f, flat(3)))
 	f.Add(pngOf(f, drawn(1, 5, 3)))
 	f.Add(huge())
+	for _, name := range []string{"ink.jpg", "ink-progressive-marked.jpg"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, flat(200), nil); err != nil {
 		f.Fatal(err)

@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"image/jpeg"
 	"io"
+	"slices"
 	"strings"
 )
 
 // convert is what to do about an image of another kind.
 const convert = ": convert it to PNG or JPEG"
 
-// kinds are files that are taken for images, by the bytes at their beginning. A dot stands for any byte.
-var kinds = []struct{ start, what string }{
+// kind is a file that is taken for an image, by the bytes at its beginning. A dot stands for any byte.
+type kind struct{ start, what string }
+
+var kinds = []kind{
+	{"\x89PNG\r\n\x1a\n\x00\x00\x00\x04CgBI", "is a PNG in a form that only Apple's programs read" + convert},
 	{"GIF8", "is a GIF image" + convert},
 	{"RIFF....WEBP", "is a WebP image" + convert},
 	{"....ftypavi", "is an AVIF image" + convert},
@@ -50,6 +54,7 @@ const pngStart, jpegStart = "\x89PNG", "\xff\xd8"
 // wrong says what is wrong with the content of a file that was not decoded; err is the decoder's.
 func wrong(data []byte, err error) error {
 	isPNG, isJPEG := begins(data, pngStart), begins(data, jpegStart)
+	other := slices.IndexFunc(kinds, func(k kind) bool { return begins(data, k.start) })
 	markers := jpegHeader{}
 	if isJPEG {
 		markers = scanJPEG(data)
@@ -57,6 +62,8 @@ func wrong(data []byte, err error) error {
 	switch {
 	case len(data) == 0:
 		return errors.New("is empty: copy it again, or leave it out")
+	case other >= 0:
+		return errors.New(kinds[other].what)
 	case markers.unread() != "":
 		return errors.New(markers.unread())
 	case isPNG && !bytes.Contains(data, []byte("IEND")) || isJPEG && !markers.ended:
@@ -68,11 +75,6 @@ func wrong(data []byte, err error) error {
 			return fmt.Errorf("is a JPEG of a kind that is not supported (%s)%s", string(u), convert)
 		}
 		return fmt.Errorf("is a damaged JPEG (%w): copy it again, or leave it out", err)
-	}
-	for _, k := range kinds {
-		if begins(data, k.start) {
-			return errors.New(k.what)
-		}
 	}
 	return errors.New("is no PNG and no JPEG: convert it, or leave it out")
 }

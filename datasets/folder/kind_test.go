@@ -70,6 +70,7 @@ func TestKinds(t *testing.T) {
 	dir := t.TempDir()
 	for want, data := range map[string][]byte{
 		"is a GIF image: convert it to PNG or JPEG":     []byte("GIF89a and more"),
+		"is a PNG in a form that only Apple's programs": []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x04CgBI\x50\x00 IEND"),
 		"is a WebP image: convert":                      []byte("RIFF\x10\x00\x00\x00WEBPVP8 "),
 		"is an AVIF image: convert":                     []byte("\x00\x00\x00\x20ftypavif"),
 		"is a HEIC image: convert":                      []byte("\x00\x00\x00\x18ftypheic"),
