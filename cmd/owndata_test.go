@@ -118,6 +118,17 @@ func TestImageFolders(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, "train", "-c", filepath.Join(home, "run", "config.yaml"), "--out", "again")
+	// A damaged test image is named where it is public, and never one to train on.
+	if err := os.WriteFile(filepath.Join(home, "p", "test", "no", "odd.png"), []byte("GIF89a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for public, want := range map[string]bool{"--test-is-public": true, "--test-is-public=false": false} {
+		r := privgrad("train", "-c", filepath.Join(home, "run", "config.yaml"), public, "--out", "odd"+public)
+		named := strings.Contains(r.stderr, "1 of 3 public test records cannot be used, and are left out of the accuracy: "+filepath.Join(home, "p", "test", "no", "odd.png")+" is a GIF image: convert it")
+		if r.code != cli.ExitDone || named != want || !want && strings.Contains(r.stderr+r.stdout, ".png") || strings.Contains(r.stderr+r.stdout, "bad.png") {
+			t.Errorf("%s: %+v", public, r)
+		}
+	}
 	// Other data do not lie where those of the file did.
 	fails(t, cli.ExitUsage, []string{"train", "-c", filepath.Join(home, "run", "config.yaml"), "--data", "dir:q", "--out", "other"}, filepath.Join("q", "train"))
 }

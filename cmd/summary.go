@@ -225,7 +225,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 			row("Iterations", "%d, in the one step", *e.Iterations)
 		}
 		row("Parameters", "%d", e.Parameters)
-		row("Memory", "about %s for records, features and a batch (result.json will round it up to %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
+		row("Memory", "about %s for records, features and a batch (result.json will say %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {
 			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())
 		} else {

@@ -122,7 +122,8 @@ type Reporter interface {
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
-	r := &run{started: time.Now()}
+	now := time.Now()
+	r := &run{began: now, started: now}
 	switch {
 	case o.Log == nil:
 		o.Log = slog.New(slog.DiscardHandler)
@@ -185,7 +186,8 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 type run struct {
 	plan    *plan.Plan
 	options Options
-	started time.Time
+	began   time.Time // of this process's work, for its owner alone where records are private
+	started time.Time // of what a result counts
 
 	ledger  *ledger.Ledger
 	device  device.Device
@@ -458,6 +460,9 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
 		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
+	}
+	if !p.PublicRecords() {
+		r.started = time.Now()
 	}
 	return err
 }
@@ -757,6 +762,11 @@ func (r *run) finish() (*Result, error) {
 	result, err := r.result()
 	if err != nil {
 		return nil, err
+	}
+	if r.diagnostics != nil {
+		if err := r.dir().WriteCost(privateCost{true, time.Since(r.began).Seconds(), devices.PeakRSS()}); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.dir().WriteResult(result); err != nil {
 		return nil, err

@@ -30,6 +30,21 @@ type table struct {
 	file      int   // 0 for the table, then from 1 on those of Also
 }
 
+// mostLine is how long a line may be, without its end: a longer one is a bad record, of which no more is kept. So
+// no record takes much more time or memory than others. Tests make it small.
+var mostLine = 4 << 20
+
+// endOfLine is what may be kept beside it: a mark and an end.
+const endOfLine = 8
+
+// fieldsOf are the fields of a line; nil of one that is too long.
+func fieldsOf(line []byte, separator byte) []string {
+	if len(line) > mostLine {
+		return nil
+	}
+	return split(line, separator)
+}
+
 // cut finds header and records. Its errors are about structure and quote the
 // schema alone.
 func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
@@ -50,7 +65,10 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 					break
 				}
 			}
-			names, t.lines, t.before = split(t.lines[0], t.separator), t.lines[1:], t.before+1
+			if names = fieldsOf(t.lines[0], t.separator); names == nil {
+				return nil, fmt.Errorf("its header is longer than %d MiB: see that the separator and the ends of lines are right", mostLine>>20)
+			}
+			t.lines, t.before = t.lines[1:], t.before+1
 		}
 	}
 	t.fields = len(names)
@@ -80,6 +98,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 
 func lines(text []byte) (all [][]byte) {
 	for line := range bytes.Lines(text) {
+		line = line[:min(len(line), mostLine+endOfLine)]
 		// A mark is no part of any line: only the first could have one otherwise,
 		// and a record before it would change it.
 		all = append(all, bytes.TrimRight(written.Unmarked(line), "\r\n"))
@@ -91,9 +110,11 @@ func lines(text []byte) (all [][]byte) {
 // looked at for an optional header, a record before it would make it one.
 func (s *Schema) isRecord(line []byte) bool {
 	switch {
-	case len(bytes.TrimSpace(line)) == 0:
-		return false
 	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
+		return false
+	case len(line) > mostLine:
+		return true
+	case len(bytes.TrimSpace(line)) == 0:
 		return false
 	case s.Header == headerOptional:
 		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
@@ -194,6 +215,7 @@ func index(categories []names) map[string]int {
 // line with too few or too many fields, make a bad record.
 func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.seen.Records++
+	bad := badRecord{m, m.Len(), e.line, len(fields), t.fields}
 	if len(fields) != t.fields {
 		e.seen.Malformed.note(e.line)
 		fields = make([]string, t.fields)
@@ -204,6 +226,7 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		x, ok := e.number(text, b, &e.seen.Label)
 		if !ok {
 			x = math.NaN()
+			e.seen.bad = append(e.seen.bad, bad)
 		}
 		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
 		return
@@ -213,6 +236,7 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		e.seen.PerClass[k]++
 	} else {
 		e.seen.Label.Unknown.note(e.line)
+		e.seen.bad = append(e.seen.bad, bad)
 		k = badLabel
 	}
 	m.Labels = append(m.Labels, uint8(k))
@@ -277,6 +301,35 @@ type Records struct {
 	Columns   []Faults // those of the schema
 	Label     Faults
 	PerClass  []int // empty in a regression
+	bad       []badRecord
+}
+
+// badRecord is a record whose label is none.
+type badRecord struct {
+	split                         *datasets.Split
+	number, line, fields, columns int
+}
+
+// faults add what is wrong with the bad records of a public test split, by their numbers. Those in a file of their own
+// are found by their lines. In a file with private records a line's number would tell how many of those are before it.
+func (r *Records) faults(test *datasets.Split, path string, ownFile bool, into map[int]string) {
+	for _, b := range r.bad {
+		if b.split != test {
+			continue
+		}
+		where := fmt.Sprintf("%s, test record %d (the first is 1),", path, b.number+1)
+		if ownFile {
+			where = fmt.Sprintf("line %d of %s", b.line, path)
+		}
+		switch b.fields {
+		case b.columns:
+			into[b.number] = fmt.Sprintf("%s has none of the schema's labels in column %q", where, r.Label.Name)
+		case 0:
+			into[b.number] = fmt.Sprintf("%s is longer than %d MiB", where, mostLine>>20)
+		default:
+			into[b.number] = fmt.Sprintf("%s has %d fields in place of %d", where, b.fields, b.columns)
+		}
+	}
 }
 
 // Faults are those of a column.

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -347,7 +349,7 @@ func leads(folder, name string) string {
 func isThere(path string) bool {
 	return slices.ContainsFunc([]string{"", ".gz"}, func(end string) bool {
 		_, err := os.Stat(path + end)
-		return err == nil
+		return err == nil || errors.Is(err, fs.ErrPermission) // it may be there
 	})
 }
 
