@@ -178,7 +178,7 @@ func TestEverySettingHasAFlag(t *testing.T) {
 	s := newSettings(cmd.Flags(), everySetting)
 	for _, setting := range plan.Settings() {
 		f := cmd.Flags().Lookup(setting.Flag())
-		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5"}[f.Value.Type()]
+		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5", "names": "a,b"}[f.Value.Type()]
 		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
 			t.Errorf("--%s %s: %v", f.Name, text, err)
 		}

@@ -217,6 +217,44 @@ func TestFetchFinishesCompletePart(t *testing.T) {
 	}
 }
 
+// Files of the user's stay as they are, and nothing is written through a link.
+func TestFetchTouchesNothingElse(t *testing.T) {
+	s := publishToy(t)
+	dir, mine := t.TempDir(), []byte("precious")
+	write(t, dir, map[string][]byte{"train-x.gz.part": mine, "train-x.part": mine, "target": mine})
+	for _, link := range []string{".privgrad-train-x.gz.part", "train-x.gz"} {
+		if err := os.Symlink("target", filepath.Join(dir, link)); err != nil {
+			t.Skip(err)
+		}
+		if err := s.fetch(dir); err == nil {
+			t.Errorf("fetched with a link as %s", link)
+		}
+		if err := os.Remove(filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("nothing", filepath.Join(dir, "train-x.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fetch(dir); err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("fetched in the place of a link: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "train-x.gz")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fetch(filepath.Join(dir, "missing") + "/.."); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, dir); !slices.Equal(got, slices.Sorted(slices.Values(append([]string{"target", "train-x.gz.part", "train-x.part"}, toyGz...)))) {
+		t.Errorf("the folder has %v", got)
+	}
+	for _, name := range []string{"train-x.gz.part", "train-x.part", "target"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); string(b) != "precious" {
+			t.Errorf("%s holds %q (%v)", name, b, err)
+		}
+	}
+}
+
 func TestFetchKeepsNothingWrong(t *testing.T) {
 	for name, change := range map[string]func(s *server, dir string){
 		"other bytes": func(s *server, _ string) {
