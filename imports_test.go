@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/collective/mpi":            {"internal/collective"},
 	"internal/collective/nccl":           {"cuda/driver", "internal/collective", "internal/fault"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
+	"internal/collective/team":           {"datasets", "internal/collective"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
@@ -126,7 +127,7 @@ var allowed = map[string][]string{
 	},
 	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/device",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
 		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 

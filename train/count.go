@@ -34,7 +34,7 @@ func (r *run) begin() error {
 			return err
 		}
 	}
-	return r.team.all(few)
+	return r.team.All(few)
 }
 
 // count makes it, once it is paid for, and keeps it.

@@ -329,27 +329,3 @@ func TestRanksResumeWithoutDirectory(t *testing.T) {
 		w.Wait()
 	}
 }
-
-// ofGPUs is a group whose ranks have a GPU each.
-type ofGPUs struct {
-	collective.Group
-	number int
-}
-
-func (g ofGPUs) GPU() int { return g.number }
-
-func TestRanksOpenTheirOwnGPU(t *testing.T) {
-	two := local.New(2, local.Options{})
-	for _, c := range []struct {
-		t          *team
-		configured string
-		want       string
-	}{
-		{nil, "auto", ""}, {&team{Group: two[0]}, "auto", ""}, {&team{Group: ofGPUs{two[0], 3}}, "auto", "cuda:3"},
-		{&team{Group: ofGPUs{two[0], 0}}, "cuda", "cuda:0"}, {&team{Group: ofGPUs{two[0], 3}}, "cuda:1", ""}, {&team{Group: ofGPUs{two[0], 3}}, "cpu", ""},
-	} {
-		if got := c.t.device(c.configured); got != c.want {
-			t.Errorf("%+v opens %q in the place of %s, want %q", c.t, got, c.configured, c.want)
-		}
-	}
-}

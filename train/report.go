@@ -74,7 +74,7 @@ func (r *run) cost() (seconds float64, memory int64) {
 		if p.Set.TestIsPublic {
 			tests = p.Set.Test.Len()
 		}
-		memory = p.PlannedMemory(float64(tests), r.team.part().Of)
+		memory = p.PlannedMemory(float64(tests), r.team.Part().Of)
 	}
 	return math.Max(math.Round(time.Since(r.started).Seconds()), 1), devices.Coarse(memory, p.RowBytes())
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/collective/team"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/durable"
@@ -135,14 +136,14 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if err := r.join(); err != nil {
 		return nil, err
 	}
-	defer func() { r.team.leave(err) }()
+	defer func() { r.team.Leave(err) }()
 	defer fault.Recover(&err) // before the others are told
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
-		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.part(),
-		DeviceName: r.team.device(c.Device),
+		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.Part(),
+		DeviceName: r.team.Device(c.Device),
 	})
-	if err = r.team.all(err); err != nil {
+	if err = r.team.All(err); err != nil {
 		return nil, err
 	}
 	if err := r.meet(); err != nil {
@@ -191,7 +192,9 @@ type run struct {
 
 	ledger  *ledger.Ledger
 	device  device.Device
-	team    *team // nil: this process alone
+	team    *team.Team     // nil: this process alone
+	shard   datasets.Shard // of several, the one of this process
+	shared  plan.Keys      // of all of them
 	engine  *engine.Engine
 	data    tables.Records
 	test    device.Data
@@ -265,49 +268,53 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 			return nil, usage.Errorf("%s holds no run to resume: name its directory by --out, or start one there by --resume=auto", dir)
 		}
 	}
-	if err := dir.Make(); err != nil {
-		return nil, err
-	}
-	// The ledger's lock comes first: of two processes that begin here, one writes its settings.
-	if err := r.openLedger(); err != nil {
-		return nil, err
-	}
-	if err := dir.Sweep(); err != nil {
-		return nil, fmt.Errorf("run directory %s: %w", dir, err)
-	}
-	if !dir.Has(rundir.Config) {
-		yaml, err := r.plan.Config.YAML()
-		if err != nil {
-			return nil, err
-		}
-		if l := r.plan.Config.Label(); l != "" {
-			yaml = append([]byte("# "+l+"\n"), yaml...)
-		}
-		if err := dir.Write(rundir.Config, yaml); err != nil {
+	for _, step := range []func() error{
+		dir.Make,
+		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
+		r.sweep, r.keepConfig, r.keepSettings, r.keepFront,
+		func() error { return r.openEngine(ctx) },
+		r.restore,
+		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step) },
+		r.arrive,
+	} {
+		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.keepSettings(); err != nil {
-		return nil, err
+	return nil, nil
+}
+
+// sweep removes what a crash left of files that were not finished.
+func (r *run) sweep() error {
+	if err := r.dir().Sweep(); err != nil {
+		return fmt.Errorf("run directory %s: %w", r.dir(), err)
 	}
-	if err := r.keepFront(); err != nil {
-		return nil, err
+	return nil
+}
+
+// keepConfig writes the settings of a new run.
+func (r *run) keepConfig() error {
+	if r.dir().Has(rundir.Config) {
+		return nil
 	}
-	if err := r.openEngine(ctx); err != nil {
-		return nil, err
+	yaml, err := r.plan.Config.YAML()
+	if err != nil {
+		return err
 	}
-	if err := r.restore(); err != nil {
-		return nil, err
+	if l := r.plan.Config.Label(); l != "" {
+		yaml = append([]byte("# "+l+"\n"), yaml...)
 	}
-	if err := r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step); err != nil {
-		return nil, err
-	}
-	elsewhere, err := dir.Begin()
+	return r.dir().Write(rundir.Config, yaml)
+}
+
+// arrive notes this process, and warns where the directory is another than the last one had.
+func (r *run) arrive() error {
+	elsewhere, err := r.dir().Begin()
 	if elsewhere {
 		r.options.Log.Warn(fmt.Sprintf("%s is on another machine or in another place than when it was last trained. If it is a copy and the original goes on too, "+
-			"steps are paid for once and made twice: go on in one of the two alone", dir))
+			"steps are paid for once and made twice: go on in one of the two alone", r.dir()))
 	}
-	return nil, err
+	return err
 }
 
 // found gives the result of a run that has finished, and refuses one that cannot go on.
@@ -683,7 +690,7 @@ func (r *run) save() error {
 	if err := e.ReadParams(r.params); err != nil {
 		return err
 	}
-	if err := r.team.same(r.params); err != nil {
+	if err := r.team.Same(r.params); err != nil {
 		return err
 	}
 	if err := r.readState(); err != nil {
