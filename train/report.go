@@ -27,6 +27,7 @@ func (r *run) result() (*Result, error) {
 		Diagnostics:  c.PrivateDiagnostics,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
+		Initial:           p.Initial,
 		Classes:           p.Set.ClassNames,
 		Evaluations:       r.measured,
 		Seconds:           seconds,

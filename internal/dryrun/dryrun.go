@@ -46,6 +46,8 @@ type Estimate struct {
 	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
 	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
+	Initial *plan.Initial `json:"init,omitempty"` // which tensors begin with the values of a file
+
 	Rounded  int64    `json:"-"` // Memory, as a result would state it
 	Warnings []string `json:"-"`
 }
@@ -249,7 +251,7 @@ func (t *trial) estimate() *Estimate {
 	e := &Estimate{
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
 		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps, Iterations: p.Iterations(),
-		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings,
+		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
 	e.Rounded = devices.Coarse(e.Memory, p.RowBytes())
 	e.Guarantee = len(e.NoGuarantee) == 0
