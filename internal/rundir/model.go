@@ -115,7 +115,7 @@ func ReadModel(path string, p *ir.Program) (params []float32, facts map[string]s
 func Flat(path string, tensors []safetensors.Tensor, p *ir.Program) ([]float32, error) {
 	m := match(tensors, p.Params)
 	if err := m.fault(true); err != nil {
-		return nil, usage.Errorf("model file %s is of another network than %s: %w", path, p.Name, err)
+		return nil, usage.Errorf("model file %s is of another network than %s: %w; restore the file", path, p.Name, err)
 	}
 	flat := make([]float32, p.NumParams())
 	m.copyTo(flat)
