@@ -42,7 +42,7 @@ func OpenFile(name string) (io.ReadCloser, error) {
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		f.Close()
-		return nil, errNotGzip
+		return nil, Unread(err, errNotGzip)
 	}
 	return unzipped{z, f}, nil
 }
@@ -82,6 +82,21 @@ func readBounded(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, errTooLarge(limit)
 	}
 	return fs.ReadFile(fsys, name)
+}
+
+// Unread says why a file or a folder was not read: what the file system says, or else damage, which is what is wrong with
+// its content.
+func Unread(err, damage error) error {
+	failed := (*fs.PathError)(nil)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("may not be read: %w; give yourself the right to read it", fs.ErrPermission)
+	case errors.As(err, &failed):
+		return fmt.Errorf("cannot be read: %w", failed.Err)
+	case damage == nil:
+		return fmt.Errorf("cannot be read: %w", err)
+	}
+	return damage
 }
 
 var errNotGzip = errors.New("not gzip data despite its name: rename it or fetch it again")

@@ -158,7 +158,9 @@ func (l *Layout) read(fsys fs.FS, dir string, look ...func(*file, []byte)) ([]fi
 				}
 				f.pixels, f.labels, err = part.Decode(data, l.Shape)
 			}
-			if err != nil {
+			if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+				f.err = fmt.Errorf("%s: %s %w", l.Name, f.path, Unread(err, nil))
+			} else if err != nil {
 				f.err = fmt.Errorf("%s: %s: %w", l.Name, f.path, err)
 			}
 		})

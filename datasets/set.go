@@ -64,6 +64,9 @@ type Set struct {
 	// TestDoubts are what is odd about the test split, in words that quote its files: they
 	// may be shown only where TestIsPublic.
 	TestDoubts []string
+	// TestFaults are what is wrong with records of Test, by their numbers, in words that quote its files: they,
+	// too, may be shown only where TestIsPublic.
+	TestFaults map[int]string
 
 	// Share is the share of a table's records that its own key sends to Train,
 	// each by itself; 0 stands for all. A public size of the table is to be

@@ -124,6 +124,9 @@ func ReadRecords(path string) (Records, error) {
 	defer f.Close()
 	r := csv.NewReader(f)
 	names, err := r.Read()
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return nil, usage.Errorf("%w: choose another --out", err)
+	}
 	known := header()
 	if err != nil || !slices.Contains(names, "settings") || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) }) {
 		return nil, usage.Errorf("%s is not a file of this command: choose another --out", path)

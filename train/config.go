@@ -2,9 +2,11 @@ package train
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -28,10 +30,14 @@ func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, 
 func ReadRun(g collective.Group, dir string, into *Config) error {
 	file := filepath.Join(dir, ConfigFile)
 	read := func() ([]byte, error) {
-		if _, err := os.Stat(file); err != nil {
-			return nil, usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", dir, ConfigFile)
+		text, err := os.ReadFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = usage.Errorf("%s holds no run to resume: it has no %s; `privgrad train` starts one", dir, ConfigFile)
+		case err != nil:
+			err = usage.Errorf("%s: the run's %s %w", dir, ConfigFile, datasets.Unread(err, nil))
 		}
-		return os.ReadFile(file)
+		return text, err
 	}
 	var text []byte
 	var err error

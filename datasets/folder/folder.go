@@ -3,8 +3,8 @@
 //
 // Classes and size are declared, never found out. Each file of a listed class is a
 // record, which is read by itself: one that cannot be read or decoded, or is too large by
-// its header, counts as zero, without a word. Folders that are not listed, links and files
-// with other names are no records. A listed class without a folder has no records.
+// its header, counts as zero, without a word. Folders that are not listed, links, and files
+// that are hidden or have other names are no records. A listed class without a folder has no records.
 package folder
 
 import (
@@ -33,6 +33,18 @@ const ClassFile = "classes.txt"
 // endings are those of the files that are records.
 var endings = []string{".png", ".jpg", ".jpeg"}
 
+// isImage says whether a file is one of the images of its folder, by its name alone. Hidden ones are none: companions that macOS
+// writes beside files on other disks (._1.png), what was thrown away (.trashed-1.png), and what is still being copied.
+func isImage(name string) bool {
+	return !hidden(name) && slices.Contains(endings, strings.ToLower(filepath.Ext(name)))
+}
+
+// hidden says whether a file or a folder is one that systems write for themselves.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
+
+// readDir is replaced in tests, which root could not run otherwise.
+var readDir = os.ReadDir
+
 // facts is the set as it is declared, without its records. Of the test folder it lists names,
 // for doubts that are shown where that is public; it never looks at the training folder.
 func facts(path string, d datasets.Declared) (*datasets.Set, error) {
@@ -41,16 +53,22 @@ func facts(path string, d datasets.Declared) (*datasets.Set, error) {
 		return nil, err
 	}
 	set.Moves = true // records stand in the order of their classes and names
-	if dir := filepath.Join(path, "test"); isFolder(dir) {
+	dir := filepath.Join(path, "test")
+	tested, err := isFolder(dir)
+	if tested {
 		met := listSplit(dir, set.ClassNames)
 		set.TestDoubts = met.doubts(set.ClassNames)
 	}
-	return set, nil
+	return set, err
 }
 
-func isFolder(path string) bool {
+// isFolder says whether there is a folder. That nobody can tell is an error.
+func isFolder(path string) (bool, error) {
 	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("folder %s %w", path, datasets.Unread(err, nil))
+	}
+	return err == nil && info.IsDir(), nil
 }
 
 func open(path string, d datasets.Declared) (*datasets.Set, error) {
@@ -62,6 +80,8 @@ func open(path string, d datasets.Declared) (*datasets.Set, error) {
 type seen struct {
 	names          []string
 	verdicts       []verdict
+	why            []error       // what is wrong with each; nil: nothing
+	shut           []string      // class folders that cannot be listed, and why
 	folders        []fs.FileInfo // of classes
 	links, unnamed int           // in class folders: not read
 	counts         []int         // of the records of each class
@@ -71,7 +91,11 @@ type seen struct {
 
 // read gives the set and what was met in its splits.
 func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen, err error) {
-	if !isFolder(filepath.Join(path, "train")) {
+	trained, err := isFolder(filepath.Join(path, "train"))
+	if err != nil {
+		return nil, train, test, err
+	}
+	if !trained {
 		return nil, train, test, fmt.Errorf("there is no folder %s: put the training images there, in one folder per class", filepath.Join(path, "train"))
 	}
 	if set, err = d.NewSet(path, filepath.Join(path, ClassFile)); err != nil {
@@ -90,11 +114,11 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, shape); err != nil {
 		return nil, train, test, err
 	}
-	if !isFolder(filepath.Join(path, "test")) {
-		return set, train, test, nil
+	if tested, err := isFolder(filepath.Join(path, "test")); !tested {
+		return set, train, test, err
 	}
 	set.Test, test, err = split(filepath.Join(path, "test"), set.ClassNames, shape)
-	set.TestDoubts = test.doubts(set.ClassNames)
+	set.TestDoubts, set.TestFaults = test.doubts(set.ClassNames), test.faults()
 	return set, train, test, err
 }
 
@@ -105,13 +129,13 @@ func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, er
 		s.Labels = append(s.Labels, slices.Repeat([]uint8{uint8(class)}, n)...)
 	}
 	record := shape[0] * shape[1] * shape[2]
-	s.Features, met.verdicts = make([]uint8, len(met.names)*record), make([]verdict, len(met.names))
+	s.Features, met.verdicts, met.why = make([]uint8, len(met.names)*record), make([]verdict, len(met.names)), make([]error, len(met.names))
 	d := decoder{shape: shape}
 	var next atomic.Int64
 	err := parallel(func() {
 		for i := next.Add(1) - 1; int(i) < len(met.names); i = next.Add(1) - 1 {
-			v := d.read(met.names[i], s.Features[int(i)*record:][:record])
-			if met.verdicts[i] = v; v >= oversized {
+			met.verdicts[i], met.why[i] = d.read(met.names[i], s.Features[int(i)*record:][:record])
+			if met.why[i] != nil {
 				s.Labels[i] = datasets.NoClass
 			}
 		}
@@ -126,21 +150,40 @@ func listSplit(dir string, classes []string) (met seen) {
 		met.list(filepath.Join(dir, name))
 		met.counts = append(met.counts, len(met.names)-before)
 	}
-	beside, _ := os.ReadDir(dir)
+	beside, _ := readDir(dir)
 	for _, e := range beside {
 		if slices.Contains(classes, e.Name()) {
 			continue
 		}
 		met.unlisted = append(met.unlisted, filepath.Join(dir, e.Name()))
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+		if e.IsDir() && !hidden(e.Name()) {
 			met.others = append(met.others, e.Name())
 		}
 	}
 	return met
 }
 
-// doubts are where the folders of a public test split and the declared classes differ.
-func (s *seen) doubts(classes []string) []string {
+// faults are those of the records of a split, by their numbers.
+func (s *seen) faults() map[int]string {
+	all := map[int]string{}
+	for i, why := range s.why {
+		if why != nil {
+			all[i] = fmt.Sprintf("%s %v", shown(s.names[i]), why)
+		}
+	}
+	return all
+}
+
+// doubts are what is odd about the folders of a public test split: those that cannot be listed, and where they and the
+// declared classes differ.
+func (s *seen) doubts(classes []string) (all []string) {
+	for _, folder := range s.shut {
+		all = append(all, "public test "+folder)
+	}
+	return append(all, s.differ(classes)...)
+}
+
+func (s *seen) differ(classes []string) []string {
 	var empty []string
 	for class, n := range s.counts {
 		if n == 0 {
@@ -161,20 +204,25 @@ func (s *seen) doubts(classes []string) []string {
 
 // several lists the first of some names behind a noun.
 func several(one, more string, names []string) string {
-	var shown []string
+	var all []string
 	for _, name := range names[:min(len(names), mostNotes)] {
-		if quoted := strconv.Quote(name); quoted != `"`+name+`"` { // so that it stays on one line
-			name = quoted
-		}
-		shown = append(shown, name)
+		all = append(all, shown(name))
 	}
 	if len(names) == 1 {
 		more = one
 	}
-	if rest := len(names) - len(shown); rest > 0 {
-		shown = append(shown, fmt.Sprintf("and %d more", rest))
+	if rest := len(names) - len(all); rest > 0 {
+		all = append(all, fmt.Sprintf("and %d more", rest))
 	}
-	return more + " " + strings.Join(shown, ", ")
+	return more + " " + strings.Join(all, ", ")
+}
+
+// shown is a name that stays on one line.
+func shown(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }
 
 // list appends the records of one class folder. What cannot be listed has none, and neither has a
@@ -182,16 +230,22 @@ func several(one, more string, names []string) string {
 // no file is two records.
 func (s *seen) list(dir string) {
 	info, err := os.Lstat(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
+	}
 	if err != nil || !info.IsDir() || slices.ContainsFunc(s.folders, func(f fs.FileInfo) bool { return os.SameFile(f, info) }) {
 		return
 	}
 	s.folders = append(s.folders, info)
-	files, _ := os.ReadDir(dir)
+	files, err := readDir(dir)
+	if err != nil {
+		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
+	}
 	for _, f := range files {
 		switch {
 		case !f.Type().IsRegular():
 			s.links++
-		case !slices.Contains(endings, strings.ToLower(filepath.Ext(f.Name()))):
+		case !isImage(f.Name()):
 			s.unnamed++
 		default:
 			s.names = append(s.names, filepath.Join(dir, f.Name()))

@@ -123,7 +123,7 @@ func TestOpen(t *testing.T) {
 	}
 	for what, want := range map[string]int{
 		"records": 7, "records that count as zero": 4, "class a": 1, "class b": 2, "images of 4×4 (the declared size)": 3, "images that are resized": 0,
-		"damaged images, or no PNG or JPEG": 3, "links and folders in class folders, left out": 3, "files with other endings, left out": 1,
+		"damaged images, or no PNG or JPEG": 3, "links and folders in class folders, left out": 3, "hidden files, and files with other endings, left out": 1,
 	} {
 		if got, ok := counts[what]; !ok || got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
@@ -310,8 +310,8 @@ func TestJPEG(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, dst := decoder{shape: [3]int{3, 2, 2}}, make([]uint8, 12)
-		if v := d.decode(b.Bytes(), dst, false); v != resized {
-			t.Fatalf("verdict %d", v)
+		if v, err := d.decode(b.Bytes(), dst, false); v != resized || err != nil {
+			t.Fatalf("verdict %d, %v", v, err)
 		}
 		red, green, blue, _ := img.At(0, 0).RGBA()
 		for c, want := range []uint32{red >> 8, green >> 8, blue >> 8} {
@@ -328,7 +328,7 @@ func TestPanicIsABadRecord(t *testing.T) {
 	write(t, pngOf(t, flat(9)), dir, "1.png")
 	d, dst := decoder{shape: [3]int{3, 4, 4}}, make([]uint8, 20) // too small: fit is out of range
 	for range 2 {                                                // and holds no lock
-		if v := d.read(filepath.Join(dir, "1.png"), dst); v != corrupt || !slices.Equal(dst, make([]uint8, 20)) {
+		if v, err := d.read(filepath.Join(dir, "1.png"), dst); v != corrupt || err == nil || !slices.Equal(dst, make([]uint8, 20)) {
 			t.Errorf("verdict %d, pixels %v", v, dst)
 		}
 	}
@@ -342,7 +342,7 @@ func TestLongSides(t *testing.T) {
 		if max(side[0], side[1]) > mostSide {
 			want = oversized
 		}
-		if v := d.decode(pngOf(t, image.NewGray(image.Rect(0, 0, side[0], side[1]))), dst, false); v != want {
+		if v, _ := d.decode(pngOf(t, image.NewGray(image.Rect(0, 0, side[0], side[1]))), dst, false); v != want {
 			t.Errorf("%v: verdict %d, want %d", side, v, want)
 		}
 	}
@@ -371,7 +371,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, dst := decoder{shape: [3]int{3, 4, 4}}, make([]uint8, 48)
-		if v := d.decode(data, dst, false); v >= oversized && !slices.Equal(dst, make([]uint8, 48)) {
+		if v, err := d.decode(data, dst, false); (v >= oversized) != (err != nil) || err != nil && !slices.Equal(dst, make([]uint8, 48)) {
 			t.Error("a bad record left pixels")
 		}
 	})

@@ -2,6 +2,8 @@ package folder
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"image"
 	"image/draw"
 	"image/jpeg"
@@ -9,16 +11,24 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/privgrad/privgrad/datasets"
 )
 
-// Limits of one image: its file, and its pixels and sides by its header, before anything
-// else is decoded: each line of a side takes memory and time of its own. One that is above the large sizes is decoded alone, so that memory does not
-// grow with the number of threads.
+// Limits of one image: its file, its pixels and sides by its header, and how often a JPEG goes over its pixels, before
+// anything is decoded. So no image takes more time and memory than the largest photograph of a usual camera: of
+// memory 1 GiB, for 2²⁵ pixels of a progressive JPEG in four components. What is less than these would not keep such a photograph, and needs not be:
+// nothing that a run of one's own data states is of the time and memory of reading (see train). One that is above
+// the large sizes is decoded alone, so that memory does not grow with the number of threads.
 const (
 	mostBytes, largeBytes   = 1 << 26, 1 << 22
 	mostPixels, largePixels = 1 << 25, 1 << 22
 	mostSide                = 1<<16 - 1 // as in JPEG
+	mostScans               = 100       // of a JPEG; a progressive one has about ten
 )
+
+// errLarge is of every image beyond these limits.
+var errLarge = fmt.Errorf("is too large: the most are %d MiB, %d million pixels, %d on a side, and %d scans of a JPEG", mostBytes>>20, mostPixels/1_000_000, mostSide, mostScans)
 
 // A verdict is what became of an image. Only its owner may know.
 type verdict int
@@ -37,61 +47,74 @@ type decoder struct {
 	alone sync.Mutex // held while a large image is in memory
 }
 
-// read fills dst with the pixels of a file. What comes of it follows from that file alone.
-func (d *decoder) read(name string, dst []uint8) (v verdict) {
+// read fills dst with the pixels of a file. What comes of it follows from that file alone. The error
+// says what is wrong with one that is not read; who may hear of it depends on whose the file is.
+func (d *decoder) read(name string, dst []uint8) (v verdict, why error) {
 	defer func() {
 		if recover() != nil { // a fault of a decoder, in a record that nobody may hear of
 			clear(dst)
-			v = corrupt
+			v, why = corrupt, errors.New("is damaged: copy it again, or leave it out")
 		}
 	}()
 	f, err := os.Open(name)
 	if err != nil {
-		return unreadable
+		return unreadable, datasets.Unread(err, nil)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
-	case err != nil || !info.Mode().IsRegular():
-		return unreadable
+	case err != nil:
+		return unreadable, datasets.Unread(err, nil)
+	case !info.Mode().IsRegular():
+		return unreadable, errors.New("is no file: give an image")
 	case info.Size() > mostBytes:
-		return oversized
+		return oversized, errLarge
 	case info.Size() > largeBytes:
 		d.alone.Lock()
 		defer d.alone.Unlock()
 	}
 	data, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	if err != nil {
-		return unreadable
+		return unreadable, datasets.Unread(err, nil)
 	}
 	return d.decode(data, dst, info.Size() > largeBytes)
 }
 
 // decode goes by the content, not by the name.
-func (d *decoder) decode(data []byte, dst []uint8, alone bool) verdict {
+func (d *decoder) decode(data []byte, dst []uint8, alone bool) (verdict, error) {
+	file := func() io.Reader { return bytes.NewReader(data) }
 	header, whole := jpeg.DecodeConfig, jpeg.Decode
-	if bytes.HasPrefix(data, []byte("\x89PNG")) {
-		header, whole = png.DecodeConfig, png.Decode
-	}
-	c, err := header(bytes.NewReader(data))
+	var scans jpegHeader
 	switch {
-	case err != nil || c.Width < 1 || c.Height < 1:
-		return corrupt
-	case max(c.Width, c.Height) > mostSide || int64(c.Width)*int64(c.Height) > mostPixels:
-		return oversized
+	case begins(data, pngStart):
+		header, whole = png.DecodeConfig, png.Decode
+	case begins(data, jpegStart):
+		if scans = scanJPEG(data); scans.components == 4 {
+			file = func() io.Reader { return marked(data) }
+		}
+	}
+	c, err := header(file())
+	if err == nil && (c.Width < 1 || c.Height < 1) {
+		err = errors.New("it has no pixels")
+	}
+	switch {
+	case err != nil:
+		return corrupt, wrong(data, err)
+	case max(c.Width, c.Height) > mostSide || int64(c.Width)*int64(c.Height) > mostPixels || scans.scans > mostScans:
+		return oversized, errLarge
 	case c.Width*c.Height > largePixels && !alone:
 		d.alone.Lock()
 		defer d.alone.Unlock()
 	}
-	img, err := whole(bytes.NewReader(data))
+	img, err := whole(file())
 	if err != nil {
-		return corrupt
+		return corrupt, wrong(data, err)
 	}
 	fit(img, d.shape, dst)
 	if c.Width != d.shape[2] || c.Height != d.shape[1] {
-		return resized
+		return resized, nil
 	}
-	return asIs
+	return asIs, nil
 }
 
 // A share is how much of a source line falls into a line of the result, in units that

@@ -2,6 +2,8 @@ package folder
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/privgrad/privgrad/datasets"
 )
@@ -26,21 +28,26 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 	} {
 		r.Private.Counts = append(r.Private.Counts, datasets.Count{What: k.what, Train: train.count(k.verdict), Test: test.count(k.verdict)})
 		if k.verdict >= oversized {
-			note(r, k.what, append(train.of(k.verdict), test.of(k.verdict)...))
+			note(r, k.what, append(train.told(k.verdict), test.told(k.verdict)...))
 		}
 	}
 	r.Private.Counts = append(r.Private.Counts,
 		datasets.Count{What: "links and folders in class folders, left out", Train: train.links, Test: test.links},
-		datasets.Count{What: "files with other endings, left out", Train: train.unnamed, Test: test.unnamed})
+		datasets.Count{What: "hidden files, and files with other endings, left out", Train: train.unnamed, Test: test.unnamed})
 	for _, s := range []struct {
 		part string
 		seen
 	}{{"train", train}, {"test", test}} {
+		r.Private.Faults = append(slices.Clone(s.shut), r.Private.Faults...)
 		if len(s.others) > 0 {
 			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("%s has %s that --class-names does not list", s.part, several("a folder", "folders", s.others)))
 		}
 	}
-	note(r, "beside the listed classes, left out", append(train.unlisted, test.unlisted...))
+	var unlisted []string
+	for _, name := range append(train.unlisted, test.unlisted...) {
+		unlisted = append(unlisted, strconv.Quote(name))
+	}
+	note(r, "beside the listed classes, left out", unlisted)
 	return r, nil
 }
 
@@ -53,24 +60,32 @@ func size(set *datasets.Set, d datasets.Declared) string {
 	return text + " (the declared size)"
 }
 
-func (s *seen) count(v verdict) int { return len(s.of(v)) }
-
-func (s *seen) of(v verdict) (names []string) {
-	for i, name := range s.names {
-		if s.verdicts[i] == v {
-			names = append(names, name)
+func (s *seen) count(v verdict) (n int) {
+	for _, its := range s.verdicts {
+		if its == v {
+			n++
 		}
 	}
-	return names
+	return n
+}
+
+// told are the files of a verdict, and what is wrong with each.
+func (s *seen) told(v verdict) (files []string) {
+	for i, name := range s.names {
+		if s.verdicts[i] == v {
+			files = append(files, fmt.Sprintf("%q %v", name, s.why[i]))
+		}
+	}
+	return files
 }
 
 // note tells of the first files of a kind.
-func note(r *datasets.OwnReport, what string, names []string) {
-	for i, name := range names {
+func note(r *datasets.OwnReport, what string, files []string) {
+	for i, file := range files {
 		if i == mostNotes {
-			r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: and %d more", what, len(names)-i))
+			r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: and %d more", what, len(files)-i))
 			return
 		}
-		r.Private.Notes = append(r.Private.Notes, fmt.Sprintf("%s: %q", what, name))
+		r.Private.Notes = append(r.Private.Notes, what+": "+file)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func Array(path string, shape [3]int) (s datasets.Split, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("array %s %w", path, datasets.Unread(err, nil))
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)

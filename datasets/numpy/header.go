@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
 )
 
 // Limits of one array.
@@ -30,14 +32,14 @@ var described = regexp.MustCompile(`^\{'descr': *'([<>|=][A-Za-z][0-9]{1,3})', *
 func readHeader(r io.Reader) (h header, err error) {
 	var start [12]byte
 	if _, err := io.ReadFull(r, start[:10]); err != nil || string(start[:6]) != "\x93NUMPY" {
-		return h, errors.New("is not an array in numpy's format: save it by numpy.savez")
+		return h, datasets.Unread(err, errors.New("is not an array in numpy's format: save it by numpy.savez"))
 	}
 	length := uint32(binary.LittleEndian.Uint16(start[8:]))
 	switch start[6] {
 	case 1:
 	case 2, 3:
 		if _, err := io.ReadFull(r, start[10:]); err != nil {
-			return h, errCut
+			return h, datasets.Unread(err, errCut)
 		}
 		length = binary.LittleEndian.Uint32(start[8:])
 	default:
@@ -48,7 +50,7 @@ func readHeader(r io.Reader) (h header, err error) {
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return h, errCut
+		return h, datasets.Unread(err, errCut)
 	}
 	parts := described.FindSubmatch(text)
 	if parts == nil {

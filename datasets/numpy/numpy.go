@@ -18,8 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -53,12 +53,12 @@ type file struct {
 }
 
 func openFile(path string) (*file, error) {
-	if _, err := os.Stat(path); err != nil {
+	z, err := zip.OpenReader(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("arrays %s: there is no such file: give the path of what numpy.savez wrote", path)
 	}
-	z, err := zip.OpenReader(path)
 	if err != nil {
-		return nil, fmt.Errorf("arrays %s: not a file that numpy.savez writes: save the arrays again", path)
+		return nil, fmt.Errorf("arrays %s: %w", path, datasets.Unread(err, errors.New("not a file that numpy.savez writes: save the arrays again")))
 	}
 	f := &file{z, path, map[string]*zip.File{}}
 	for _, entry := range z.File {
@@ -85,9 +85,27 @@ func (f *file) set(d datasets.Declared) (*datasets.Set, error) {
 	if f.arrays["x_test.npy"] == nil && f.arrays["y_test.npy"] == nil {
 		return set, nil
 	}
-	set.Test, err = f.split("test", shape)
+	if set.Test, err = f.split("test", shape); err == nil {
+		set.TestFaults = faults(set.Test, set.Classes)
+	}
 	return set, err
 }
+
+// faults are what is wrong with the records of a test split, by their numbers.
+func faults(s datasets.Split, classes int) map[int]string {
+	all := map[int]string{}
+	for i, label := range s.Labels {
+		switch width := len(s.Values) / len(s.Labels); {
+		case int(label) >= classes:
+			all[i] = fmt.Sprintf("y_test[%d] is none of the %d classes, which are numbered from 0", i, classes)
+		case slices.ContainsFunc(s.Values[i*width:][:width], notFinite):
+			all[i] = fmt.Sprintf("x_test[%d] has a value that is not finite", i)
+		}
+	}
+	return all
+}
+
+func notFinite(x float32) bool { return x-x != 0 }
 
 func (f *file) split(name string, shape [3]int) (s datasets.Split, err error) {
 	s = datasets.Split{Shape: shape, Unit: shape[0]*shape[1] == 1}
@@ -112,7 +130,7 @@ func (f *file) read(name string, take func(header, io.Reader) error) error {
 	}
 	r, err := entry.Open()
 	if err != nil {
-		return fail(errDamaged)
+		return fail(datasets.Unread(err, errDamaged))
 	}
 	defer r.Close()
 	h, err := readHeader(r)
@@ -126,7 +144,7 @@ func (f *file) read(name string, take func(header, io.Reader) error) error {
 	case n > 0:
 		return fail(errors.New("goes on behind its last value: save it again"))
 	case err != io.EOF:
-		return fail(errDamaged)
+		return fail(datasets.Unread(err, errDamaged))
 	}
 	return nil
 }
@@ -142,7 +160,7 @@ func each(r io.Reader, count, width int, take func(block []byte)) error {
 		if _, err := io.ReadFull(r, buf[:n*width]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errCut
 		} else if err != nil {
-			return errDamaged
+			return datasets.Unread(err, errDamaged)
 		}
 		take(buf[:n*width])
 		count -= n
@@ -256,15 +274,15 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 	}
 	r.CountClasses()
 	finite := datasets.Count{What: "records with a value that is not finite, which count as zero"}
-	finite.Train, finite.Test = notFinite(r.Set.Train), notFinite(r.Set.Test)
+	finite.Train, finite.Test = countNotFinite(r.Set.Train), countNotFinite(r.Set.Test)
 	r.Private.Counts = append(r.Private.Counts, finite)
 	return r, nil
 }
 
-func notFinite(s datasets.Split) (n int) {
+func countNotFinite(s datasets.Split) (n int) {
 	width := s.Shape[0] * s.Shape[1] * s.Shape[2]
 	for v := s.Values; len(v) > 0; v = v[width:] {
-		if slices.ContainsFunc(v[:width], func(x float32) bool { return x-x != 0 }) {
+		if slices.ContainsFunc(v[:width], notFinite) {
 			n++
 		}
 	}

@@ -44,7 +44,7 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 			if errors.Is(err, fs.ErrNotExist) {
 				return m, fmt.Errorf("shard %s is not there: put it beside %s, or write the shards again", path, indexName)
 			}
-			return m, fmt.Errorf("shard %s %w", path, err)
+			return m, fmt.Errorf("shard %s %w", path, datasets.Unread(err, err))
 		}
 		spans = append(spans, s)
 		total += s.bytes / r.width() * r.label()
@@ -54,13 +54,13 @@ func (x *index) split(dir string, names []string, number uint64) (m datasets.Spl
 	for i, s := range spans {
 		end := at + s.bytes/r.width()*r.label()
 		if _, err := s.file.ReadAt(labels[at:end], s.start+s.bytes); err != nil {
-			return m, fmt.Errorf("shard %s cannot be read: %w", filepath.Join(dir, names[i]), cause(err))
+			return m, fmt.Errorf("shard %s %w", filepath.Join(dir, names[i]), datasets.Unread(err, nil))
 		}
 		at = end
 	}
 	rows, inFiles, err := load(spans)
 	if err != nil {
-		return m, fmt.Errorf("shards %s cannot be read: %w", dir, cause(err))
+		return m, fmt.Errorf("shards %s %w", dir, datasets.Unread(err, nil))
 	}
 	m.Mapped = inFiles && (little || r.Values != ofFloats) // else floats are copies
 	if r.Values == ofFloats {
@@ -100,7 +100,7 @@ func (x *index) span(path string, number uint64) (s span, err error) {
 	}()
 	info, err := f.Stat()
 	if err != nil {
-		return s, cause(err)
+		return s, err
 	}
 	var head [header]byte
 	want, err := x.Record.digest()
@@ -108,7 +108,7 @@ func (x *index) span(path string, number uint64) (s span, err error) {
 		return s, err
 	}
 	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[:len(magic)]) != magic {
-		return s, errors.New("is no shard, or another version's: write the shards again")
+		return s, datasets.Unread(err, errors.New("is no shard, or another version's: write the shards again"))
 	}
 	start := int64(binary.LittleEndian.Uint64(head[56:]))
 	records := info.Size() - start

@@ -124,14 +124,14 @@ func readIndex(dir string) (*index, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("shards %s: there is no %s: give the folder that `privgrad data shard` wrote to its end", dir, indexName)
+			return nil, fmt.Errorf("shards %s: there is no %s: give the folder that `privgrad data shard` wrote to its end", dir, indexName)
 		}
-		return nil, err
+		return nil, fmt.Errorf("shards %s: %s %w", dir, indexName, datasets.Unread(err, nil))
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("shards %s: %s %w", dir, indexName, datasets.Unread(err, nil))
 	}
 	if info.Size() > most {
 		return nil, fmt.Errorf("shards %s: %s is too long: write the shards again", dir, indexName)
@@ -140,7 +140,8 @@ func readIndex(dir string) (*index, error) {
 	d.DisallowUnknownFields()
 	x := &index{}
 	if err := d.Decode(x); err != nil {
-		return nil, fmt.Errorf("shards %s: %s is damaged, or another version's: write the shards again", dir, indexName)
+		damaged := errors.New("is damaged, or another version's: write the shards again")
+		return nil, fmt.Errorf("shards %s: %s %w", dir, indexName, datasets.Unread(err, damaged))
 	}
 	if err := x.check(); err != nil {
 		return nil, fmt.Errorf("shards %s: %s %w: write the shards again", dir, indexName, err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"slices"
 
 	"github.com/privgrad/privgrad/datasets"
 )
@@ -30,11 +30,8 @@ func Each(path string, o Options, take func(train, test datasets.Split) error) e
 
 func (s *Schema) each(path string, file int, set *datasets.Set, o Options, take func(train, test datasets.Split) error) error {
 	f, err := datasets.OpenFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return missing(path)
-	}
 	if err != nil {
-		return fmt.Errorf("table %s: %w", path, err)
+		return unread(path, err)
 	}
 	defer f.Close()
 	var t *table
@@ -49,6 +46,7 @@ func (s *Schema) each(path string, file int, set *datasets.Set, o Options, take 
 			t.lines = lines(text)
 		}
 		s.add(e, t, into)
+		e.seen.bad = e.seen.bad[:0]
 		err = take(set.Train, set.Test)
 		for _, m := range []*datasets.Split{&set.Train, &set.Test} {
 			m.Values, m.Labels, m.Targets = m.Values[:0], m.Labels[:0], m.Targets[:0]
@@ -61,9 +59,11 @@ func (s *Schema) each(path string, file int, set *datasets.Set, o Options, take 
 	return err
 }
 
-// blocks reads whole lines, in the first block so many at least, unless the text ends before.
+// blocks reads whole lines, in the first block so many at least, unless the text ends before. Of a line that is
+// too long it keeps the beginning.
 func blocks(r io.Reader, first int, take func(text []byte) error) error {
 	var text []byte
+	long := false // text ends within a line of which no more is kept
 	for {
 		n := len(text)
 		text = append(text, make([]byte, blockSize)...)
@@ -73,11 +73,22 @@ func blocks(r io.Reader, first int, take func(text []byte) error) error {
 		if err != nil && !ended {
 			return fmt.Errorf("it cannot be read to its end, or is damaged: copy the file again (%w)", err)
 		}
-		end := len(text)
-		if !ended {
-			if end = bytes.LastIndexByte(text, '\n') + 1; bytes.Count(text[:end], []byte{'\n'}) < max(first, 1) {
-				continue
+		if long {
+			rest := bytes.IndexByte(text[n:], '\n')
+			if long = rest < 0; long {
+				rest = k
 			}
+			text = slices.Delete(text, n, n+rest)
+		}
+		end := bytes.LastIndexByte(text, '\n') + 1
+		switch {
+		case ended:
+			end = len(text)
+		case len(text)-end > keptOfLine:
+			text, long = text[:end+keptOfLine], true
+		}
+		if !ended && bytes.Count(text[:end], []byte{'\n'}) < max(first, 1) {
+			continue
 		}
 		if err := take(text[:end]); err != nil || ended {
 			return err

@@ -29,6 +29,21 @@ type table struct {
 	file      int   // 0 for the table, then from 1 on those of Also
 }
 
+// mostLine is how long a line may be, without its end: a longer one is a bad record, of which no more is kept. So
+// no record takes much more time or memory than others.
+const mostLine = 4 << 20
+
+// keptOfLine is what is kept of one: all of it, with a mark and an end, unless it is too long.
+const keptOfLine = mostLine + 8
+
+// fieldsOf are the fields of a line; nil of one that is too long.
+func fieldsOf(line []byte, separator byte) []string {
+	if len(line) > mostLine {
+		return nil
+	}
+	return split(line, separator)
+}
+
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 var errUTF16 = errors.New("it is text in UTF-16: save it in UTF-8")
@@ -58,7 +73,10 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 					break
 				}
 			}
-			names, t.lines, t.before = split(t.lines[0], t.separator), t.lines[1:], t.before+1
+			if names = fieldsOf(t.lines[0], t.separator); names == nil {
+				return nil, fmt.Errorf("its header is longer than %d MiB: see that the separator and the ends of lines are right", mostLine>>20)
+			}
+			t.lines, t.before = t.lines[1:], t.before+1
 		}
 	}
 	t.fields = len(names)
@@ -88,6 +106,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 
 func lines(text []byte) (all [][]byte) {
 	for line := range bytes.Lines(text) {
+		line = line[:min(len(line), keptOfLine)]
 		// A mark is no part of any line: only the first could have one otherwise,
 		// and a record before it would change it.
 		all = append(all, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
@@ -104,7 +123,7 @@ func (s *Schema) isRecord(line []byte) bool {
 	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
 		return false
 	case s.Header == headerOptional:
-		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
+		return !slices.Equal(fieldsOf(line, s.Separator[0]), s.columnNames())
 	}
 	return true
 }
@@ -202,6 +221,7 @@ func index(categories []names) map[string]int {
 // line with too few or too many fields, make a bad record.
 func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.seen.Records++
+	bad := badRecord{m, m.Len(), e.line, len(fields), t.fields}
 	if len(fields) != t.fields {
 		e.seen.Malformed.note(e.line)
 		fields = make([]string, t.fields)
@@ -212,6 +232,7 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		x, ok := e.number(text, b, &e.seen.Label)
 		if !ok {
 			x = math.NaN()
+			e.seen.bad = append(e.seen.bad, bad)
 		}
 		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
 		return
@@ -221,6 +242,7 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		e.seen.PerClass[k]++
 	} else {
 		e.seen.Label.Unknown.note(e.line)
+		e.seen.bad = append(e.seen.bad, bad)
 		k = badLabel
 	}
 	m.Labels = append(m.Labels, uint8(k))
@@ -285,6 +307,35 @@ type Records struct {
 	Columns   []Faults // those of the schema
 	Label     Faults
 	PerClass  []int // empty in a regression
+	bad       []badRecord
+}
+
+// badRecord is a record whose label is none.
+type badRecord struct {
+	split                         *datasets.Split
+	number, line, fields, columns int
+}
+
+// faults add what is wrong with the bad records of a public test split, by their numbers. Those in a file of their own
+// are found by their lines. In a file with private records a line's number would tell how many of those are before it.
+func (r *Records) faults(test *datasets.Split, path string, ownFile bool, into map[int]string) {
+	for _, b := range r.bad {
+		if b.split != test {
+			continue
+		}
+		where := fmt.Sprintf("%s, test record %d (the first is 1),", path, b.number+1)
+		if ownFile {
+			where = fmt.Sprintf("line %d of %s", b.line, path)
+		}
+		switch b.fields {
+		case b.columns:
+			into[b.number] = fmt.Sprintf("%s has none of the schema's labels in column %q", where, r.Label.Name)
+		case 0:
+			into[b.number] = fmt.Sprintf("%s is longer than %d MiB", where, mostLine>>20)
+		default:
+			into[b.number] = fmt.Sprintf("%s has %d fields in place of %d", where, b.fields, b.columns)
+		}
+	}
 }
 
 // Faults are those of a column.

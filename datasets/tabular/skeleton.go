@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,17 +41,14 @@ func Skeleton(path, label string) (string, error) {
 // firstLine reads no further than one buffer behind a table's first line.
 func firstLine(path string) ([]byte, error) {
 	f, err := datasets.OpenFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing(path)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("table %s cannot be read: %w", path, err)
+		return nil, unread(path, err)
 	}
 	defer f.Close()
 	line, err := bufio.NewReader(io.LimitReader(f, longestHeader)).ReadBytes('\n')
 	switch {
 	case err != nil && err != io.EOF:
-		return nil, fmt.Errorf("table %s cannot be read: %w", path, err)
+		return nil, unread(path, err)
 	case err != nil && len(line) == longestHeader:
 		return nil, fmt.Errorf("table %s has no end of a line within %d bytes: give a text file", path, longestHeader)
 	}

@@ -54,10 +54,13 @@ func Open(path string, o Options) (*datasets.Set, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.TestFaults = map[int]string{}
 	for i, file := range s.files(path) {
-		if _, err := s.read(file, i, s.sorter(set, o, i)); err != nil {
+		seen, err := s.read(file, i, s.sorter(set, o, i))
+		if err != nil {
 			return nil, err
 		}
+		seen.faults(&set.Test, file, i > len(s.Also) && o.Folds <= 1, set.TestFaults)
 	}
 	if known != nil {
 		known.publish(set, o)
@@ -184,13 +187,10 @@ func (s *Schema) empty() datasets.Split {
 // line, and returns what it met.
 func (s *Schema) read(path string, file int, into func(line []byte) *datasets.Split) (*Records, error) {
 	text, err := datasets.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, missing(path)
+	if err != nil {
+		return nil, unread(path, err)
 	}
-	var seen *Records
-	if err == nil {
-		seen, err = s.decode(text, file, into)
-	}
+	seen, err := s.decode(text, file, into)
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", path, err)
 	}
@@ -212,7 +212,7 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Split) {
 	for i, line := range t.lines {
 		e.line = t.before + i + 1
-		fields := split(line, t.separator)
+		fields := fieldsOf(line, t.separator)
 		if !s.isRecord(line) {
 			if !s.places || t.file > len(s.Also) {
 				continue
@@ -235,7 +235,7 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 	}
 	text, err := datasets.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("table %s cannot be read: %w", path, err)
+		return nil, unread(path, err)
 	}
 	t, err := s.cut(text, false)
 	if err != nil {
@@ -248,7 +248,10 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 		if !s.isRecord(line) {
 			continue
 		}
-		fields := split(line, t.separator)
+		fields := fieldsOf(line, t.separator)
+		if fields == nil {
+			return nil, fmt.Errorf("table %s: record %d is longer than %d MiB: correct the file", path, m.Len(), mostLine>>20)
+		}
 		if len(fields) != t.fields {
 			return nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d, with that of the label, which may hold anything: correct the file", path, m.Len(), len(fields), t.fields)
 		}
@@ -260,6 +263,14 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 
 func missing(path string) error {
 	return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
+}
+
+// unread says why a table was not read.
+func unread(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing(path)
+	}
+	return fmt.Errorf("table %s %w", path, datasets.Unread(err, nil))
 }
 
 // suffix is what a schema's name adds to its table's.
@@ -308,10 +319,12 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 			return &k, s, err
 		}
 	}
-	if _, err := os.Stat(path); err != nil {
-		if _, err := os.Stat(path + ".gz"); err != nil {
-			return nil, nil, missing(path)
-		}
+	_, err = os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = os.Stat(path + ".gz")
+	}
+	if err != nil {
+		return nil, nil, unread(path, err)
 	}
 	return nil, nil, fmt.Errorf("table %s has no schema: write its columns, public bounds and categories to %s (`privgrad data schema csv:%[1]s` prints a start), or name a schema, one of %[3]s or a file", path, trim(path)+suffix, strings.Join(SchemaNames(), ", "))
 }

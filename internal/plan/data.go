@@ -2,7 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -341,7 +343,7 @@ func (c *Config) Path() (string, error) {
 func isThere(path string) bool {
 	return slices.ContainsFunc([]string{"", ".gz"}, func(end string) bool {
 		_, err := os.Stat(path + end)
-		return err == nil
+		return err == nil || errors.Is(err, fs.ErrPermission) // it may be there
 	})
 }
 
