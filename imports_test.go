@@ -135,7 +135,7 @@ var allowed = map[string][]string{
 	},
 
 	"trained": {
-		"datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
+		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
 		"internal/engine", "internal/fault", "internal/ir", "internal/onnx", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
 		"internal/usage", "nn", "perexample",
 	},
@@ -181,7 +181,7 @@ var allowed = map[string][]string{
 		"internal/plan", "internal/usage", "reproduce",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "trained"},
+	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
 }
 

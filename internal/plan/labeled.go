@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/folder"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// OpenLabeled reads the test records of other data, all of them public, as the configuration's own are read: its classes,
+// schema and size hold for them. A path alone is of the kind of the configuration's own data. It gives what is odd about the
+// records, too, and no record to train on.
+func (c Config) OpenLabeled(data, dataDir string, sources map[string]Source) (*datasets.Set, []string, error) {
+	prefix, _, own := strings.Cut(c.Data, ":")
+	if FormOf(data) == nil && !strings.HasPrefix(data, TablePrefix) && sources[data].Open == nil && own && !strings.Contains(data, ":") {
+		data = prefix + ":" + data
+	}
+	set, err := c.openLabeled(data, dataDir, sources)
+	if err == nil {
+		if set.PerClass == nil { // of which Keep would make a public number: there is none to train on
+			set.PerClass = make([]int, set.Classes)
+		}
+		set, err = c.choose(set)
+	}
+	if err != nil {
+		return nil, nil, usage.Wrap(err)
+	}
+	return set, append(set.TestDoubts, unlabeled(set)...), nil
+}
+
+func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*datasets.Set, error) {
+	form, isTable := FormOf(data), strings.HasPrefix(data, TablePrefix)
+	trained := c
+	c.Data, c.DataDir = data, dataDir
+	if form == nil && !isTable {
+		if data == trained.Data {
+			c.DataDir = trained.DataDir
+		}
+		c.PublishedSet, c.TestIsPublic = false, false // they are of the set that was trained on
+		set, _, err := c.openPublished(sources, false)
+		return set, err
+	}
+	path, err := c.Path()
+	if err != nil {
+		return nil, err
+	}
+	own, err := trained.Path()
+	if err != nil {
+		return nil, err
+	}
+	if isTable {
+		if !strings.HasPrefix(trained.Data, TablePrefix) && trained.schema == "" { // its own schema is all that there is
+			own = path
+		}
+		return tabular.Labeled(path, own, trained.tableOptions())
+	}
+	if form == &folder.Form && sameFolder(path, filepath.Join(own, "train")) {
+		return nil, usage.Errorf("folder %s has the images that the model was trained on: give others", path)
+	}
+	return form.Labeled(path, datasets.Declared{Size: c.ImageSize, Classes: trained.allClasses(sources)})
+}
+
+func sameFolder(a, b string) bool {
+	first, e1 := os.Stat(a)
+	second, e2 := os.Stat(b)
+	return e1 == nil && e2 == nil && os.SameFile(first, second)
+}
+
+// allClasses are the names of the classes of the data, before some were chosen; nil where nobody knows.
+func (c Config) allClasses(sources map[string]Source) []string {
+	if c.ClassNames != nil {
+		return c.ClassNames
+	}
+	set, err := OpenFiles(&c, sources, true)
+	if err != nil {
+		return nil // those of a class file
+	}
+	return ClassNames(set)
+}
