@@ -8,6 +8,7 @@
 package folder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -141,6 +142,9 @@ func labeled(path string, d datasets.Declared) (*datasets.Set, error) {
 	set, err := newSet(path, d)
 	if err != nil {
 		return nil, err
+	}
+	if there, err := isFolder(path); !there {
+		return nil, cmp.Or(err, fmt.Errorf("there is no folder %s: give one with a folder of images per class", path))
 	}
 	dir := filepath.Join(path, "test")
 	tested, err := isFolder(dir)

@@ -48,17 +48,17 @@ func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*d
 	if err != nil {
 		return nil, err
 	}
-	own, err := trained.Path()
+	of := trained
+	own, err := of.Path() // which fills in where it was found
 	if err != nil {
 		return nil, err
 	}
-	if isTable {
-		if !strings.HasPrefix(trained.Data, TablePrefix) && trained.schema == "" { // its own schema is all that there is
-			own = path
-		}
+	switch {
+	case isTable && !strings.HasPrefix(trained.Data, TablePrefix) && trained.schema == "": // its own schema is all that there is
+		return tabular.Labeled(path, path, trained.tableOptions())
+	case isTable:
 		return tabular.Labeled(path, own, trained.tableOptions())
-	}
-	if form == &folder.Form && sameFolder(path, filepath.Join(own, "train")) {
+	case form == &folder.Form && FormOf(trained.Data) == form && sameFolder(path, filepath.Join(own, "train")):
 		return nil, usage.Errorf("folder %s has the images that the model was trained on: give others", path)
 	}
 	return form.Labeled(path, datasets.Declared{Size: c.ImageSize, Classes: trained.allClasses(sources)})
@@ -75,6 +75,7 @@ func (c Config) allClasses(sources map[string]Source) []string {
 	if c.ClassNames != nil {
 		return c.ClassNames
 	}
+	c.ImageSize = "" // which sets of other kinds do not take
 	set, err := OpenFiles(&c, sources, true)
 	if err != nil {
 		return nil // those of a class file
