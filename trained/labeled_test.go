@@ -352,9 +352,11 @@ func (stopping) Finish() {}
 // A run that was interrupted is called unfinished, with how far it is, until it has been resumed.
 func TestUnfinished(t *testing.T) {
 	for name, change := range map[string]func(c *train.Config){
-		"steps":    func(*train.Config) {},
-		"epochs":   func(c *train.Config) { c.Steps, c.Epochs = nil, new(5.0) },
-		"filtered": func(c *train.Config) { c.Optimizer, c.LR, c.Search = "dp-blsgd", new(2.0), &train.Search{Budget: "never", Iterations: new(40)} },
+		"steps":  func(*train.Config) {},
+		"epochs": func(c *train.Config) { c.Steps, c.Epochs = nil, new(5.0) },
+		"filtered": func(c *train.Config) {
+			c.Optimizer, c.LR, c.Search = "dp-blsgd", new(2.0), &train.Search{Budget: "never", Iterations: new(40)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
@@ -365,7 +367,11 @@ func TestUnfinished(t *testing.T) {
 			if change(&c); c.Optimizer != "dp-sgd" {
 				c.NoiseMultiplier, c.Epsilon, c.Delta = nil, new(2.0), new(1e-4)
 			}
-			o := train.Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Progress: stopping{7, stop}}
+			at := 7
+			if name == "filtered" { // its progress is that of its budget
+				at = 0
+			}
+			o := train.Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Progress: stopping{at, stop}}
 			_, stopped := train.Run(ctx, c, o)
 			if !errors.Is(stopped, train.ErrInterrupted) {
 				t.Fatalf("not interrupted: %v", stopped)
@@ -373,7 +379,7 @@ func TestUnfinished(t *testing.T) {
 			m, err := trained.Open(o.Out, trained.Options{Sources: sources(set)})
 			check(t, err)
 			after := "after 7 of 20 steps"
-			if name == "filtered" { // its steps are not counted in advance
+			if name == "filtered" { // neither are its steps counted in advance
 				after = regexp.MustCompile("after [0-9]+ steps").FindString(stopped.Error())
 			}
 			want := "is unfinished: its model is that " + after + "; continue it by `privgrad resume " + o.Out + "`"
