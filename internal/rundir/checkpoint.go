@@ -80,6 +80,14 @@ func (d Dir) Progress() (steps int, known bool) {
 	return steps, err == nil
 }
 
+// unreadable says what to do about a checkpoint that a run cannot go on from.
+func unreadable(path string, err error) error {
+	if errors.Is(err, ErrNotFinite) {
+		return usage.Errorf("checkpoint %s cannot be gone on from: %w; the run diverged, or the file is damaged: start a new run with a smaller --lr, or restore the file", path, err)
+	}
+	return usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+}
+
 // ReadCheckpoint gives nil where there is none. The widths are those of the method's vectors, in
 // values a parameter.
 func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
@@ -97,11 +105,8 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 	}
 	defer f.Close()
 	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(values+2)+1<<20)
-	if errors.Is(err, ErrNotFinite) {
-		return nil, usage.Errorf("checkpoint %s cannot be gone on from: %w; the run diverged, or the file is damaged: restore the file, or start a new run with a smaller --lr", path, err)
-	}
 	if err != nil {
-		return nil, usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+		return nil, unreadable(path, err)
 	}
 	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Front: meta[FeaturesDigest]}
 	var e1, e2, e3 error
