@@ -139,12 +139,12 @@ func readTest(set *datasets.Set, dir string) (test seen, err error) {
 
 // labeled reads PATH/test/CLASS or, where PATH has no folder of a split, PATH/CLASS.
 func labeled(path string, d datasets.Declared) (*datasets.Set, error) {
+	if there, err := isFolder(path); !there {
+		return nil, cmp.Or(err, fmt.Errorf("there is no folder %s: give one with a folder of images per class", path))
+	}
 	set, err := newSet(path, d)
 	if err != nil {
 		return nil, err
-	}
-	if there, err := isFolder(path); !there {
-		return nil, cmp.Or(err, fmt.Errorf("there is no folder %s: give one with a folder of images per class", path))
 	}
 	dir := filepath.Join(path, "test")
 	tested, err := isFolder(dir)
