@@ -210,7 +210,7 @@ func (m *Model) Parameters() []Tensor { return m.tensors }
 // Metadata is what the model's file says of it; docs/reference/files.md has the keys.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 
-// ReadTensors reads a safetensors file of float32 or float16 values, such as a run's model.safetensors, and what is
+// ReadTensors reads a safetensors file of floating-point values, such as a run's model.safetensors, and what is
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
 
