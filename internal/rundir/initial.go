@@ -23,10 +23,10 @@ type Initial struct {
 func (i *Initial) String() string {
 	text := "starts with the weights of " + i.File
 	if len(i.Fresh) > 0 {
-		text += " in " + strings.Join(Layers(i.Loaded), ", ") + "; " + strings.Join(Layers(i.Fresh), ", ") + " start afresh"
+		text += " in " + strings.Join(layersOf(i.Loaded), ", ") + "; " + strings.Join(layersOf(i.Fresh), ", ") + " start afresh"
 	}
 	if len(i.Unused) > 0 {
-		text += "; of the file, " + strings.Join(Layers(i.Unused), ", ") + " are not used"
+		text += "; of the file, " + strings.Join(layersOf(i.Unused), ", ") + " are not used"
 	}
 	return text
 }
@@ -61,7 +61,7 @@ func ReadInitial(path string, p *ir.Program, layers []string, params []float32) 
 
 // taken are the tensors that ReadInitial takes.
 func taken(tensors []safetensors.Tensor, p *ir.Program, layers []string) (m matching, err error) {
-	all := Layers(names(p.Params))
+	all := layersOf(names(p.Params))
 	if layers == nil {
 		m = match(tensors, p.Params)
 		if err = m.fault(true); err == nil {
@@ -92,8 +92,8 @@ func taken(tensors []safetensors.Tensor, p *ir.Program, layers []string) (m matc
 // of says whether a name is that of a layer, or of a part of it.
 func of(name, layer string) bool { return name == layer || strings.HasPrefix(name, layer+".") }
 
-// Layers are the layers of tensors: their names up to the last point.
-func Layers(tensors []string) (layers []string) {
+// layersOf are the layers of tensors: their names up to the last point.
+func layersOf(tensors []string) (layers []string) {
 	for _, name := range tensors {
 		if at := strings.LastIndexByte(name, '.'); at > 0 {
 			name = name[:at]

@@ -70,6 +70,9 @@ func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 		return nil, nil, usage.Errorf("model file %s cannot be read (%w): give a safetensors file, such as a run's %s", path, usage.Cause(err), Model)
 	}
 	defer f.Close()
+	if i, err := f.Stat(); err == nil && i.IsDir() {
+		return nil, nil, usage.Errorf("model file %s is a folder: give a safetensors file, such as a run's %s", path, Model)
+	}
 	tensors, facts, err := safetensors.Read(f, mostModel)
 	return tensors, facts, unusable(path, err)
 }

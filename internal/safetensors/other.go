@@ -18,6 +18,7 @@ var others = []struct{ magic, is, remedy string }{
 	{"\x89HDF", "an HDF5 file, as Keras writes", "save its arrays by safetensors.numpy.save_file(arrays, FILE)"},
 	{"\x93NUMPY", "a single array, as numpy.save writes", "save all arrays by safetensors.numpy.save_file(arrays, FILE)"},
 	{"\x1f\x8b", "compressed by gzip", "unpack it by gunzip"},
+	{"{", "a text in JSON, such as an index of several files", "give the weights in one safetensors file"},
 	{"GGUF", "a GGUF file", bySaving},
 	{"version ", "a pointer of Git LFS, which stands for a file that was not fetched", "get the file by git lfs pull"},
 }
@@ -29,10 +30,14 @@ func other(prefix []byte, rest io.Reader) error {
 	if bytes.HasPrefix(prefix, []byte("PK\x03\x04")) {
 		const name = 30 - 8 // where the name of the first entry begins
 		entry, _ := io.ReadAll(io.LimitReader(rest, 256))
-		if len(entry) > name && bytes.Contains(entry[name:], []byte(".npy")) {
+		entry = entry[min(name, len(entry)):]
+		switch {
+		case bytes.Contains(entry, []byte(".npy")):
 			return is("a zip file, as numpy.savez writes", "save its arrays by safetensors.numpy.save_file(dict(numpy.load(…)), FILE)")
+		case bytes.Contains(entry, []byte(".pkl")):
+			return is("a zip file, as torch.save writes", bySaving)
 		}
-		return is("a zip file, as torch.save writes", bySaving)
+		return is("a zip file", "if torch.save wrote it, "+bySaving)
 	}
 	for _, o := range others {
 		if bytes.HasPrefix(prefix, []byte(o.magic)) {

@@ -312,7 +312,8 @@ func TestNotFinite(t *testing.T) {
 func TestOtherFormats(t *testing.T) {
 	for name, c := range map[string]struct{ file, says string }{
 		"torch.save":           {"PK\x03\x04\x00\x00\x08\x08\x00\x00" + strings.Repeat("\x00", 16) + "\x0c\x00\x12\x00cnn/data.pkl" + strings.Repeat("\x00", 50), "a zip file, as torch.save writes: save the weights by safetensors.torch.save_file("},
-		"a short zip":          {"PK\x03\x04\x00\x00\x08\x08", "a zip file, as torch.save"},
+		"a short zip":          {"PK\x03\x04\x00\x00\x08\x08", "a zip file: if torch.save wrote it, save the weights by"},
+		"an index":             {"{\n  \"metadata\": {}, \"weight_map\": {}}", "a text in JSON, such as an index"},
 		"numpy.savez":          {"PK\x03\x04\x14\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 16) + "\x0b\x00\x00\x00x_train.npy\x93NUMPY", "a zip file, as numpy.savez writes: save its arrays by safetensors.numpy.save_file("},
 		"torch.save of before": {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8", "a pickle, as older versions of torch.save write: save the weights by"},
 		"pickle.dump":          {"\x80\x04\x95\x2a\x00\x00\x00\x00\x00\x00\x00}", "a pickle: "},
@@ -328,7 +329,7 @@ func TestOtherFormats(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
-	for name, file := range map[string]string{"text": "{\"weight_map\": {}}", "ones": strings.Repeat("\xff", 16)} {
+	for name, file := range map[string]string{"text": "weights of a network", "ones": strings.Repeat("\xff", 16)} {
 		if _, _, err := Read(strings.NewReader(file), math.MaxInt64); errors.Is(err, ErrOther) || !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}
