@@ -295,6 +295,36 @@ func TestEvaluateOnTable(t *testing.T) {
 	}
 }
 
+// A regression is evaluated on another table, and on no images.
+func TestEvaluateOnRegression(t *testing.T) {
+	t.Chdir(t.TempDir())
+	table := func(path string, n int) {
+		text := "x,y\n"
+		for i := range n {
+			text += fmt.Sprintf("%v,%v\n", float64(i)/float64(n), 3*float64(i)/float64(n))
+		}
+		check(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	table("old.csv", 400)
+	table("new.csv", 50)
+	check(t, os.WriteFile("old.csv.schema.yaml", []byte("columns: [{name: x, bounds: [0, 1]}]\nlabel: {column: y, bounds: [0, 4]}\n"), 0o644))
+	dir, _ := ran(t, bands(2), func(c *train.Config, o *train.Options) {
+		c.Data, c.PublicN, c.Delta, o.Sources = "csv:old.csv", new(400), new(1e-4), nil
+	})
+	m, err := trained.Open(dir, trained.Options{})
+	check(t, err)
+	e, err := m.EvaluateOn("csv:new.csv")
+	if err != nil || e.Examples != 50 || e.Accuracy != nil || !(*e.Loss > 0) {
+		t.Errorf("%+v, %v", e, err)
+	}
+	pictures(t, "photos", []string{"top", "high"}, bands(2).Test)
+	for data, says := range map[string]string{"dir:photos": "has numbers for labels", "csv:old.csv": "has no test records by its schema"} {
+		if e, err := m.EvaluateOn(data); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %+v, %v", data, e, err)
+		}
+	}
+}
+
 // Class folders are read as each of their files is, by their paths.
 func TestReadClassFolders(t *testing.T) {
 	set := bands(4)

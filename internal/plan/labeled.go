@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/folder"
+	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -61,7 +62,13 @@ func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*d
 	case form == &folder.Form && FormOf(trained.Data) == form && sameFolder(path, filepath.Join(own, "train")):
 		return nil, usage.Errorf("folder %s has the images that the model was trained on: give others", path)
 	}
-	return form.Labeled(path, datasets.Declared{Size: c.ImageSize, Classes: trained.allClasses(sources)})
+	declared := datasets.Declared{Size: c.ImageSize}
+	if form != &shards.Form { // which says itself
+		if declared.Classes, err = trained.allClasses(sources); err != nil {
+			return nil, err
+		}
+	}
+	return form.Labeled(path, declared)
 }
 
 func sameFolder(a, b string) bool {
@@ -71,14 +78,17 @@ func sameFolder(a, b string) bool {
 }
 
 // allClasses are the names of the classes of the data, before some were chosen; nil where nobody knows.
-func (c Config) allClasses(sources map[string]Source) []string {
+func (c Config) allClasses(sources map[string]Source) ([]string, error) {
 	if c.ClassNames != nil {
-		return c.ClassNames
+		return c.ClassNames, nil
 	}
 	c.ImageSize = "" // which sets of other kinds do not take
 	set, err := OpenFiles(&c, sources, true)
 	if err != nil {
-		return nil // those of a class file
+		return nil, nil // those of a class file
 	}
-	return ClassNames(set)
+	if set.Classes == 0 {
+		return nil, usage.Errorf("%s has numbers for labels, and no classes: give a table with such numbers", c.Data)
+	}
+	return ClassNames(set), nil
 }
