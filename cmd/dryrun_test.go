@@ -57,7 +57,7 @@ label: {column: z, classes: [a, b]}
 		}
 	}
 	text := ok(t, "train", "--dry-run", "--epsilon", "1", "--optimizer", "majority")
-	for _, want := range []string{"no record was read", "ε = 1, δ = 0", "Memory", "for records, features and a batch (result.json will round it up to", "unknown: majority is no sequence of steps"} {
+	for _, want := range []string{"no record was read", "ε = 1, δ = 0", "Memory", "for records, features and a batch (result.json will say", "unknown: majority is no sequence of steps"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("a dry run does not say %q:\n%s", want, text)
 		}

@@ -191,7 +191,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		if e.Initial != nil {
 			row("Weights", "%s", e.Initial)
 		}
-		row("Memory", "about %s for records, features and a batch (result.json will round it up to %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
+		row("Memory", "about %s for records, features and a batch (result.json will say %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {
 			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())
 		} else {

@@ -160,6 +160,13 @@ func (r *run) evaluateTraining(m *Measurement) error {
 	return r.diagnostics.Append(diagnostic{true, r.step, r.engine.Realised(), loss, accuracy})
 }
 
+// privateCost is what the last process of a run took in all, with the reading of records: for RUN.private.
+type privateCost struct {
+	Private bool    `json:"private"`
+	Seconds float64 `json:"seconds"`
+	PeakRSS int64   `json:"peak_rss_bytes"`
+}
+
 // diagnostic is a line of RUN.private: computed from training records without
 // noise, for their owner's eyes only.
 type diagnostic struct {

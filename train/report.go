@@ -15,7 +15,7 @@ import (
 func (r *run) result() (*Result, error) {
 	p, c := r.plan, &r.plan.Config
 	info := r.device.Info()
-	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1)
+	seconds, memory := r.cost()
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
@@ -32,7 +32,7 @@ func (r *run) result() (*Result, error) {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           devices.Coarse(devices.PeakRSS(), p.RowBytes()),
+		PeakRSS:           memory,
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations, res.Rounds = figures.Gradients, figures.Losses, figures.Rounds
@@ -64,6 +64,22 @@ func (r *run) result() (*Result, error) {
 	}
 	res.Digests, err = r.dir().Digests()
 	return res, err
+}
+
+// cost is the time and the memory that a result states. Of public records both are measured. Of one's own a single
+// record, such as a very large image, would show in the time of reading and in the peak: the clock has begun behind the reading,
+// and the memory is the planned one.
+func (r *run) cost() (seconds float64, memory int64) {
+	p := r.plan
+	memory = devices.PeakRSS()
+	if !p.PublicRecords() {
+		tests := 0
+		if p.Set.TestIsPublic {
+			tests = p.Set.Test.Len()
+		}
+		memory = p.PlannedMemory(float64(tests), r.team.part().Of)
+	}
+	return math.Max(math.Round(time.Since(r.started).Seconds()), 1), devices.Coarse(memory, p.RowBytes())
 }
 
 // reportPrivacy says what a private run cost, and by which noise.

@@ -119,7 +119,8 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &run{options: o, started: time.Now()}
+	now := time.Now()
+	r := &run{options: o, began: now, started: now}
 	defer r.close()
 	if err := r.join(); err != nil {
 		return nil, err
@@ -171,7 +172,8 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 type run struct {
 	plan    *plan.Plan
 	options Options
-	started time.Time
+	began   time.Time // of this process's work, for its owner alone where records are private
+	started time.Time // of what a result counts
 
 	ledger  *ledger.Ledger
 	device  device.Device
@@ -385,6 +387,9 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
 		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
+	}
+	if !p.PublicRecords() {
+		r.started = time.Now()
 	}
 	return err
 }
@@ -680,6 +685,11 @@ func (r *run) finish() (*Result, error) {
 	result, err := r.result()
 	if err != nil {
 		return nil, err
+	}
+	if r.diagnostics != nil {
+		if err := r.dir().WriteCost(privateCost{true, time.Since(r.began).Seconds(), devices.PeakRSS()}); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.dir().WriteResult(result); err != nil || r.options.Report == nil {
 		return result, err

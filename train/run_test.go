@@ -201,6 +201,10 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
+	var took privateCost
+	if err := json.Unmarshal(read(t, private, "cost.json"), &took); err != nil || !took.Private || !(took.Seconds > 0) || took.PeakRSS < 1<<20 {
+		t.Errorf("the process took %+v: %v", took, err)
+	}
 }
 
 // Once something was released, a run without its ledger or its settings is not

@@ -82,7 +82,7 @@ type seen struct {
 	names          []string
 	verdicts       []verdict
 	why            []error       // what is wrong with each; nil: nothing
-	shut           []string      // class folders that cannot be listed, and why
+	shut           []string      // of each class folder that cannot be listed, why; else ""
 	folders        []fs.FileInfo // of classes
 	links, unnamed int           // in class folders: not read
 	counts         []int         // of the records of each class
@@ -188,9 +188,11 @@ func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, er
 // listSplit lists the records of one split, and what lies beside its class folders.
 func listSplit(dir string, classes []string) (met seen) {
 	for _, name := range classes {
-		before := len(met.names)
-		met.list(filepath.Join(dir, name))
-		met.counts = append(met.counts, len(met.names)-before)
+		before, shut := len(met.names), ""
+		if err := met.list(filepath.Join(dir, name)); err != nil {
+			shut = fmt.Sprintf("folder %s %v", shown(filepath.Join(dir, name)), datasets.Unread(err, nil))
+		}
+		met.counts, met.shut = append(met.counts, len(met.names)-before), append(met.shut, shut)
 	}
 	beside, _ := readDir(dir)
 	for _, e := range beside {
@@ -219,16 +221,21 @@ func (s *seen) faults() map[int]string {
 // doubts are what is odd about the folders of a public test split: those that cannot be listed, and where they and the
 // declared classes differ.
 func (s *seen) doubts(classes []string) (all []string) {
-	for _, folder := range s.shut {
+	for _, folder := range s.closed() {
 		all = append(all, "public test "+folder)
 	}
 	return append(all, s.differ(classes)...)
 }
 
+// closed says of all folders that cannot be listed why.
+func (s *seen) closed() []string {
+	return slices.DeleteFunc(slices.Clone(s.shut), func(why string) bool { return why == "" })
+}
+
 func (s *seen) differ(classes []string) []string {
 	var empty []string
 	for class, n := range s.counts {
-		if n == 0 {
+		if n == 0 && s.shut[class] == "" {
 			empty = append(empty, classes[class])
 		}
 	}
@@ -270,19 +277,16 @@ func shown(name string) string {
 // list appends the records of one class folder. What cannot be listed has none, and neither has a
 // folder that is an earlier class's, too, as it is by a name in other letters on some file systems:
 // no file is two records.
-func (s *seen) list(dir string) {
+func (s *seen) list(dir string) error {
 	info, err := os.Lstat(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if err != nil || !info.IsDir() || slices.ContainsFunc(s.folders, func(f fs.FileInfo) bool { return os.SameFile(f, info) }) {
-		return
+	if err != nil || info == nil || !info.IsDir() || slices.ContainsFunc(s.folders, func(f fs.FileInfo) bool { return os.SameFile(f, info) }) {
+		return err
 	}
 	s.folders = append(s.folders, info)
 	files, err := readDir(dir)
-	if err != nil {
-		s.shut = append(s.shut, fmt.Sprintf("folder %s %v", shown(dir), datasets.Unread(err, nil)))
-	}
 	for _, f := range files {
 		switch {
 		case !f.Type().IsRegular():
@@ -293,6 +297,7 @@ func (s *seen) list(dir string) {
 			s.names = append(s.names, filepath.Join(dir, f.Name()))
 		}
 	}
+	return err
 }
 
 // parallel runs work on every core.

@@ -3,6 +3,7 @@ package folder
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -353,9 +354,7 @@ func TestOneFolderOfTwoNames(t *testing.T) {
 	dir := t.TempDir()
 	write(t, nil, dir, "1.png")
 	var s seen
-	s.list(dir)
-	s.list(dir + "/.")
-	if len(s.names) != 1 {
+	if err := errors.Join(s.list(dir), s.list(dir+"/.")); err != nil || len(s.names) != 1 {
 		t.Errorf("records %v", s.names)
 	}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // Limits of one image: its file, its pixels and sides by its header, and how often a JPEG goes over its pixels, before
-// anything is decoded. So no image takes more time and memory than the largest photograph of a usual camera: of
-// memory 1 GiB, for 2²⁵ pixels of a progressive JPEG in four components. What is less than these would not keep such a photograph, and needs not be:
-// nothing that a run of one's own data states is of the time and memory of reading (see train). One that is above
-// the large sizes is decoded alone, so that memory does not grow with the number of threads.
+// anything is decoded. So no image takes much more time and memory than a large photograph: of memory 1 GB, for 2²⁵
+// pixels of a progressive JPEG in four components. Lower limits would leave out photographs, and hide nothing more: of one's own
+// data a run states neither time nor memory of reading. One that is above the large sizes is decoded alone, so
+// that memory does not grow with the number of threads.
 const (
 	mostBytes, largeBytes   = 1 << 26, 1 << 22
 	mostPixels, largePixels = 1 << 25, 1 << 22

@@ -49,14 +49,17 @@ const pngStart, jpegStart = "\x89PNG", "\xff\xd8"
 
 // wrong says what is wrong with the content of a file that was not decoded; err is the decoder's.
 func wrong(data []byte, err error) error {
-	cut := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	isPNG, isJPEG := begins(data, pngStart), begins(data, jpegStart)
+	markers := jpegHeader{}
+	if isJPEG {
+		markers = scanJPEG(data)
+	}
 	switch {
 	case len(data) == 0:
 		return errors.New("is empty: copy it again, or leave it out")
-	case isJPEG && scanJPEG(data).unread() != "":
-		return errors.New(scanJPEG(data).unread())
-	case (isPNG || isJPEG) && cut:
+	case markers.unread() != "":
+		return errors.New(markers.unread())
+	case isPNG && !bytes.Contains(data, []byte("IEND")) || isJPEG && !markers.ended:
 		return errors.New("ends too early: copy it again, or leave it out")
 	case isPNG:
 		return fmt.Errorf("is a damaged PNG (%w): copy it again, or leave it out", err)
@@ -92,6 +95,7 @@ type jpegHeader struct {
 	bits       int  // of a value
 	components int
 	scans      int
+	ended      bool
 }
 
 // scanJPEG goes from marker to marker up to the end of the image, and looks at nothing between them.
@@ -110,6 +114,7 @@ func scanJPEG(data []byte) (h jpegHeader) {
 			i += 2
 			continue
 		case marker == 0xd9 || i+4 > len(data): // its end
+			h.ended = marker == 0xd9
 			return h
 		}
 		isFrame := marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc || marker == 0xf7

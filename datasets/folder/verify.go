@@ -2,7 +2,6 @@ package folder
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -38,7 +37,7 @@ func verify(path string, d datasets.Declared) (*datasets.OwnReport, error) {
 		part string
 		seen
 	}{{"train", train}, {"test", test}} {
-		r.Private.Faults = append(slices.Clone(s.shut), r.Private.Faults...)
+		r.Private.Faults = append(s.closed(), r.Private.Faults...)
 		if len(s.others) > 0 {
 			r.Private.Faults = append(r.Private.Faults, fmt.Sprintf("%s has %s that --class-names does not list", s.part, several("a folder", "folders", s.others)))
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -242,7 +243,7 @@ func TestRefusals(t *testing.T) {
 	}
 	twice := archive(t, map[string]string{"x_train": x, "x_train'": x, "y_train": y})
 	for path, want := range map[string]string{
-		other: "not a file that numpy.savez writes", filepath.Join(dir, "nowhere.npz"): "there is no such file", dir: "not a file",
+		other: "not a file that numpy.savez writes", filepath.Join(dir, "nowhere.npz"): "there is no such file", dir: "cannot be read: is a directory",
 		twice: "one name stands for two arrays",
 	} {
 		if _, err := open(path, datasets.Declared{Size: "2", Classes: two}); err == nil || !strings.Contains(err.Error(), want) {
@@ -295,6 +296,23 @@ func TestVerify(t *testing.T) {
 	r, err = verify(path, datasets.Declared{Size: "3", Classes: two})
 	if notes := strings.Join(r.Private.Notes, "\n"); err != nil || r.Structure == nil || r.Set != nil || !strings.Contains(notes, "x_train.npy: elements <f4, shape [3 2]") || !strings.Contains(notes, "other.npy: no array") {
 		t.Errorf("%v, structure %v, notes %s", err, r.Structure, notes)
+	}
+}
+
+// What is wrong with test records is known by their numbers.
+func TestFaultsOfTestRecords(t *testing.T) {
+	inf := float32(math.Inf(1))
+	x, y := array("<f4", "4, 2", []float32{1, 2, 3, inf, 5, 6, 7, 8}), array("<i8", "4,", []int64{0, 1, -1, 2})
+	s, err := open(archive(t, map[string]string{"x_train": x, "y_train": y, "x_test": x, "y_test": y}), datasets.Declared{Size: "2", Classes: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]string{
+		1: "x_test[1] has a value that is not finite", 2: "y_test[2] is none of the 2 classes, which are numbered from 0",
+		3: "y_test[3] is none of the 2 classes, which are numbered from 0",
+	}
+	if !maps.Equal(s.TestFaults, want) {
+		t.Errorf("%v, want %v", s.TestFaults, want)
 	}
 }
 

@@ -84,8 +84,8 @@ func blocks(r io.Reader, first int, take func(text []byte) error) error {
 		switch {
 		case ended:
 			end = len(text)
-		case len(text)-end > keptOfLine:
-			text, long = text[:end+keptOfLine], true
+		case len(text)-end > mostLine+endOfLine:
+			text, long = text[:end+mostLine+endOfLine], true
 		}
 		if !ended && bytes.Count(text[:end], []byte{'\n'}) < max(first, 1) {
 			continue

@@ -30,11 +30,11 @@ type table struct {
 }
 
 // mostLine is how long a line may be, without its end: a longer one is a bad record, of which no more is kept. So
-// no record takes much more time or memory than others.
-const mostLine = 4 << 20
+// no record takes much more time or memory than others. Tests make it small.
+var mostLine = 4 << 20
 
-// keptOfLine is what is kept of one: all of it, with a mark and an end, unless it is too long.
-const keptOfLine = mostLine + 8
+// endOfLine is what may be kept beside it: a mark and an end.
+const endOfLine = 8
 
 // fieldsOf are the fields of a line; nil of one that is too long.
 func fieldsOf(line []byte, separator byte) []string {
@@ -106,7 +106,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 
 func lines(text []byte) (all [][]byte) {
 	for line := range bytes.Lines(text) {
-		line = line[:min(len(line), keptOfLine)]
+		line = line[:min(len(line), mostLine+endOfLine)]
 		// A mark is no part of any line: only the first could have one otherwise,
 		// and a record before it would change it.
 		all = append(all, bytes.TrimRight(bytes.TrimPrefix(line, byteOrderMark), "\r\n"))
@@ -118,12 +118,14 @@ func lines(text []byte) (all [][]byte) {
 // looked at for an optional header, a record before it would make it one.
 func (s *Schema) isRecord(line []byte) bool {
 	switch {
-	case len(bytes.TrimSpace(line)) == 0:
-		return false
 	case s.Comment != "" && bytes.HasPrefix(line, []byte(s.Comment)):
 		return false
+	case len(line) > mostLine:
+		return true
+	case len(bytes.TrimSpace(line)) == 0:
+		return false
 	case s.Header == headerOptional:
-		return !slices.Equal(fieldsOf(line, s.Separator[0]), s.columnNames())
+		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
 	}
 	return true
 }

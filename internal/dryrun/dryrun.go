@@ -48,7 +48,7 @@ type Estimate struct {
 
 	Initial *plan.Initial `json:"init,omitempty"` // which tensors begin with the values of a file
 
-	Rounded  int64    `json:"-"` // Memory, as a result would state it
+	Rounded  int64    `json:"-"` // what a result would state of it
 	Warnings []string `json:"-"`
 }
 
@@ -253,7 +253,12 @@ func (t *trial) estimate() *Estimate {
 		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps, Iterations: p.Iterations(),
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
-	e.Rounded = devices.Coarse(e.Memory, p.RowBytes())
+	stated := e.Memory
+	if !p.PublicRecords() {
+		p.Set.Train.Mapped = t.mapped
+		stated = p.PlannedMemory(t.tests, 1)
+	}
+	e.Rounded = devices.Coarse(stated, p.RowBytes())
 	e.Guarantee = len(e.NoGuarantee) == 0
 	if t.timed {
 		seconds := math.Max(math.Round(t.seconds), 1)
@@ -271,18 +276,10 @@ func (t *trial) estimate() *Estimate {
 	return e
 }
 
-// filesInMemory is how much more memory than its records a file takes while it is read.
-const filesInMemory = 3
-
 // bytes are those of the records that the trial does not hold, as files and as what a network reads.
 func (t *trial) bytes() int64 {
-	width := int64(len(t.records.Features)+4*len(t.records.Values)) / int64(t.records.Len())
 	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
-	held := filesInMemory * width
-	if t.mapped { // labels alone, as a byte and as a target
-		held = 1 + 4
-	}
-	return int64(math.Max(more, 0)) * (held + int64(t.plan.RowBytes()))
+	return int64(math.Max(more, 0)) * t.plan.RecordBytes(t.mapped)
 }
 
 // supply gives the same expected rows at every step, at the first all of them, and charges nothing.

@@ -63,6 +63,7 @@ type Plan struct {
 	memory     int64               // the default budget
 	evalEvery  int
 	declared   []string // assumptions about the data
+	builtIn    bool     // the data set is
 	ownNetwork bool
 }
 
@@ -127,7 +128,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
@@ -164,20 +165,6 @@ func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared
 	}
 	c.Recipe = "" // it has said what it had to say
 	return warnings, set, declared, err
-}
-
-// unlabeled says how many records of a public test split are of no class.
-func unlabeled(set *datasets.Set) []string {
-	bad := 0
-	for _, label := range set.Test.Labels {
-		if int(label) >= set.Classes {
-			bad++
-		}
-	}
-	if bad == 0 || set.Classes == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d of %d public test records have a label that is none of the %d classes, and are left out of the accuracy: labels of arrays are numbered from 0, those of tables are listed in the schema", bad, set.Test.Len(), set.Classes)}
 }
 
 // resolve completes a plan for a device.

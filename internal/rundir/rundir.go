@@ -32,6 +32,7 @@ const (
 
 	state       = "state.safetensors"
 	diagnostics = "diagnostics.jsonl"
+	cost        = "cost.json"
 	private     = ".private"
 )
 
@@ -95,10 +96,10 @@ func holds(path string) bool {
 	return err == nil && i.Size() > 0
 }
 
-// Has reports whether there is a file.
+// Has reports whether there is a file, as far as one may look: who reads it then says why that fails.
 func (d Dir) Has(name string) bool {
 	_, err := os.Stat(d.Path(name))
-	return err == nil
+	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // New makes a directory of a name, or of the name with -2, -3, … behind it where others were
@@ -243,21 +244,43 @@ func (l *Log) Close() error {
 	return l.log.Close()
 }
 
-// OpenDiagnostics opens the log in RUN.private, beside the run directory and for its owner's eyes only.
-func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
+// private makes RUN.private, beside the run directory and for its owner's eyes only.
+func (d Dir) private() (Dir, error) {
 	out, err := filepath.Abs(string(d))
 	if err != nil {
-		return nil, fmt.Errorf("private diagnostics: %w", err)
+		return "", fmt.Errorf("private diagnostics: %w", err)
 	}
 	if filepath.Dir(out) == out {
-		return nil, usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
+		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = os.Chmod(dir, 0o700)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("private diagnostics: %w", err)
+		return "", fmt.Errorf("private diagnostics: %w", err)
 	}
-	return openLog(filepath.Join(dir, diagnostics), keep)
+	return Dir(dir), nil
+}
+
+// OpenDiagnostics opens the log in RUN.private.
+func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
+	dir, err := d.private()
+	if err != nil {
+		return nil, err
+	}
+	return openLog(dir.Path(diagnostics), keep)
+}
+
+// WriteCost writes into RUN.private what a process took.
+func (d Dir) WriteCost(v any) error {
+	dir, err := d.private()
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return dir.Write(cost, append(b, '\n'))
 }
