@@ -59,6 +59,7 @@ func (m *Model) Evaluate() (*Evaluation, error) {
 // train and test, in PATH/CLASS, of npz:PATH x_test and y_test, and of csv:PATH all records. Nothing is written.
 func (m *Model) EvaluateOn(data string) (*Evaluation, error) {
 	c := m.config
+	c.DataDir = m.dataDir
 	if c.ImageSize == "" {
 		c.ImageSize = datasets.SizeText(m.shape)
 	}

@@ -197,6 +197,11 @@ func TestEvaluateOnRefuses(t *testing.T) {
 	})
 	m, err := trained.Open(dir, trained.Options{})
 	check(t, err)
+	moved, err := trained.Open(dir, trained.Options{DataDir: "photos"})
+	check(t, err)
+	if e, err := moved.EvaluateOn("dir:train"); err == nil || !strings.Contains(err.Error(), "has the images that the model was trained on") {
+		t.Errorf("by another path: %+v, %v", e, err)
+	}
 	for data, says := range map[string]string{
 		"dir:photos":        "has images to train on, and none to test on",
 		"dir:untested":      "has images to train on, and none to test on",

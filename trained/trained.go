@@ -53,6 +53,7 @@ type Model struct {
 	dir     string
 	options Options
 	config  plan.Config
+	dataDir string // of the run, wherever its files are now
 	facts   map[string]string
 	tensors []Tensor
 	shape   [3]int
@@ -77,6 +78,7 @@ func Open(dir string, o Options) (*Model, error) {
 	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err
 	}
+	m.dataDir = m.config.DataDir
 	m.config.DataDir = cmp.Or(o.DataDir, m.config.DataDir)
 	file := rundir.Model
 	if o.Average {

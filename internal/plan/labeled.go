@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,7 @@ func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*d
 	c.Data, c.DataDir = data, dataDir
 	if form == nil && !isTable {
 		if data == trained.Data {
-			c.DataDir = trained.DataDir
+			c.DataDir = cmp.Or(dataDir, trained.DataDir)
 		}
 		c.PublishedSet, c.TestIsPublic = false, false // they are of the set that was trained on
 		set, _, err := c.openPublished(sources, false)
