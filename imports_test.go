@@ -137,7 +137,7 @@ var allowed = map[string][]string{
 	},
 
 	"trained": {
-		"datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
+		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
 		"internal/engine", "internal/fault", "internal/ir", "internal/onnx", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
 		"internal/usage", "nn", "perexample",
 	},

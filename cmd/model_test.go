@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -95,6 +96,46 @@ func TestPredictAndExport(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"predict", dir, images, "--average"}, "kept no average")
 	fails(t, cli.ExitUsage, []string{"export", dir}, "--onnx is missing")
 	fails(t, cli.ExitUsage, []string{"export", "nowhere", "--onnx", file + ".new"}, "nowhere", "no run directory")
+}
+
+// Other data are evaluated only where they are declared public, and a run that has not finished is called that, beside the
+// result of every command that uses its model.
+func TestUseOfModels(t *testing.T) {
+	dir := quick(t, "--model", "mlp-small")
+	const fmnist = "fmnist"
+	want := object(t, ok(t, "eval", dir, "--json"))
+	got := object(t, ok(t, "eval", dir, "--data", fmnist, "--test-is-public", "--json"))
+	for key, value := range want {
+		if fmt.Sprint(got[key]) != fmt.Sprint(value) {
+			t.Errorf("%s is %v, want %v", key, got[key], value)
+		}
+	}
+	fails(t, cli.ExitUsage, []string{"eval", dir, "--data", fmnist}, "add --test-is-public", "without noise")
+	fails(t, cli.ExitUsage, []string{"eval", dir, "--test-is-public"}, "--data")
+	fails(t, cli.ExitUsage, []string{"eval", dir, "--data", "dir:none", "--test-is-public", "--json"}, "there is no folder")
+	fails(t, cli.ExitUsage, []string{"eval", dir, "--device", "gpu"}, "did you mean cuda?")
+	fails(t, cli.ExitUsage, []string{"eval", dir, "--device", "GPU:1"}, "did you mean cuda:1?")
+	if err := os.WriteFile(filepath.Join(dir, "x.npz"), []byte("PK"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, []string{"predict", dir, filepath.Join(dir, "x.npz")}, "numpy.save(")
+
+	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil { // as if killed before it had finished
+		t.Fatal(err)
+	}
+	const says = "is unfinished: its model is that after 3 of 3 steps; continue it by `privgrad resume "
+	for _, args := range [][]string{
+		{"eval", dir, "--json"}, {"eval", dir}, {"predict", dir, array(t), "--json"}, {"predict", dir, array(t)},
+		{"export", dir, "--onnx", filepath.Join(t.TempDir(), "m.onnx"), "--json"}, {"export", dir, "--onnx", filepath.Join(t.TempDir(), "m.onnx")},
+	} {
+		r := privgrad(args...)
+		if r.code != cli.ExitDone || !strings.Contains(r.stderr, says+dir) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q", args, r.code, r.stderr)
+		}
+		if slices.Contains(args, "--json") && args[0] != "predict" && object(t, r.stdout)["unfinished"] != true {
+			t.Errorf("%v: %s", args, r.stdout)
+		}
+	}
 }
 
 // ownNetwork registers a network, once: names are the process's.

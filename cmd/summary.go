@@ -122,6 +122,9 @@ func (s summary) write() {
 	if s.Committed != nil && s.Steps < *s.Committed {
 		s.row("Steps", "%s", report.StepsMade(s.Result))
 	}
+	if s.Initial != nil {
+		s.row("Weights", "%s", s.Initial)
+	}
 	s.row("Saved to", "%s", s.Run)
 }
 
@@ -225,6 +228,9 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 			row("Iterations", "%d, in the one step", *e.Iterations)
 		}
 		row("Parameters", "%d", e.Parameters)
+		if e.Initial != nil {
+			row("Weights", "%s", e.Initial)
+		}
 		row("Memory", "about %s for records, features and a batch (result.json will say %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {
 			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())

@@ -87,6 +87,19 @@ needs --epsilon 0.5 or more. Flags that you give win.`,
   privgrad train --epsilon 3 --features scatter --mirror --batch 8192`,
 	},
 	{
+		Name:  "init",
+		Short: "Starting from weights that you have, such as PyTorch's",
+		Text: `--init FILE starts from the weights in a safetensors file: those of a run, or of PyTorch's
+safetensors.torch.save_file. Names and shapes must be those of the network, which
+"privgrad info --model NAME" shows. Values may be float32, float16, bfloat16 or float64.
+ε counts nothing for the file, so it must not depend on the private data.
+
+If the file has another last layer, or only a part of the network, name the layers to take.
+The others start as they would without the file. The summary and result.json say which.`,
+		Example: `  privgrad train --epsilon 3 --model cnn-mnist --init cnn.safetensors
+  privgrad train --epsilon 3 --init cnn.safetensors --init-layers conv1,conv2,fc1,fc2`,
+	},
+	{
 		Name:  "optimizers",
 		Short: "All optimizers, one line each",
 		Text: "These are the values of --optimizer. `privgrad train --optimizer NAME --help` lists the\n" +

@@ -22,6 +22,8 @@ type Form struct {
 	Open func(path string, d Declared) (*Set, error)
 	// Facts is the set as it is declared, as if it had test records: no record is opened.
 	Facts func(path string, d Declared) (*Set, error)
+	// Labeled reads public records to score a model on, as the set's Test, and no record to train on.
+	Labeled func(path string, d Declared) (*Set, error)
 	// Verify reads the same for its owner's eyes.
 	Verify func(path string, d Declared) (*OwnReport, error)
 }

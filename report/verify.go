@@ -408,7 +408,7 @@ func (v *verification) model() {
 	if !v.dir.Has(rundir.Model) {
 		return // its digest has said so
 	}
-	_, facts, err := rundir.ReadTensors(v.dir.Path(rundir.Model))
+	facts, err := rundir.ReadFacts(v.dir.Path(rundir.Model))
 	if err != nil {
 		v.check("model", "", []string{err.Error()})
 		return

@@ -69,6 +69,9 @@ func Assumption(key string) string { return plan.Assumption(key) }
 // ConfigFile is the configuration's, in a run directory, for a command line to name.
 const ConfigFile = rundir.Config
 
+// Initial says which tensors of a network began with the values of the file that --init names.
+type Initial = plan.Initial
+
 // A UsageError is a request that cannot be met as it stands: a bad setting, a
 // bad file, a directory that is taken. Nothing was changed.
 type UsageError = usage.Error

@@ -28,6 +28,7 @@ func (r *run) result() (*Result, error) {
 		Counted:      r.counted,
 		TrainLoss:    r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy,
 		AverageAccuracy:   r.last.AverageAccuracy,
+		Initial:           p.Initial,
 		Classes:           p.Set.ClassNames,
 		Evaluations:       r.measured,
 		Seconds:           seconds,

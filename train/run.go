@@ -341,10 +341,15 @@ func (r *run) found() (*Result, error) {
 		return nil, err
 	}
 	params, _, err := rundir.ReadModel(dir.Path(rundir.Model), r.plan.Network.Program)
-	if err != nil {
+	diverged := errors.Is(err, rundir.ErrNotFinite)
+	if err != nil && !diverged {
 		return &done, err
 	}
 	r.options.Log.Info(fmt.Sprintf("the run in %s had finished; this is its result, and nothing was trained", dir))
+	if diverged {
+		r.options.Log.Warn(err.Error())
+		return &done, nil
+	}
 	return &done, r.plan.Network.SetParams(params)
 }
 
@@ -504,6 +509,9 @@ func (r *run) restore() error {
 		if err := r.resume(c); err != nil {
 			return err
 		}
+	}
+	if i := r.plan.Initial; c == nil && i != nil {
+		r.options.Log.Info(i.String())
 	}
 	if w := r.charge.writeOff(); w != "" {
 		r.options.Log.Warn(w)

@@ -14,7 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, an array that
+// Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, also in folders inside it, an array that
 // numpy.save wrote, whose name ends in .npy, or, of a model that was trained on a table, a table with the
 // columns of its schema, of which a column of labels is ignored. Images are brought to the model's shape as those of an image folder are.
 func (m *Model) Read(paths ...string) (names []string, records features.Images, err error) {
@@ -44,6 +44,8 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	switch {
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
 		return m.readArray(path)
+	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npz"):
+		return nil, records, usage.Errorf("%s holds several arrays, and one is read: save the records by numpy.save(\"x.npy\", numpy.load(%q)[\"x_test\"]), and give x.npy", path, path)
 	case !info.IsDir() && m.readsTables():
 		return m.readTable(path)
 	case m.reading == rundir.AsIs:
@@ -55,7 +57,7 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 			return nil, records, usage.Wrap(err)
 		}
 		if len(names) == 0 {
-			return nil, records, usage.Errorf("folder %s has no images: their names end in .png, .jpg or .jpeg; give a folder that holds some itself", path)
+			return nil, records, usage.Errorf("folder %s has no images, nor have the folders inside it: their names end in .png, .jpg or .jpeg; give a folder of some", path)
 		}
 	}
 	for _, name := range names {

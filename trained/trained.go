@@ -53,6 +53,7 @@ type Model struct {
 	dir     string
 	options Options
 	config  plan.Config
+	dataDir string // of the run, wherever its files are now
 	facts   map[string]string
 	tensors []Tensor
 	shape   [3]int
@@ -77,6 +78,7 @@ func Open(dir string, o Options) (*Model, error) {
 	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err
 	}
+	m.dataDir = m.config.DataDir
 	m.config.DataDir = cmp.Or(o.DataDir, m.config.DataDir)
 	file := rundir.Model
 	if o.Average {
@@ -210,7 +212,7 @@ func (m *Model) Parameters() []Tensor { return m.tensors }
 // Metadata is what the model's file says of it; docs/reference/files.md has the keys.
 func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 
-// ReadTensors reads a safetensors file of float32 or float16 values, such as a run's model.safetensors, and what is
+// ReadTensors reads a safetensors file of floating-point values, such as a run's model.safetensors, and what is
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
 

@@ -262,7 +262,7 @@ func TestOtherModelFiles(t *testing.T) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
-	// A model of another network: what the file holds is named.
+	// A model of another network: what differs is named.
 	other, _ := ran(t, bands(2), func(c *train.Config, _ *train.Options) { c.Model = "logistic" })
 	b, err := os.ReadFile(filepath.Join(other, "model.safetensors"))
 	check(t, err)
@@ -270,7 +270,7 @@ func TestOtherModelFiles(t *testing.T) {
 	rewrite(t, file, func(head map[string]any) {
 		head["__metadata__"] = map[string]any{"shape": "1x8x8", "classes": `["a","b","c","d"]`, "input": "x/127.5-1"}
 	})
-	if _, err := trained.Open(dir, trained.Options{}); !errors.As(err, &u) || !strings.Contains(err.Error(), "fc1.weight [1 64], fc1.bias [1]") {
+	if _, err := trained.Open(dir, trained.Options{}); !errors.As(err, &u) || !strings.Contains(err.Error(), "fc1.weight [4 64] (in the file [1 64]), fc1.bias [4] (in the file [1])") {
 		t.Errorf("another network's model: %v", err)
 	}
 	if _, err := trained.Open(t.TempDir(), trained.Options{}); !errors.As(err, &u) || !strings.Contains(err.Error(), "no run directory") {

@@ -8,6 +8,7 @@
 package folder
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,7 @@ import (
 )
 
 // Form reads image folders.
-var Form = datasets.Form{Prefix: "dir:", Open: open, Facts: facts, Verify: verify}
+var Form = datasets.Form{Prefix: "dir:", Open: open, Facts: facts, Labeled: labeled, Verify: verify}
 
 // ClassFile is the file in PATH that lists the classes where they are not declared.
 const ClassFile = "classes.txt"
@@ -98,28 +99,69 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 	if !trained {
 		return nil, train, test, fmt.Errorf("there is no folder %s: put the training images there, in one folder per class", filepath.Join(path, "train"))
 	}
-	if set, err = d.NewSet(path, filepath.Join(path, ClassFile)); err != nil {
+	if set, err = newSet(path, d); err != nil {
 		return nil, train, test, err
 	}
-	shape := set.Train.Shape
-	if shape[0] != 1 && shape[0] != 3 || set.Train.Unit {
-		return nil, train, test, fmt.Errorf("image-size %s: images are gray or have three colors; write HxW or 3xHxW", d.Size)
-	}
-	for _, name := range set.ClassNames {
-		if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
-			return nil, train, test, fmt.Errorf("class-names: %q cannot be the name of a folder: name classes as their folders in %s", name, filepath.Join(path, "train"))
-		}
-	}
 	set.Reading, set.Moves = "images by area means", true
-	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, shape); err != nil {
+	if set.Train, train, err = split(filepath.Join(path, "train"), set.ClassNames, set.Train.Shape); err != nil {
 		return nil, train, test, err
 	}
 	if tested, err := isFolder(filepath.Join(path, "test")); !tested {
 		return set, train, test, err
 	}
-	set.Test, test, err = split(filepath.Join(path, "test"), set.ClassNames, shape)
-	set.TestDoubts, set.TestFaults = test.doubts(set.ClassNames), test.faults()
+	test, err = readTest(set, filepath.Join(path, "test"))
 	return set, train, test, err
+}
+
+// newSet is the set as it is declared, without its records.
+func newSet(path string, d datasets.Declared) (*datasets.Set, error) {
+	set, err := d.NewSet(path, filepath.Join(path, ClassFile))
+	if err != nil {
+		return nil, err
+	}
+	if shape := set.Train.Shape; shape[0] != 1 && shape[0] != 3 || set.Train.Unit {
+		return nil, fmt.Errorf("image-size %s: images are gray or have three colors; write HxW or 3xHxW", d.Size)
+	}
+	for _, name := range set.ClassNames {
+		if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {
+			return nil, fmt.Errorf("class-names: %q cannot be the name of a folder: name classes as their folders in %s", name, filepath.Join(path, "train"))
+		}
+	}
+	return set, nil
+}
+
+// readTest reads the test split of a set from the class folders in dir.
+func readTest(set *datasets.Set, dir string) (test seen, err error) {
+	set.Test, test, err = split(dir, set.ClassNames, set.Train.Shape)
+	set.TestDoubts, set.TestFaults = test.doubts(set.ClassNames), test.faults()
+	return test, err
+}
+
+// labeled reads PATH/test/CLASS or, where PATH has no folder of a split, PATH/CLASS.
+func labeled(path string, d datasets.Declared) (*datasets.Set, error) {
+	if there, err := isFolder(path); !there {
+		return nil, cmp.Or(err, fmt.Errorf("there is no folder %s: give one with a folder of images per class", path))
+	}
+	set, err := newSet(path, d)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(path, "test")
+	tested, err := isFolder(dir)
+	if err == nil && !tested {
+		var trained bool
+		if trained, err = isFolder(filepath.Join(path, "train")); trained {
+			return nil, fmt.Errorf("folder %s has images to train on, and none to test on: put those into %s, in one folder per class", path, dir)
+		}
+		dir = path
+	}
+	if err == nil {
+		_, err = readTest(set, dir)
+	}
+	if err == nil && set.Test.Len() == 0 {
+		err = fmt.Errorf("folder %s has no images in folders of the %s", dir, several("class", "classes", set.ClassNames))
+	}
+	return set, err
 }
 
 // split reads the class folders of one split.

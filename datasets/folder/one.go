@@ -21,7 +21,8 @@ func Image(name string, shape [3]int) ([]uint8, error) {
 	return record, nil
 }
 
-// Images are the files of a folder that can be images, by their names, in alphabetical order.
+// Images are the files of a folder that can be images, and those of the folders inside it, in the order of their paths. As in
+// class folders, links and what is hidden are none of them.
 func Images(dir string) ([]string, error) {
 	files, err := readDir(dir)
 	if err != nil {
@@ -29,8 +30,16 @@ func Images(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, f := range files {
-		if f.Type().IsRegular() && isImage(f.Name()) {
-			names = append(names, filepath.Join(dir, f.Name()))
+		path := filepath.Join(dir, f.Name())
+		switch {
+		case f.IsDir() && !hidden(f.Name()):
+			inside, err := Images(path)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, inside...)
+		case f.Type().IsRegular() && isImage(f.Name()):
+			names = append(names, path)
 		}
 	}
 	return names, nil

@@ -26,7 +26,7 @@ import (
 )
 
 // Form reads arrays.
-var Form = datasets.Form{Prefix: "npz:", Open: open, Facts: facts, Verify: verify}
+var Form = datasets.Form{Prefix: "npz:", Open: open, Facts: facts, Labeled: labeled, Verify: verify}
 
 // classFile is what a class file's name adds to that of the arrays.
 const classFile = ".classes.txt"
@@ -85,10 +85,34 @@ func (f *file) set(d datasets.Declared) (*datasets.Set, error) {
 	if f.arrays["x_test.npy"] == nil && f.arrays["y_test.npy"] == nil {
 		return set, nil
 	}
-	if set.Test, err = f.split("test", shape); err == nil {
+	return set, f.readTest(set)
+}
+
+// readTest reads the test split of a set.
+func (f *file) readTest(set *datasets.Set) (err error) {
+	if set.Test, err = f.split("test", set.Train.Shape); err == nil {
 		set.TestFaults = faults(set.Test, set.Classes)
 	}
-	return set, err
+	return err
+}
+
+// labeled reads x_test and y_test alone.
+func labeled(path string, d datasets.Declared) (*datasets.Set, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for _, name := range []string{"x_test", "y_test"} {
+		if f.arrays[name+".npy"] == nil {
+			return nil, fmt.Errorf("arrays %s: %s is not there: save the records and their labels by numpy.savez(%[1]q, x_test=…, y_test=…)", path, name)
+		}
+	}
+	set, err := d.NewSet(path, path+classFile)
+	if err != nil {
+		return nil, err
+	}
+	return set, f.readTest(set)
 }
 
 // faults are what is wrong with the records of a test split, by their numbers.

@@ -32,7 +32,7 @@ import (
 )
 
 // Form reads sets that a Writer wrote.
-var Form = datasets.Form{Prefix: "shards:", Open: open, Facts: facts, Verify: verify}
+var Form = datasets.Form{Prefix: "shards:", Open: open, Facts: facts, Labeled: labeled, Verify: verify}
 
 const (
 	indexName = "index.json"
@@ -251,6 +251,23 @@ func open(path string, d datasets.Declared) (*datasets.Set, error) {
 	if x.Test != "" {
 		set.Test, err = x.split(path, []string{x.Test}, testNumber)
 	}
+	return set, err
+}
+
+// labeled maps the test records alone. Classes and size are those of the index, whatever is declared.
+func labeled(path string, _ datasets.Declared) (*datasets.Set, error) {
+	x, err := readIndex(path)
+	if err != nil {
+		return nil, err
+	}
+	set, err := x.set(datasets.Declared{})
+	if err != nil {
+		return nil, err
+	}
+	if x.Test == "" {
+		return nil, fmt.Errorf("shards %s have no test records: write shards of data that have some", path)
+	}
+	set.Test, err = x.split(path, []string{x.Test}, testNumber)
 	return set, err
 }
 

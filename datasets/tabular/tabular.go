@@ -261,6 +261,46 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 	return &m, nil
 }
 
+// Labeled reads the records of a file, with their labels, by the schema of a table that was trained on, as the set's Test.
+// They are public. Of that table itself they are its test records alone.
+func Labeled(path, trained string, o Options) (*datasets.Set, error) {
+	if sameFile(path, trained) {
+		if o.Folds > 1 {
+			return nil, fmt.Errorf("table %s: the fold that is held out has training records of the other folds' runs: give another table", path)
+		}
+		set, err := Open(path, o)
+		if err == nil && set.Test.Shape == [3]int{} {
+			err = fmt.Errorf("table %s has no test records by its schema: give another table, with records that are not trained on", path)
+		}
+		return set, err
+	}
+	set, _, s, err := facts(trained, o)
+	if err != nil {
+		return nil, err
+	}
+	set.Test, set.TestFaults = s.empty(), map[int]string{}
+	same := func(file string) bool { return trim(filepath.Base(file)) == trim(filepath.Base(path)) }
+	seen, err := s.read(path, max(slices.IndexFunc(s.files(trained), same), 0), func([]byte) *datasets.Split { return &set.Test })
+	if err != nil {
+		return nil, err
+	}
+	seen.faults(&set.Test, path, true, set.TestFaults)
+	return set, nil
+}
+
+// sameFile says whether two paths, of which each may lack .gz, lead to one file.
+func sameFile(a, b string) bool {
+	stat := func(path string) fs.FileInfo {
+		info, err := os.Stat(path)
+		if err != nil {
+			info, _ = os.Stat(path + ".gz")
+		}
+		return info
+	}
+	first, second := stat(a), stat(b)
+	return first != nil && second != nil && os.SameFile(first, second)
+}
+
 func missing(path string) error {
 	return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
 }

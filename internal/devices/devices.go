@@ -14,6 +14,9 @@ import (
 	"github.com/privgrad/privgrad/internal/written"
 )
 
+// names are those of all devices.
+var names = []string{"auto", "cpu", "cuda", "cuda:N", "reference"}
+
 // Open opens a device by its name on the command line. "auto" is the first
 // GPU where there is one that this build can use, else the processor.
 func Open(name string, threads int) (device.Device, error) {
@@ -35,7 +38,10 @@ func Open(name string, threads int) (device.Device, error) {
 		ordinal, err = written.Whole(number)
 	}
 	if kind != "cuda" || err != nil || ordinal < 0 {
-		return nil, usage.Unknown("device", name, []string{"auto", "cpu", "cuda", "cuda:N", "reference"})
+		if strings.EqualFold(kind, "gpu") { // which is nearer to cpu, letter by letter
+			return nil, usage.Errorf("unknown device %q (did you mean cuda%s?): choose one of %s", name, name[len("gpu"):], strings.Join(names, ", "))
+		}
+		return nil, usage.Unknown("device", name, names)
 	}
 	d, err := openGPU(ordinal)
 	if err != nil {

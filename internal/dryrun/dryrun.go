@@ -46,6 +46,8 @@ type Estimate struct {
 	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
 	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
+	Initial *plan.Initial `json:"init,omitempty"` // which tensors begin with the values of a file
+
 	Asked    *float64 `json:"-"` // the configuration's ε, to which Epsilon comes close
 	Rounded  int64    `json:"-"` // what a result would state of Memory
 	Warnings []string `json:"-"`
@@ -250,7 +252,7 @@ func (t *trial) estimate() *Estimate {
 	e := &Estimate{
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
 		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps, Iterations: p.Iterations(),
-		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings,
+		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
 	stated := e.Memory
 	if !p.PublicRecords() {

@@ -61,6 +61,8 @@ type Config struct {
 	Init       string `yaml:"init,omitempty"`
 	Seed       uint64 `yaml:"seed"`
 
+	InitLayers []string `yaml:"init_layers,omitempty,flow"`
+
 	Optimizer string   `yaml:"optimizer"`
 	LR        *float64 `yaml:"lr,omitempty"`
 	Momentum  float64  `yaml:"momentum"`
@@ -284,7 +286,7 @@ func (c *Config) check(ownNetwork bool) error {
 	if err := c.checkSettings(ownNetwork); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkFront(), c.checkClipping(), c.checkMoments()); err != nil {
+	if err := errors.Join(c.checkFront(), c.checkClipping(), c.checkMoments(), c.checkInit()); err != nil {
 		return usage.Wrap(err)
 	}
 	if err := c.checkMethod(ownNetwork); err != nil {

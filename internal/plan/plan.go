@@ -18,7 +18,6 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
-	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -34,6 +33,7 @@ type Plan struct {
 	// FrontDigest identifies the front end; empty where there is none.
 	FrontDigest string
 	Network     *nn.Network
+	Initial     *Initial // nil: every weight begins as usual
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
@@ -224,17 +224,8 @@ func (p *Plan) resolveNetwork() error {
 	if err := p.fits(); err != nil {
 		return err
 	}
-	if c.Init != "" {
-		params, facts, err := rundir.ReadModel(c.Init, p.Network.Program)
-		if err != nil {
-			return err
-		}
-		if of, ok := facts[rundir.FeaturesDigest]; ok != (p.Front != nil) || of != p.FrontDigest {
-			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten, --mirror and --deskew", c.Init)
-		}
-		if err := p.Network.SetParams(params); err != nil {
-			return err
-		}
+	if err := p.initialise(); err != nil {
+		return err
 	}
 	return p.complete()
 }

@@ -34,6 +34,7 @@ var (
 	onClipping   = Group{"Privacy", "clipping"}
 	onOwnData    = Group{"Data", "own-data"}
 	onFeatures   = Group{"Model", "features"}
+	onInit       = Group{"Model", "init"}
 	onOptimizers = Group{"Training", "optimizers"}
 	onSchedules  = Group{"Training", "schedules"}
 	onAdam       = Group{"Training", "adam"}
@@ -99,6 +100,7 @@ var settings = []Setting{
 	{Key: "model", Group: inModel, limit: unlessEmpty(func(name string, value any) error { return oneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
 	{Key: "activation", Group: inModel, limit: oneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
 	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},
+	{Key: "init_layers", Group: onInit, Arg: "LIST", with: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
 	{Key: "seed", Group: inModel, Help: "seed of the first weights; with --noise seeded, of everything"},
 
 	{Key: "optimizer", Group: inTraining, limit: oneOf(Optimizers()...), Help: "dp-sgd, dp-adam, …; all: `privgrad help optimizers`"},

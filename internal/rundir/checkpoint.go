@@ -71,6 +71,28 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	return durable.WriteFile(d.State(), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
+// Progress is how many updates the checkpoint was written after; known is false where there is none that can be read.
+func (d Dir) Progress() (steps int, known bool) {
+	f, err := os.Open(d.State())
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	meta, err := safetensors.Metadata(f, mostModel)
+	if err == nil {
+		steps, err = strconv.Atoi(meta["step"])
+	}
+	return steps, err == nil
+}
+
+// unreadable says what to do about a checkpoint that a run cannot go on from.
+func unreadable(path string, err error) error {
+	if errors.Is(err, ErrNotFinite) {
+		return usage.Errorf("checkpoint %s cannot be gone on from: %w; the run diverged, or the file is damaged: start a new run with a smaller --lr, or restore the file", path, err)
+	}
+	return usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+}
+
 // ReadCheckpoint gives nil where there is none. The widths are those of the method's vectors, in
 // values a parameter.
 func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
@@ -89,7 +111,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 	defer f.Close()
 	tensors, meta, err := safetensors.Read(f, int64(params)*4*int64(values+2)+1<<20)
 	if err != nil {
-		return nil, usage.Errorf("checkpoint %s cannot be read: %w; restore the file, or start a new run in another directory", path, err)
+		return nil, unreadable(path, err)
 	}
 	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Front: meta[FeaturesDigest]}
 	var e1, e2, e3, e4 error

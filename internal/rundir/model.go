@@ -2,14 +2,11 @@ package rundir
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -73,11 +70,38 @@ func ReadTensors(path string) ([]safetensors.Tensor, map[string]string, error) {
 		return nil, nil, usage.Errorf("model file %s cannot be read (%w): give a safetensors file, such as a run's %s", path, usage.Cause(err), Model)
 	}
 	defer f.Close()
-	tensors, facts, err := safetensors.Read(f, mostModel)
-	if err != nil {
-		return nil, nil, usage.Errorf("model file %s cannot be used (%w): give a whole safetensors file; if this one is damaged, put back a copy of it", path, err)
+	if i, err := f.Stat(); err == nil && i.IsDir() {
+		return nil, nil, usage.Errorf("model file %s is a folder: give a safetensors file, such as a run's %s", path, Model)
 	}
-	return tensors, facts, nil
+	tensors, facts, err := safetensors.Read(f, mostModel)
+	return tensors, facts, unusable(path, err)
+}
+
+// ErrNotFinite is wrapped by errors of files with values that are not finite.
+var ErrNotFinite = safetensors.ErrNotFinite
+
+// unusable says what to do about a model file that could not be read; nil stays nil.
+func unusable(path string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, safetensors.ErrOther):
+		return usage.Errorf("model file %s: %w", path, err)
+	case errors.Is(err, safetensors.ErrNotFinite):
+		return usage.Errorf("model file %s cannot be used (%w): the training that made it diverged, or the file is damaged; give other weights", path, err)
+	}
+	return usage.Errorf("model file %s cannot be used (%w): give a whole safetensors file; if this one is damaged, put back a copy of it", path, err)
+}
+
+// ReadFacts reads what is said of the model of a file, and none of its values.
+func ReadFacts(path string) (map[string]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, usage.Errorf("model file %s cannot be read (%w): restore it", path, usage.Cause(err))
+	}
+	defer f.Close()
+	facts, err := safetensors.Metadata(f, mostModel)
+	return facts, unusable(path, err)
 }
 
 // ReadModel reads parameters that must be exactly the program's, and what is said of them.
@@ -92,33 +116,11 @@ func ReadModel(path string, p *ir.Program) (params []float32, facts map[string]s
 
 // Flat are the tensors of a file, which must be exactly the program's, as its parameters.
 func Flat(path string, tensors []safetensors.Tensor, p *ir.Program) ([]float32, error) {
+	m := match(tensors, p.Params)
+	if err := m.fault(true); err != nil {
+		return nil, usage.Errorf("model file %s is of another network than %s: %w; restore the file", path, p.Name, err)
+	}
 	flat := make([]float32, p.NumParams())
-	for _, q := range p.Params {
-		i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == q.Name })
-		if i < 0 || !slices.Equal(tensors[i].Shape, q.Shape) {
-			return nil, usage.Errorf("model file %s is of another network: %s needs %s %v, the file holds %s", path, p.Name, q.Name, q.Shape, listed(tensors))
-		}
-		copy(flat[q.Offset:], tensors[i].Data)
-	}
-	if len(tensors) != len(p.Params) {
-		return nil, usage.Errorf("model file %s is of another network: %s has %d tensors, the file holds %d: %s", path, p.Name, len(p.Params), len(tensors), listed(tensors))
-	}
+	m.copyTo(flat)
 	return flat, nil
-}
-
-// listed names tensors with their shapes, the first of many.
-func listed(tensors []safetensors.Tensor) string {
-	const most = 8
-	var all []string
-	for i, t := range tensors {
-		if i == most {
-			all = append(all, fmt.Sprintf("and %d more", len(tensors)-most))
-			break
-		}
-		all = append(all, fmt.Sprintf("%.64s %.64s", t.Name, fmt.Sprint(t.Shape)))
-	}
-	if all == nil {
-		return "no tensor"
-	}
-	return strings.Join(all, ", ")
 }

@@ -16,34 +16,13 @@ import (
 
 // Read reads a whole file of at most limit bytes and returns its tensors in the
 // order of their data. It takes memory only as bytes arrive, whatever sizes the
-// file claims, and accepts nothing that the layout does not allow. Types other
-// than float32 and float16 are refused.
+// file claims, and accepts nothing that the layout does not allow. Other types than
+// float32, float16, bfloat16 and float64 are refused, and so are values that are not
+// finite as float32.
 func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("reading safetensors: %w", err)
-		}
-	}()
-	var prefix [8]byte
-	if _, err := io.ReadFull(r, prefix[:]); err != nil {
-		return nil, nil, short("the header's length", err)
-	}
-	n := binary.LittleEndian.Uint64(prefix[:])
-	if n > maxHeader {
-		return nil, nil, malformed("the header claims %d bytes, the format allows %d", n, maxHeader)
-	}
-	if limit < int64(len(prefix)) || int64(n) > limit-int64(len(prefix)) {
-		return nil, nil, malformed("the header claims %d bytes, the limit for the file is %d", n, limit)
-	}
-	var head bytes.Buffer
-	if _, err := io.CopyN(&head, r, int64(n)); err != nil {
-		return nil, nil, short("the header", err)
-	}
-	entries, metadata, err := parseHeader(head.Bytes())
+	defer named(&err)
+	entries, metadata, err := readHeader(r, limit)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := layOut(entries, limit-int64(len(prefix))-int64(n)); err != nil {
 		return nil, nil, err
 	}
 	tensors = make([]Tensor, len(entries))
@@ -53,7 +32,10 @@ func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]strin
 		if err != nil {
 			return nil, nil, short(fmt.Sprintf("tensor %.64q", e.name), err)
 		}
-		tensors[i] = Tensor{Name: e.name, Shape: e.shape, Data: data, Half: e.form.size == 2}
+		if at := slices.IndexFunc(data, func(x float32) bool { return x-x != 0 }); at >= 0 {
+			return nil, nil, fmt.Errorf("tensor %.64q: %w: value %d of %d is %v in float32", e.name, ErrNotFinite, at, len(data), data[at])
+		}
+		tensors[i] = Tensor{Name: e.name, Shape: e.shape, Data: data, Half: e.form.name == forms[1].name}
 	}
 	if _, err := io.ReadFull(r, buf[:1]); err == nil {
 		return nil, nil, malformed("bytes follow the last tensor")
@@ -61,6 +43,51 @@ func Read(r io.Reader, limit int64) (tensors []Tensor, metadata map[string]strin
 		return nil, nil, err
 	}
 	return tensors, metadata, nil
+}
+
+// Metadata is what Read gives beside the tensors; of these it reads no value.
+func Metadata(r io.Reader, limit int64) (metadata map[string]string, err error) {
+	defer named(&err)
+	_, metadata, err = readHeader(r, limit)
+	return metadata, err
+}
+
+func named(err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("reading safetensors: %w", *err)
+	}
+}
+
+// readHeader reads all that comes before the values.
+func readHeader(r io.Reader, limit int64) (entries []entry, metadata map[string]string, err error) {
+	var prefix [8]byte
+	if _, err := io.ReadFull(r, prefix[:]); err != nil {
+		return nil, nil, short("the header's length", err)
+	}
+	n := binary.LittleEndian.Uint64(prefix[:])
+	if n > maxHeader {
+		if err := other(prefix[:], r); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, malformed("the header claims %d bytes, the format allows %d", n, maxHeader)
+	}
+	if limit < int64(len(prefix)) || int64(n) > limit-int64(len(prefix)) {
+		return nil, nil, malformed("the header claims %d bytes, the limit for the file is %d", n, limit)
+	}
+	var head bytes.Buffer
+	_, err = io.CopyN(&head, r, int64(n))
+	if head.Len() > 0 && head.Bytes()[0] != '{' {
+		if err := other(prefix[:], bytes.NewReader(head.Bytes())); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err != nil {
+		return nil, nil, short("the header", err)
+	}
+	if entries, metadata, err = parseHeader(head.Bytes()); err != nil {
+		return nil, nil, err
+	}
+	return entries, metadata, layOut(entries, limit-int64(len(prefix))-int64(n))
 }
 
 // short says what the file was too short for; other errors of the reader pass.
@@ -260,7 +287,7 @@ func (p *parser) entry(name string) entry {
 	default:
 		i := slices.IndexFunc(forms, func(f form) bool { return f.name == dtype })
 		if i < 0 {
-			p.fail("its type is %.64s, and only %s and %s are read: convert the file to float32 first", dtype, forms[0].name, forms[1].name)
+			p.fail("its type is %.64q, and F32, F16, BF16 and F64 are read: convert it to float32, or leave it out of the file", dtype)
 			break
 		}
 		e.form = forms[i]

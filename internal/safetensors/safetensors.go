@@ -1,5 +1,5 @@
 // Package safetensors reads and writes tensors of float32 and of half precision in the
-// safetensors layout, which PyTorch and others share:
+// safetensors layout, which PyTorch and others share. It reads bfloat16 and float64, too:
 //
 //	8 bytes   N, little-endian, unsigned
 //	N bytes   a JSON object, padded with spaces so that the data are 8-byte aligned
@@ -40,7 +40,7 @@ func (t Tensor) form() form {
 	return forms[0]
 }
 
-// A form is how a value is written.
+// A form is how a value is written. Those without put are read only.
 type form struct {
 	name string
 	size int64
@@ -53,11 +53,18 @@ var forms = []form{
 		func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint32(b, math.Float32bits(v)) }},
 	{"F16", 2, func(b []byte) float32 { return half.ToFloat32(binary.LittleEndian.Uint16(b)) },
 		func(b []byte, v float32) []byte { return binary.LittleEndian.AppendUint16(b, half.FromFloat32(v)) }},
+	{"BF16", 2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }, nil},
+	{"F64", 8, func(b []byte) float32 { return float32(math.Float64frombits(binary.LittleEndian.Uint64(b))) }, nil},
 }
 
 // ErrFormat is wrapped by every error about the bytes of a file, as opposed to
-// reading or writing them.
-var ErrFormat = errors.New("not a usable safetensors file")
+// reading or writing them, and ErrOther by those of a file of another format, which
+// say how to save it anew. ErrNotFinite is of values that no calculation goes on from.
+var (
+	ErrFormat    = errors.New("not a usable safetensors file")
+	ErrOther     = fmt.Errorf("%w, but of another format", ErrFormat)
+	ErrNotFinite = fmt.Errorf("%w: a value is not finite", ErrFormat)
+)
 
 const (
 	maxHeader   = 100_000_000 // the published limit

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -29,7 +30,7 @@ func build(header string, size int) []byte {
 func goldenTensors() ([]Tensor, map[string]string) {
 	return []Tensor{
 		{Name: "fc1.weight", Shape: []int{2, 3}, Data: []float32{0, 1, -1, 0.5, 2, 3.25}},
-		{Name: "fc1.bias", Shape: []int{2}, Data: []float32{float32(math.Inf(1)), float32(math.Copysign(0, -1))}},
+		{Name: "fc1.bias", Shape: []int{2}, Data: []float32{0x1p127, float32(math.Copysign(0, -1))}},
 		{Name: "scale", Shape: []int{}, Data: []float32{math.SmallestNonzeroFloat32}},
 		{Name: "none", Shape: []int{0, 5}, Data: []float32{}},
 	}, map[string]string{"model": "tiny", "format": "pt"}
@@ -115,7 +116,8 @@ func TestReadRefuses(t *testing.T) {
 		"metadata not text":     {build(`{"__metadata__":{"k":1}}`, 0), "string"},
 		"missing field":         {build(`{"a":{"dtype":"F32","shape":[]}}`, 0), "needs dtype"},
 		"unknown field":         {build(`{"a":{"DType":"F32","shape":[],"data_offsets":[0,4]}}`, 4), "unknown field"},
-		"brain floats":          {build(`{"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}`, 4), "BF16"},
+		"whole numbers":         {build(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, 8), `tensor "a": not a usable safetensors file: its type is "I64"`},
+		"half a brain float":    {build(`{"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,8]}}`, 8), "takes 4 bytes"},
 		"negative dimension":    {build(one("[-1]", "[0,4]"), 4), "integer"},
 		"fractional dimension":  {build(one("[1.0]", "[0,4]"), 4), "integer"},
 		"dimension of 2⁶³":      {build(one("[9223372036854775808]", "[0,4]"), 4), "integer"},
@@ -228,12 +230,12 @@ func TestRoundTrip(t *testing.T) {
 			want[i] = Tensor{name, shape, make([]float32, count), rapid.Bool().Draw(t, "half")}
 			seed := rapid.Uint32().Draw(t, "bits")
 			for j := range want[i].Data {
-				bits := seed * uint32(2*j+1) // any bits, NaN included
-				want[i].Data[j] = math.Float32frombits(bits)
-				if want[i].Half { // any value of half precision, but for the bits of a NaN
-					if want[i].Data[j] = half.ToFloat32(uint16(bits)); want[i].Data[j] != want[i].Data[j] {
-						want[i].Data[j] = 0
-					}
+				bits := seed * uint32(2*j+1) // any bits, but for what is not finite
+				if want[i].Data[j] = math.Float32frombits(bits); want[i].Half {
+					want[i].Data[j] = half.ToFloat32(uint16(bits))
+				}
+				if x := want[i].Data[j]; x-x != 0 {
+					want[i].Data[j] = 0
 				}
 			}
 		}
@@ -258,6 +260,93 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("metadata (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// Values of every type that PyTorch saves weights in are read as the float32 that they are, or that is nearest. The bytes
+// were written down by hand.
+func TestTypes(t *testing.T) {
+	for dtype, c := range map[string]struct {
+		data string
+		want []float32
+	}{
+		"F32":  {"\x00\x00\xc0\x3f\x00\x00\x00\xc0", []float32{1.5, -2}},
+		"F16":  {"\x00\x3e\x00\xc0", []float32{1.5, -2}},
+		"BF16": {"\xc0\x3f\x00\xc0\x49\x40\x80\x00", []float32{1.5, -2, 3.140625, 0x1p-126}},
+		"F64":  {"\x9a\x99\x99\x99\x99\x99\xb9\x3f\x00\x00\x00\x00\x00\x00\x00\xc0\x00\x00\x00\xe0\xff\xff\xef\x47\x00\x00\x00\x00\x00\x00\x00\x00", []float32{0.1, -2, math.MaxFloat32, 0}},
+	} {
+		header := fmt.Sprintf(`{"a":{"dtype":%q,"shape":[%d],"data_offsets":[0,%d]}}`, dtype, len(c.want), len(c.data))
+		got, _, err := Read(strings.NewReader(string(build(header, 0))+c.data), math.MaxInt64)
+		if err != nil {
+			t.Errorf("%s: %v", dtype, err)
+			continue
+		}
+		if want := []Tensor{{Name: "a", Shape: []int{len(c.want)}, Data: c.want, Half: dtype == "F16"}}; !cmp.Equal(want, got) {
+			t.Errorf("%s: %v, want %v", dtype, got, want)
+		}
+	}
+}
+
+// Values that are not finite are refused by the name of their tensor, also those that float32 does not hold.
+func TestNotFinite(t *testing.T) {
+	for name, c := range map[string]struct{ dtype, value string }{
+		"NaN":                    {"F32", "\x00\x00\xc0\x7f"},
+		"-Inf":                   {"F32", "\x00\x00\x80\xff"},
+		"NaN of 16 bits":         {"F16", "\x01\x7e"},
+		"+Inf of 16 bits":        {"F16", "\x00\x7c"},
+		"NaN of brain floats":    {"BF16", "\xc0\x7f"},
+		"+Inf of brain floats":   {"BF16", "\x80\x7f"},
+		"NaN of 64 bits":         {"F64", "\x00\x00\x00\x00\x00\x00\xf8\x7f"},
+		"10³⁹ of 64 bits":        {"F64", "\x5e\xdc\x0b\xe8\xb1\x73\x07\x48"},
+		"just above the largest": {"F64", "\x00\x00\x00\xf0\xff\xff\xef\x47"},
+	} {
+		zeros, size := make([]byte, len(c.value)), 2*len(c.value)
+		header := fmt.Sprintf(`{"conv1.bias":{"dtype":%q,"shape":[2],"data_offsets":[0,%d]}}`, c.dtype, size)
+		_, _, err := Read(strings.NewReader(string(build(header, 0))+string(zeros)+c.value), math.MaxInt64)
+		if !errors.Is(err, ErrNotFinite) || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `tensor "conv1.bias"`) || !strings.Contains(err.Error(), "value 1 of 2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Files of other formats are recognized, and the error says how to save what they hold.
+func TestOtherFormats(t *testing.T) {
+	for name, c := range map[string]struct{ file, says string }{
+		"torch.save":           {"PK\x03\x04\x00\x00\x08\x08\x00\x00" + strings.Repeat("\x00", 16) + "\x0c\x00\x12\x00cnn/data.pkl" + strings.Repeat("\x00", 50), "a zip file, as torch.save writes: save the weights by safetensors.torch.save_file("},
+		"a short zip":          {"PK\x03\x04\x00\x00\x08\x08", "a zip file: if torch.save wrote it, save the weights by"},
+		"an index":             {"{\n  \"metadata\": {}, \"weight_map\": {}}", "a text in JSON, such as an index"},
+		"numpy.savez":          {"PK\x03\x04\x14\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 16) + "\x0b\x00\x00\x00x_train.npy\x93NUMPY", "a zip file, as numpy.savez writes: save its arrays by safetensors.numpy.save_file("},
+		"torch.save of before": {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8", "a pickle, as older versions of torch.save write: save the weights by"},
+		"pickle.dump":          {"\x80\x04\x95\x2a\x00\x00\x00\x00\x00\x00\x00}", "a pickle: "},
+		"numpy.save":           {"\x93NUMPY\x01\x00v\x00{'descr'", "a single array"},
+		"Keras":                {"\x89HDF\r\n\x1a\n\x00\x00", "an HDF5 file"},
+		"gzip":                 {"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03", "compressed by gzip"},
+		"Git LFS":              {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"},
+		"ONNX of PyTorch":      {"\x08\x08\x12\x07pytorch\x1a\x052.1.0", "an ONNX file"},
+		"ONNX of nobody":       {"\x08\x0a\x3a\xc0\x80\x02\x0a\x10", "an ONNX file"},
+	} {
+		_, _, err := Read(strings.NewReader(c.file), math.MaxInt64)
+		if !errors.Is(err, ErrOther) || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+	for name, file := range map[string]string{"text": "weights of a network", "ones": strings.Repeat("\xff", 16)} {
+		if _, _, err := Read(strings.NewReader(file), math.MaxInt64); errors.Is(err, ErrOther) || !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Metadata needs no value.
+func TestMetadata(t *testing.T) {
+	golden, err := os.ReadFile("testdata/golden.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want := goldenTensors()
+	got, err := Metadata(bytes.NewReader(golden[:8+binary.LittleEndian.Uint64(golden)]), int64(len(golden)))
+	if err != nil || !cmp.Equal(want, got) {
+		t.Errorf("metadata %v, %v; want %v", got, err, want)
+	}
 }
 
 // A tensor of several chunks, not a multiple of one.
@@ -306,8 +395,12 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
 		data := func(b []byte) []byte { return b[8+binary.LittleEndian.Uint64(b):] }
-		halves := slices.ContainsFunc(tensors, func(t Tensor) bool { return t.Half }) // whose NaNs are written as one
-		if !halves && !bytes.Equal(data(file), data(again.Bytes())) {
+		entries, _, err := parseHeader(file[8:][:binary.LittleEndian.Uint64(file)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		converted := slices.ContainsFunc(entries, func(e entry) bool { return e.form.put == nil })
+		if !converted && !bytes.Equal(data(file), data(again.Bytes())) {
 			t.Fatal("the data changed")
 		}
 		back, backMetadata, err := Read(&again, math.MaxInt64)

@@ -13,25 +13,35 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/trained"
 )
 
 // Eval is the command that evaluates a model.
 func Eval() *cobra.Command {
-	var dataDir, device string
+	var other, dataDir, device string
 	var threads int
-	var average bool
+	var average, public bool
 	return cli.Command{
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
 		Long: `eval measures the saved model of a run on the public test data: accuracy, loss and
 confusion matrix. It evaluates the parameters after the last step. If the run was trained
-with --average, eval --average evaluates their moving average instead.`,
+with --average, eval --average evaluates their moving average instead.
+
+With --data it evaluates the model on other labelled data, which must be public, as its
+figures have no noise: declare that by --test-is-public. They are read as the data of the
+run were. Of dir:PATH it reads the images in PATH/test/CLASS, or in PATH/CLASS where there
+are no folders train and test; of npz:PATH x_test and y_test; of csv:PATH all records.
+Nothing is written.`,
 		Example: `  privgrad eval runs/first
   privgrad eval runs/averaged --average
-  privgrad eval runs/first --json --device reference`,
+  privgrad eval runs/first --json --device reference
+  privgrad eval runs/photos --data dir:new-photos --test-is-public`,
 		Args: cli.OneArg("a run directory"),
 		Flags: func(f *pflag.FlagSet) {
+			f.StringVar(&other, "data", "", "evaluate on these labelled data instead, as train --data names them")
+			f.BoolVar(&public, "test-is-public", false, "the labelled records of --data are public")
 			f.StringVar(&dataDir, "data-dir", "", "folder of the data files, if they have moved")
 			f.StringVar(&device, "device", "", "auto, cpu, cuda, cuda:N or reference (default the run's)")
 			f.IntVar(&threads, "threads", 0, "CPU threads; 0: all")
@@ -41,17 +51,41 @@ with --average, eval --average evaluates their moving average instead.`,
 			if err := cli.CheckThreads(threads); err != nil {
 				return err
 			}
+			switch {
+			case other != "" && !public:
+				return usage.Errorf("--data %s: accuracy and loss are computed without noise, and would tell of single records: add --test-is-public if all of these are public", other)
+			case public && other == "":
+				return usage.Errorf("--test-is-public declares that the records of --data are public: name them")
+			}
 			m, err := trained.Open(c.Arguments[0], trained.Options{Sources: data.Sources(), DataDir: dataDir, Device: device, Threads: threads, Average: average})
 			if err != nil {
 				return err
 			}
-			e, err := m.Evaluate()
+			warnUnfinished(c, m)
+			evaluate := m.Evaluate
+			if other != "" {
+				evaluate = func() (*trained.Evaluation, error) { return m.EvaluateOn(other) }
+			}
+			e, err := evaluate()
 			if err != nil {
 				return err
+			}
+			for _, w := range e.Warnings {
+				warn(c, w)
 			}
 			return cli.Show(c, e, describeEvaluation)
 		},
 	}.New()
+}
+
+// warn writes a line on standard error.
+func warn(c *cli.Call, text string) { fmt.Fprintln(c.ErrOrStderr(), "privgrad: warning: "+text) }
+
+// warnUnfinished says if the run of a model has not finished.
+func warnUnfinished(c *cli.Call, m *trained.Model) {
+	if text := m.Unfinished(); text != "" {
+		warn(c, text)
+	}
 }
 
 func describeEvaluation(w io.Writer, e *trained.Evaluation) {

@@ -17,6 +17,8 @@ type exportation struct {
 	Run    string `json:"run"`
 	File   string `json:"file"`
 	Format string `json:"format"`
+	// Unfinished says that the run had steps to go.
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // Export is the command that writes a model for other programs.
@@ -46,14 +48,14 @@ them. Its output is "logits". Features that are a Go function cannot be exported
 			if err := cli.Output("onnx", file); err != nil {
 				return err
 			}
-			m, err := flags.open(c.Arguments[0])
+			m, err := flags.open(c)
 			if err != nil {
 				return err
 			}
 			if err := durable.WriteFile(file, m.ExportONNX); err != nil {
 				return err
 			}
-			return c.Show(exportation{c.Arguments[0], file, "onnx"}, func(w io.Writer) { fmt.Fprintf(w, "wrote %s\n", file) })
+			return c.Show(exportation{c.Arguments[0], file, "onnx", m.Unfinished() != ""}, func(w io.Writer) { fmt.Fprintf(w, "wrote %s\n", file) })
 		},
 	}.New()
 }

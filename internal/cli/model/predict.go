@@ -34,12 +34,17 @@ func (m *modelFlags) register(f *pflag.FlagSet) {
 	f.BoolVar(&m.options.Average, "average", false, "use the moving average of the parameters")
 }
 
-func (m *modelFlags) open(run string) (*trained.Model, error) {
+// open opens the model of the run that is named first.
+func (m *modelFlags) open(c *cli.Call) (*trained.Model, error) {
 	if err := cli.CheckThreads(m.options.Threads); err != nil {
 		return nil, err
 	}
 	m.options.Sources = data.Sources()
-	return trained.Open(run, m.options)
+	opened, err := trained.Open(c.Arguments[0], m.options)
+	if err == nil {
+		warnUnfinished(c, opened)
+	}
+	return opened, err
 }
 
 // Predict is the command that classifies records.
@@ -50,7 +55,8 @@ func Predict() *cobra.Command {
 		Use:   "predict RUN PATH...",
 		Short: "Classify new records with a saved model",
 		Long: `predict runs the saved model of a run on new records. Each PATH is a PNG or JPEG image, a
-folder of images, or an array from numpy.save (.npy, uint8 images or float32 values). It
+folder of images, also in folders inside it, such as one per class, or an array from
+numpy.save (.npy, uint8 images or float32 values). It
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
 predict prints the class and its probability. With --csv it writes a table instead, with a
@@ -69,7 +75,7 @@ privacy.`,
 			if err := cli.NewFile("csv", file); err != nil {
 				return err
 			}
-			m, err := flags.open(c.Arguments[0])
+			m, err := flags.open(c)
 			if err != nil {
 				return err
 			}
