@@ -164,7 +164,7 @@ func released(t *testing.T, c Config) *game {
 		t.Fatal(err)
 	}
 	return &game{
-		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys,
+		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys, sampler: p.Sampler,
 		open: func() (device.Device, error) { return devices.Open(c.Device, 1) },
 	}
 }

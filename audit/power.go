@@ -45,7 +45,8 @@ func newIdeal(g *game) *ideal {
 	}
 	l11 := math.Sqrt(max(gram[1][1]-l10*l10, 0))
 
-	likelihood := g.likelihood()
+	likelihood, gauge := &likelihood{q: c.SamplingRate}, g.gauge()
+	count := c.countDeviation(c.publicN()) / 2
 	unit, width := math.Sqrt(gram[1][1]), float64(len(g.params))
 	pairs := &difference{width: width, floor: vanished * vanished * c.Clip * c.Clip}
 	along := make([]float64, c.Steps)
@@ -55,12 +56,20 @@ func newIdeal(g *game) *ideal {
 			for t := range c.Steps {
 				z0, z1 := sigma*d.random.NormFloat64(), sigma*d.random.NormFloat64()
 				products := [2]float64{l00 * z0, l10*z0 + l11*z1}
-				if d.random.Float64() < c.SamplingRate {
+				in := d.random.Float64() < c.SamplingRate
+				if in {
 					products[0] += gram[world][0]
 					products[1] += gram[world][1]
 				}
 				along[t] = products[1] / unit
-				likelihood.see(&release{products: products})
+				r := &release{}
+				for w, x := range products {
+					r.logs[w] = gauge.log(w, x, 1, 1)
+				}
+				if c.adapts() {
+					g.imagineCount(r, world, in, count*d.random.NormFloat64())
+				}
+				likelihood.see(r)
 			}
 			x := likelihood.value()
 			if c.Canary == Difference {
@@ -140,4 +149,15 @@ func (d *ideal) errors(e *design, p float64) int {
 		return int(math.Round(p)) * e.count
 	}
 	return int(distuv.Binomial{N: float64(e.count), P: p, Src: d.random}.Rand())
+}
+
+// imagineCount is of a clip norm that moves, but never past a gradient's length.
+func (g *game) imagineCount(r *release, world int, in bool, noise float64) {
+	clip := g.config.Clip
+	if in && g.records.canary[world] >= 0 {
+		noise += counted(g.records.lengths[world], clip)
+	}
+	for w := range r.logs {
+		r.logs[w] += g.countLog(w, clip, noise)
+	}
 }

@@ -26,7 +26,7 @@ const curvePoints = 32
 
 // claimed is what the configuration names, whatever its plan is.
 func (c *Config) claimed() (*claim, error) {
-	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, accountant.Gaussian{NoiseMultiplier: c.NoiseMultiplier})}
+	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, c.released()...)}
 	return newClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta})
 }
 
