@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -36,6 +37,12 @@ func (c *Config) released() []accountant.Mechanism {
 		m = append(m, accountant.Gaussian{NoiseMultiplier: c.countDeviation(c.publicN()) / 0.5})
 	}
 	return m
+}
+
+// claimed is what the configuration names, whatever its plan is.
+func (c *Config) claimed() (*verdict.Claim, error) {
+	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, c.released()...)}
+	return verdict.NewClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta})
 }
 
 // share is what a record adds to a sum at a clip norm, in units of its share at the first one.

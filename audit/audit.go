@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -319,9 +320,9 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
 		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
-		EpsilonClaimed: g.claim.epsilon, PowerAgainstTwiceMu: power, Notes: []string{},
+		EpsilonClaimed: g.claim.Epsilon, PowerAgainstTwiceMu: power, Notes: []string{},
 	}
-	r.judged(e, e.judge(stats, g.claim))
+	r.judged(e, e.Judge(stats, g.claim))
 	r.Runs, r.LearningRuns = r.Runs+learning, learning
 	if c.Noise == "seeded" {
 		r.NotPrivate = plan.SeededLabel
@@ -359,9 +360,9 @@ func (g *game) note(r *Result) {
 }
 
 // judged takes in what the counted runs show.
-func (r *Result) judged(e *design, v verdict) {
-	r.EpsilonLowerBound, r.Confidence, r.Convicted = v.epsilon, 1-2*tail, v.convicted
-	r.Runs, r.ThresholdRuns = e.runs(), 2*e.choose
-	r.FPRRuns, r.FPR, r.FPRLower, r.FPRUpper = e.count, v.fpr.rate, v.fpr.lower, v.fpr.upper
-	r.FNRRuns, r.FNR, r.FNRLower, r.FNRUpper, r.FNRLeastAllowed = e.count, v.fnr.rate, v.fnr.lower, v.fnr.upper, v.allowed
+func (r *Result) judged(e *verdict.Design, v verdict.Verdict) {
+	r.EpsilonLowerBound, r.Confidence, r.Convicted = v.Epsilon, 1-2*verdict.Tail, v.Convicted
+	r.Runs, r.ThresholdRuns = e.Runs(), 2*e.Choose
+	r.FPRRuns, r.FPR, r.FPRLower, r.FPRUpper = e.Count, v.FPR.Rate, v.FPR.Lower, v.FPR.Upper
+	r.FNRRuns, r.FNR, r.FNRLower, r.FNRUpper, r.FNRLeastAllowed = e.Count, v.FNR.Rate, v.FNR.Lower, v.FNR.Upper, v.Allowed
 }

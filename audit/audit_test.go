@@ -14,116 +14,10 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-// tailOf is P(X ≤ k) of a binomial, summed in logs.
-func tailOf(k, n int, p float64) float64 {
-	s := 0.0
-	for i := range k + 1 {
-		s += probability(i, n, p)
-	}
-	return s
-}
-
+// probability is that of k in n trials.
 func probability(k, n int, p float64) float64 {
 	lgamma := func(x int) float64 { y, _ := math.Lgamma(float64(x)); return y }
 	return math.Exp(lgamma(n+1) - lgamma(k+1) - lgamma(n-k+1) + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
-}
-
-// At a limit, as few events as were seen, or as many, have probability tail.
-func TestClopperPearson(t *testing.T) {
-	for _, x := range []struct{ k, n int }{{0, 10}, {0, 1500}, {1, 1500}, {7, 50}, {30, 1500}, {750, 1500}, {1499, 1500}, {9, 10}, {5999, 24000}} {
-		if got := tailOf(x.k, x.n, upperLimit(x.k, x.n)); math.Abs(got/tail-1) > 1e-7 {
-			t.Errorf("%d of %d: at the upper limit %v they have probability %v", x.k, x.n, upperLimit(x.k, x.n), got)
-		}
-		if x.k > 0 {
-			if got := 1 - tailOf(x.k-1, x.n, lowerLimit(x.k, x.n)); math.Abs(got/tail-1) > 1e-7 {
-				t.Errorf("%d of %d: at the lower limit %v they have probability %v", x.k, x.n, lowerLimit(x.k, x.n), got)
-			}
-		}
-	}
-	if upperLimit(5, 5) != 1 || lowerLimit(0, 5) != 0 {
-		t.Errorf("limits of all and nothing: %v and %v", upperLimit(5, 5), lowerLimit(0, 5))
-	}
-	if want := 1 - math.Pow(tail, 1.0/200); math.Abs(upperLimit(0, 200)/want-1) > 1e-9 {
-		t.Errorf("0 of 200: %v, want %v", upperLimit(0, 200), want)
-	}
-}
-
-func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-
-// gaussian claims exactly what one Gaussian of this μ does (Dong, Roth and Su
-// 2022, corollary 1).
-func gaussian(mu float64) *claim {
-	k := &claim{epsilon: 4, delta: 1e-5}
-	for i := range 400 {
-		e := float64(i) / 100
-		k.curve = append(k.curve, point{normal(mu/2-e/mu) - math.Exp(e)*normal(-mu/2-e/mu), math.Exp(e), math.Exp(-e)})
-	}
-	return k
-}
-
-// The curve that follows from δ(ε) is the trade-off function of the mechanism:
-// the error rates of the likelihood-ratio test for exact δ(ε), and no more than
-// those for an accountant's, which must not claim less noise than there is.
-func TestLeastFNR(t *testing.T) {
-	exact := gaussian(1)
-	c := Default()
-	c.SamplingRate, c.Steps, c.NoiseMultiplier = 1, 1, 1
-	rdp, err := c.claimed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := 1.0
-	for z := -3.0; z <= 4; z += 0.125 {
-		fpr, fnr := normal(-z), normal(z-1)
-		if got := exact.leastFNR(fpr); math.Abs(got-fnr) > 2e-4 {
-			t.Errorf("at FPR %v the claim allows FNR %v, the best test has %v", fpr, got, fnr)
-		}
-		if got := rdp.leastFNR(fpr); got > fnr || got < fnr/4-0.02 {
-			t.Errorf("at FPR %v the accountant allows FNR %v, the best test has %v", fpr, got, fnr)
-		}
-	}
-	for fpr := 0.0; fpr <= 1; fpr += 0.01 {
-		if got := rdp.leastFNR(fpr); got > last || got < 0 {
-			t.Errorf("at FPR %v the claim allows FNR %v after %v", fpr, got, last)
-		} else {
-			last = got
-		}
-	}
-	if e := epsilonFrom(0, 0.1, 0.2); math.Abs(e-math.Log(0.8/0.1)) > 1e-12 {
-		t.Errorf("ε of error rates 0.1 and 0.2: %v", e)
-	}
-	if e := epsilonFrom(0, 1, 0.6); e != 0 { // NaN, once
-		t.Errorf("rates worse than guessing leave ε of %v, want 0", e)
-	}
-	if e := epsilonFrom(0, 0.5, 0.5); e != 0 {
-		t.Errorf("ε of a coin: %v", e)
-	}
-}
-
-// On the claim's own curve the probability of a conviction, summed over all
-// outcomes, is at most 2·tail, wherever the threshold lies. Well below it an
-// audit does convict.
-func TestConvictsSeldom(t *testing.T) {
-	k := gaussian(1)
-	d := newDesign(400, k)
-	for _, z := range []float64{-2, -1, 0, 0.5, 1, 1.5, 2, 3} {
-		p0, p1 := normal(-z), normal(z-1)
-		convicted, truly := 0.0, 0.0
-		for i := range d.count + 1 {
-			for j := range d.count + 1 {
-				if d.convicts(i, j) {
-					convicted += probability(i, d.count, p0) * probability(j, d.count, p1)
-					truly += probability(i, d.count, normal(-z)) * probability(j, d.count, normal(z-3))
-				}
-			}
-		}
-		if convicted > 2*tail {
-			t.Errorf("at FPR %v a correct mechanism is convicted with probability %v", p0, convicted)
-		}
-		if z == 1.5 && truly < 0.99 {
-			t.Errorf("three times the μ is convicted with probability %v only", truly)
-		}
-	}
 }
 
 // The likelihood ratio is that of the two mixtures' densities.
@@ -135,11 +29,12 @@ func TestLikelihood(t *testing.T) {
 		d0, d1 := y[0]-m[0], y[1]-m[1]
 		return math.Exp(-(d0*d0 + d1*d1) / (2 * sigma * sigma))
 	}
-	l := &likelihood{q: q, variance: sigma * sigma, square: [2]float64{a[0]*a[0] + a[1]*a[1], b[0]*b[0] + b[1]*b[1]}}
+	l := &likelihood{q: q}
+	gauge := &gauge{square: [2]float64{a[0]*a[0] + a[1]*a[1], b[0]*b[0] + b[1]*b[1]}, variance: sigma * sigma}
 	want := 0.0
 	for range 20 {
 		y := [2]float64{3 * random.NormFloat64(), 3 * random.NormFloat64()}
-		l.see(&release{products: [2]float64{y[0]*a[0] + y[1]*a[1], y[0]*b[0] + y[1]*b[1]}})
+		l.see(&release{logs: [2]float64{gauge.log(0, y[0]*a[0]+y[1]*a[1], 1, 1), gauge.log(1, y[0]*b[0]+y[1]*b[1], 1, 1)}})
 		noise := (1 - q) * density(y, [2]float64{})
 		want += math.Log((noise + q*density(y, b)) / (noise + q*density(y, a)))
 	}
@@ -324,21 +219,6 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// A threshold lies between the worlds where it can, also where values repeat.
-func TestThreshold(t *testing.T) {
-	d := newDesign(800, gaussian(1))
-	a, b := make([]float64, d.choose), make([]float64, d.choose)
-	for i := range b {
-		b[i] = 10
-	}
-	if x := d.threshold(a, b, d.margin); x != 5 {
-		t.Errorf("between zeros and tens: %v", x)
-	}
-	if x := d.threshold(a, a, d.margin); x != 0 {
-		t.Errorf("of zeros alone: %v", x)
-	}
-}
-
 // Seeded audits repeat, whatever the number of threads.
 func TestSeededAuditsRepeat(t *testing.T) {
 	c := Default()
@@ -386,7 +266,11 @@ func TestRefuses(t *testing.T) {
 		"noise multiplier -1":       func(c *Config) { c.NoiseMultiplier = -1 },
 		"accountant paper":          func(c *Config) { c.Accountant = "paper" },
 		"accountant \"guess\"":      func(c *Config) { c.Accountant = "guess" },
-		"clipping adaptive":         func(c *Config) { c.Clipping = "adaptive" },
+		"canary difference":         func(c *Config) { c.Canary, c.Clipping = Difference, "adaptive" },
+		"canary digits":             func(c *Config) { c.Canary, c.Clipping = Digits, "adaptive" },
+		"canary coordinates":        func(c *Config) { c.Canary, c.Clipping = Coordinates, "adaptive" },
+		"canary order":              func(c *Config) { c.Canary, c.SamplingRate = Order, 1 },
+		"at most 1000":              func(c *Config) { c.Canary, c.Steps = Order, 1001 },
 		"clipping \"none\"":         func(c *Config) { c.Clipping = "none" },
 		"clip norm 0":               func(c *Config) { c.Clip = 0 },
 		"steps 0":                   func(c *Config) { c.Steps = 0 },
@@ -431,6 +315,8 @@ func TestNotes(t *testing.T) {
 		"moves a sum by 0.5":     func(c *Config) { c.Clip, c.Canary = 1, ZeroInput },
 		"noise that is used twi": func(c *Config) { c.Canary = Difference },
 		"in floating point":      func(c *Config) { c.Canary = Digits },
+		"of a release share":     func(c *Config) { c.Canary = Coordinates },
+		"not drawn afresh":       func(c *Config) { c.Canary = Order },
 	} {
 		c := Default()
 		c.Runs = 200
@@ -442,32 +328,5 @@ func TestNotes(t *testing.T) {
 		if !strings.Contains(strings.Join(r.Notes, "\n"), want) {
 			t.Errorf("%q is not among %q", want, r.Notes)
 		}
-	}
-}
-
-// The threshold comes from the first runs alone, and errors from the others
-// alone, or the limits would hold for nothing.
-func TestThresholdRunsAreNotCounted(t *testing.T) {
-	k := gaussian(1)
-	d := newDesign(800, k)
-	var stats [2][]float64
-	for world := range stats {
-		for i := range d.choose + d.count {
-			x := float64(world) // told apart at ½
-			if i >= d.choose {
-				x = float64(1 - world) // where the other world would be told
-				if i%4 == 0 {
-					x = float64(world)
-				}
-			}
-			stats[world] = append(stats[world], x)
-		}
-	}
-	v := d.judge(stats, k)
-	if math.Abs(v.fpr.rate-0.75) > 0.01 || math.Abs(v.fnr.rate-0.75) > 0.01 || v.convicted || v.epsilon != 0 {
-		t.Errorf("%+v, want both rates 0.75", v)
-	}
-	if v.fpr.lower > v.fpr.rate || v.fpr.upper < v.fpr.rate || d.choose+d.count != 400 || d.choose != 100 {
-		t.Errorf("%+v of %d and %d runs", v, d.choose, d.count)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -22,7 +23,7 @@ import (
 type game struct {
 	config  Config
 	plan    *plan.Plan
-	claim   *claim
+	claim   *verdict.Claim
 	records *records
 	params  []float32 // initial
 	learned learned   // of a canary that is learned

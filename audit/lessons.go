@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/privgrad/privgrad/audit/learn"
+	"github.com/privgrad/privgrad/audit/verdict"
 )
 
 // learns reports whether a canary's statistic is learned from half of the runs, whose world the
@@ -36,36 +37,37 @@ func (p *pupil) run(world int) (float64, error) {
 
 // design plans the runs: so many as are judged, with the power that they have if that is known,
 // and how many others are learned from.
-func (g *game) design() (judged *design, power *float64, learning int) {
+func (g *game) design() (judged *verdict.Design, power *float64, learning int) {
 	if c := &g.config; c.learns() {
 		learning = cmp.Or(c.Runs, smallestDesign) / 4 * 2
-		return newDesign(cmp.Or(c.Runs, smallestDesign)-learning, g.claim), nil, learning
+		return verdict.NewDesign(cmp.Or(c.Runs, smallestDesign)-learning, g.claim), nil, learning
 	}
 	e, p := newIdeal(g).design(g.config.Runs, g.claim)
 	return e, &p, 0
 }
 
 // learnAndPlay gives the statistics of the runs that are judged.
-func (g *game) learnAndPlay(ctx context.Context, e *design, learning int) ([2][]float64, error) {
-	c, total := g.config, e.runs()+learning
-	part := func(before int) Config {
-		c := c
-		if tell := c.Progress; tell != nil {
-			c.Progress = func(done, _ int) { tell(before+done, total) }
+func (g *game) learnAndPlay(ctx context.Context, e *verdict.Design, learning int) ([2][]float64, error) {
+	tell, total := g.config.Progress, e.Runs()+learning
+	from := func(before int) {
+		if tell != nil {
+			g.config.Progress = func(done, _ int) { tell(before+done, total) }
 		}
-		return c
 	}
 	if learning > 0 {
-		if err := g.study(ctx, part(0), learning/2); err != nil {
+		from(0)
+		if err := g.study(ctx, learning/2); err != nil {
 			return [2][]float64{}, err
 		}
 	}
-	return playRuns(ctx, part(learning), e.runs()/2, func(i int) (player, error) { return g.newLane(i) })
+	from(learning)
+	return g.runs(ctx, e.Runs()/2)
 }
 
 // study plays both worlds so many times, and keeps what there is to learn. It draws from
 // streams of its own.
-func (g *game) study(ctx context.Context, c Config, times int) (err error) {
+func (g *game) study(ctx context.Context, times int) (err error) {
+	c := g.config
 	first, width := learn.Coordinates(g.records.canaries[1], times*c.Steps)
 	coordinates, orders := make([]*coordinatesLesson, lanes), make([]*orderLesson, lanes)
 	_, err = playRuns(ctx, c, times, func(i int) (player, error) {
@@ -126,18 +128,18 @@ func (l *coordinatesLesson) see(r *release) {
 	l.covariance.Add(l.noise)
 }
 
-// steps are those of a run.
-type steps []learn.Step
+// heard are the steps of a run.
+type heard []learn.Step
 
-func (s *steps) reset() { *s = (*s)[:0] }
+func (s *heard) reset() { *s = (*s)[:0] }
 
-func (s *steps) see(r *release) {
+func (s *heard) see(r *release) {
 	*s = append(*s, learn.Step{Ratio: r.logs[1], Others: len(r.beside)})
 }
 
 // orderLesson keeps all runs.
 type orderLesson struct {
-	steps
+	heard
 	runs [2][][]learn.Step
 	of   int
 }
@@ -145,14 +147,14 @@ type orderLesson struct {
 func (l *orderLesson) world(w int) { l.of = w }
 
 func (l *orderLesson) value() float64 {
-	l.runs[l.of] = append(l.runs[l.of], append([]learn.Step(nil), l.steps...))
+	l.runs[l.of] = append(l.runs[l.of], append([]learn.Step(nil), l.heard...))
 	return 0
 }
 
 // order is the log-likelihood ratio by the pattern that was learned.
 type order struct {
-	steps
+	heard
 	pattern *learn.Pattern
 }
 
-func (o *order) value() float64 { return o.pattern.Ratio(o.steps) }
+func (o *order) value() float64 { return o.pattern.Ratio(o.heard) }

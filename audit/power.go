@@ -7,6 +7,8 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/privgrad/privgrad/audit/verdict"
 )
 
 // enoughPower is what an audit should have against twice the claimed μ.
@@ -96,13 +98,13 @@ const hopeless = 0.01
 
 // design plans an audit of so many runs, or of as many as enough power takes, and
 // gives its power. Where the first attempt has hardly any, more runs would not help.
-func (d *ideal) design(runs int, k *claim) (*design, float64) {
+func (d *ideal) design(runs int, k *verdict.Claim) (*verdict.Design, float64) {
 	given := runs > 0
 	if !given {
 		runs = smallestDesign
 	}
 	for {
-		e := newDesign(runs, k)
+		e := verdict.NewDesign(runs, k)
 		power := d.power(e)
 		if given || power >= enoughPower || power < hopeless || 2*runs > largestDesign {
 			return e, power
@@ -117,19 +119,19 @@ const mostAudits, leastAudits, simulatedChoices = 1000, 250, 4_000_000
 
 // power is the share of audits of the ideal mechanism that convict it, the choice
 // of the threshold included.
-func (d *ideal) power(e *design) float64 {
-	audits := min(max(simulatedChoices/e.choose, leastAudits), mostAudits)
+func (d *ideal) power(e *verdict.Design) float64 {
+	audits := min(max(simulatedChoices/e.Choose, leastAudits), mostAudits)
 	convicted := 0
 	var chosen [2][]float64
 	for range audits {
 		for world := range chosen {
 			chosen[world] = chosen[world][:0]
-			for range e.choose {
+			for range e.Choose {
 				chosen[world] = append(chosen[world], d.pools[world][d.random.IntN(len(d.pools[world]))])
 			}
 		}
-		t := e.threshold(chosen[0], chosen[1], e.margin)
-		if e.convicts(d.errors(e, 1-d.below(0, t)), d.errors(e, d.below(1, t))) {
+		t := e.Threshold(chosen[0], chosen[1], e.Margin)
+		if e.Convicts(d.errors(e, 1-d.below(0, t)), d.errors(e, d.below(1, t))) {
 			convicted++
 		}
 	}
@@ -144,11 +146,11 @@ func (d *ideal) below(world int, t float64) float64 {
 }
 
 // errors draws how many of the counted runs go wrong.
-func (d *ideal) errors(e *design, p float64) int {
+func (d *ideal) errors(e *verdict.Design, p float64) int {
 	if p <= 0 || p >= 1 {
-		return int(math.Round(p)) * e.count
+		return int(math.Round(p)) * e.Count
 	}
-	return int(distuv.Binomial{N: float64(e.count), P: p, Src: d.random}.Rand())
+	return int(distuv.Binomial{N: float64(e.Count), P: p, Src: d.random}.Rand())
 }
 
 // imagineCount is of a clip norm that moves, but never past a gradient's length.
