@@ -29,7 +29,7 @@ const (
 	// Coordinates is Gradient, looked for across the coordinates of a release: noise that some of
 	// them share vanishes in what they differ by.
 	Coordinates = "coordinates"
-	// Order is Gradient, looked for where in a run it takes part, and beside how many others:
+	// Order is Gradient, looked for where in a run it takes part, and beside which others:
 	// batches that are not drawn afresh follow a pattern.
 	Order = "order"
 	// Tight is a record that moves every answer of an optimizer as far as its bound allows. It

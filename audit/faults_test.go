@@ -97,16 +97,23 @@ var faults = []struct {
 	}},
 	{"noise added in floats", true, func(c *Config) { c.Canary, c.Runs = Digits, 800 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
 	{"noise added in floats, full batch", false, func(c *Config) { *c = onlyDigits("secure"); c.Runs = 4000 }, func(_ *testing.T, g *game) { g.open = adds(fusedInFloats) }},
-	{"neighbouring coordinates share a draw", true, func(c *Config) { c.Canary = Coordinates }, drawing(shared(0))},
+	{"neighbouring coordinates share a draw", true, func(c *Config) { c.Canary, c.Runs = Coordinates, 2000 }, drawing(shared(0))},
 	{"neighbouring coordinates share most of a draw", false, func(c *Config) { c.Canary = Coordinates }, drawing(shared(0.5))},
 	{"one half of a release is the other's noise, negative", false, func(c *Config) { c.Canary = Coordinates }, drawing(halved)},
+	{"one record in every fourth batch", false, func(c *Config) { c.Canary = Order }, batches(func(s datasets.Sampler, n int, step uint64) []int32 {
+		rows := slices.DeleteFunc(s.Batch(step, nil), func(row int32) bool { return row == recordsBeside })
+		if n > recordsBeside && step%4 == 0 {
+			rows = append(rows, recordsBeside)
+		}
+		return rows
+	})},
 	{"batches of a fixed cycle", true, func(c *Config) { c.Canary = Order }, batches(func(_ datasets.Sampler, n int, step uint64) (rows []int32) {
 		for i := int32(step % 4); int(i) < n; i += 4 {
 			rows = append(rows, i)
 		}
 		return rows
 	})},
-	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary, c.Runs = Order, 16_000 }, batches(func(s datasets.Sampler, n int, step uint64) (rows []int32) {
+	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary = Order }, batches(func(s datasets.Sampler, n int, step uint64) (rows []int32) {
 		for _, row := range s.Batch(0, nil) {
 			step += uint64(row)
 		}
@@ -133,7 +140,7 @@ var faults = []struct {
 			}), err
 		}
 	}},
-	{"one batch for all steps of a run", false, func(c *Config) { c.Canary = Order }, batches(func(s datasets.Sampler, _ int, _ uint64) []int32 { return s.Batch(0, nil) })},
+	{"one batch for all steps of a run", false, func(c *Config) { c.Canary, c.SamplingRate, c.Steps, c.Runs = Order, 0.05, 40, 16_000 }, batches(func(s datasets.Sampler, _ int, _ uint64) []int32 { return s.Batch(0, nil) })},
 	{"count of adaptive clipping not charged", false, func(c *Config) { c.Clipping, c.Runs = "adaptive", 16_000 }, func(t *testing.T, g *game) {
 		c := g.config
 		c.Clipping = "flat"
@@ -142,7 +149,7 @@ var faults = []struct {
 			t.Fatal(err)
 		}
 	}},
-	{"noise of the count of adaptive clipping halved", false, func(c *Config) { c.Clipping = "adaptive" }, func(_ *testing.T, g *game) { g.plan.ExpectedBatch /= 2 }},
+	{"noise of the count of adaptive clipping halved", false, func(c *Config) { c.Clipping, c.Runs = "adaptive", 16_000 }, func(_ *testing.T, g *game) { g.plan.ExpectedBatch /= 2 }},
 	{"noise halved, adaptive clipping", false, func(c *Config) { c.Clipping = "adaptive" }, func(_ *testing.T, g *game) { g.plan.Sigma /= 2 }},
 	{"noise of a mean added to the sum", false, func(c *Config) { c.SamplingRate = 0.5 }, func(_ *testing.T, g *game) { g.plan.Sigma /= g.plan.ExpectedBatch }},
 }

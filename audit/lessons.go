@@ -96,7 +96,7 @@ func (g *game) study(ctx context.Context, times int) (err error) {
 				runs[w] = append(runs[w], o.runs[w]...)
 			}
 		}
-		g.learned.pattern = learn.Learn(runs[0], runs[1], c.SamplingRate, recordsBeside)
+		g.learned.pattern = learn.Learn(runs[0], runs[1], c.SamplingRate, 1<<recordsBeside)
 		return nil
 	}
 	all := learn.NewCovariance(first, width, lanes)
@@ -134,7 +134,11 @@ type heard []learn.Step
 func (s *heard) reset() { *s = (*s)[:0] }
 
 func (s *heard) see(r *release) {
-	*s = append(*s, learn.Step{Ratio: r.logs[1], Others: len(r.beside)})
+	others := 0
+	for _, row := range r.beside {
+		others |= 1 << row
+	}
+	*s = append(*s, learn.Step{Ratio: r.logs[1], Others: others})
 }
 
 // orderLesson keeps all runs.
