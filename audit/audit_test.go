@@ -146,15 +146,19 @@ func (r *recorder) value() float64 { return 0 }
 // one distribution. Two samples of one distribution are farther apart than this
 // with probability 1e-9 (Smirnov's asymptotic bound); seeds are fixed.
 func TestSimulationAgreesWithTheEngine(t *testing.T) {
-	for _, relation := range []string{"add-remove", "replace-one"} {
+	for _, x := range [][2]string{{"add-remove", "flat"}, {"replace-one", "flat"}, {"add-remove", "adaptive"}, {"replace-one", "adaptive"}} {
+		relation := x[0] + ", " + x[1]
 		c := Default()
-		c.Neighbouring = relation
+		c.Neighbouring, c.Clipping = x[0], x[1]
 		g, err := prepare(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		g.keys = keysFromSeed(3)
 		g.plan.Sigma /= 2
+		if c.adapts() {
+			g.plan.ExpectedBatch /= 2 // which the noise of the count follows
+		}
 		const n = 1500
 		stats, err := g.runs(context.Background(), n)
 		if err != nil {
@@ -219,24 +223,28 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// Seeded audits repeat, whatever the number of threads.
+// Seeded audits repeat, whatever the number of threads, also what they learn.
 func TestSeededAuditsRepeat(t *testing.T) {
 	c := Default()
 	c.Noise, c.Runs, c.Steps = "seeded", 400, 3
-	var first *Result
-	for _, threads := range []int{1, 3} {
-		c.Threads = threads
-		r, err := Run(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Threads, r.Seconds = 0, 0
-		if first == nil {
-			first = r
-		} else if r.FPR != first.FPR || r.FNR != first.FNR || r.EpsilonLowerBound != first.EpsilonLowerBound {
-			t.Errorf("with %d threads %+v, with one %+v", threads, r, first)
+	for _, canary := range []string{Gradient, Coordinates, Order} {
+		c.Canary = canary
+		var first *Result
+		for _, threads := range []int{1, 3} {
+			c.Threads = threads
+			r, err := Run(context.Background(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Threads, r.Seconds = 0, 0
+			if first == nil {
+				first = r
+			} else if r.FPR != first.FPR || r.FNR != first.FNR || r.EpsilonLowerBound != first.EpsilonLowerBound {
+				t.Errorf("%s: with %d threads %+v, with one %+v", canary, threads, r, first)
+			}
 		}
 	}
+	c.Canary = Gradient
 	c.Noise = "secure"
 	g, err := prepare(c)
 	if err != nil {
@@ -327,6 +335,44 @@ func TestNotes(t *testing.T) {
 		}
 		if !strings.Contains(strings.Join(r.Notes, "\n"), want) {
 			t.Errorf("%q is not among %q", want, r.Notes)
+		}
+	}
+}
+
+// What is learned comes from runs that are not judged: no key serves twice. Every run that looks for
+// an order has batches of its own.
+func TestLearnedFromOtherRuns(t *testing.T) {
+	for canary, want := range map[string]int{Coordinates: 2 * lanes, Order: 2*lanes + 200} {
+		c := Default()
+		c.Canary, c.Runs, c.Steps, c.Threads = canary, 200, 2, 1
+		g, err := prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := map[int]bool{}
+		g.keys = func(lane int) (laneKeys, error) {
+			if used[lane] {
+				t.Errorf("%s: keys of lane %d serve twice", canary, lane)
+			}
+			used[lane] = true
+			return keysFromSeed(1)(lane)
+		}
+		last, total := 0, 0
+		g.config.Progress = func(done, of int) {
+			if done != last+1 {
+				t.Errorf("%s: run %d follows run %d", canary, done, last)
+			}
+			last, total = done, of
+		}
+		r, err := g.play(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(used) != want {
+			t.Errorf("%s: %d keys, want %d", canary, len(used), want)
+		}
+		if r.Runs != 200 || r.LearningRuns != 100 || r.ThresholdRuns != 24 || r.FPRRuns != 38 || last != 200 || total != 200 {
+			t.Errorf("%s: %+v, told %d of %d", canary, r, last, total)
 		}
 	}
 }

@@ -113,7 +113,7 @@ var faults = []struct {
 		}
 		return rows
 	})},
-	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary = Order }, batches(func(s datasets.Sampler, n int, step uint64) (rows []int32) {
+	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary, c.Runs = Order, 16_000 }, batches(func(s datasets.Sampler, n int, step uint64) (rows []int32) {
 		for _, row := range s.Batch(0, nil) {
 			step += uint64(row)
 		}

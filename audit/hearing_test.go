@@ -133,7 +133,7 @@ var sharedCurve = stage{"", 8, 1e-2, func(c *plan.Config) {
 	c.Search = &plan.Search{
 		Form: blsgd.FormCurve, Budget: blsgd.BudgetFixed, Batches: string(accountant.Shared), Every: new(1), Share: new(0.5), Clip: new(1e-6), Points: new(3),
 	}
-}, alone}
+}, hear.Alone}
 
 // pricedAs claims what other events cost, of those that are planned.
 func pricedAs(relation accountant.Neighbouring, change func(accountant.Mechanism) accountant.Mechanism) func(*testing.T, *hearing) {
@@ -167,7 +167,7 @@ func smaller(part float64) func(*testing.T, *hearing) {
 
 // bent has parameters that come where a loss is as bent as it gets, or do not.
 var bent = stage{"", 1, 1e-5, asIs, func(neighbouring string) *hear.Scene {
-	s := steep(neighbouring)
+	s := hear.Steep(neighbouring)
 	s.Targets = []float64{-1, 1}
 	return s
 }}
@@ -205,7 +205,7 @@ var hearingFaults = []struct {
 	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{"", 2, 0.05, func(c *plan.Config) {
 		stages[blsgd.BLSGDAC].with(c)
 		c.LR = new(1e-3) // the canary's gradient stays long
-	}, downhill}, func(_ *testing.T, g *hearing) {
+	}, hear.Downhill}, func(_ *testing.T, g *hearing) {
 		charging(g, func(int, accountant.Mechanism) accountant.Mechanism { return nil })
 	}},
 	{blsgd.BLGD, "a quarter of the search noise", 8000, false, nil, less(dpoptim.Searches, 4)},
@@ -257,7 +257,7 @@ func pure(s stage) *stage {
 }
 
 // onSphere has reports on a sphere.
-var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, steep}
+var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, hear.Steep}
 
 func unchanged(m accountant.Mechanism) accountant.Mechanism { return m }
 

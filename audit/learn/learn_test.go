@@ -90,7 +90,7 @@ func imagine(r *rand.Rand, steps int, in func(step int) bool, others func(step i
 // Where batches are drawn as claimed, what is learned says what the claim says, but for what chance
 // has taught. Where the canary comes every fourth step, or always or never, it says that instead.
 func TestPattern(t *testing.T) {
-	const steps, runs, q = 8, 4000, 0.25
+	const steps, runs, q = 8, 1500, 0.25
 	never := func(int) bool { return false }
 	for name, x := range map[string]struct {
 		in   func(*rand.Rand) func(int) bool

@@ -60,15 +60,41 @@ func Learn(without, with [][]Step, rate float64, sets int) *Pattern {
 	return best
 }
 
-// loss is that of saying how likely a run holds the canary, in logs.
-func (p *Pattern) loss(without, with [][]Step) (loss float64) {
-	for _, run := range without {
-		loss += hear.Sampled(0.5, p.Ratio(run)) / float64(len(without))
+// loss is the mean log-loss of saying how likely a run holds the canary, by the ratio less the best of
+// thresholds: only what lies between runs counts.
+func (p *Pattern) loss(without, with [][]Step) float64 {
+	ratios := [2][]float64{p.ratios(without), p.ratios(with)}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, x := range append(ratios[0], ratios[1]...) {
+		low, high = min(low, x), max(high, x)
 	}
-	for _, run := range with {
-		loss += hear.Sampled(0.5, -p.Ratio(run)) / float64(len(with))
+	threshold, loss := 0.0, 0.0
+	for range 60 { // the loss is convex in the threshold
+		threshold = (low + high) / 2
+		slope := 0.0
+		loss = 0
+		for world, all := range ratios {
+			sign := float64(1 - 2*world)
+			for _, x := range all {
+				y := sign * (x - threshold)
+				loss += hear.Sampled(0.5, y) / float64(len(all))
+				slope -= sign / (1 + math.Exp(-y)) / float64(len(all))
+			}
+		}
+		if slope < 0 {
+			low = threshold
+		} else {
+			high = threshold
+		}
 	}
 	return loss
+}
+
+func (p *Pattern) ratios(runs [][]Step) (all []float64) {
+	for _, run := range runs {
+		all = append(all, p.Ratio(run))
+	}
+	return all
 }
 
 // fit goes by expectation and maximisation (Dempster, Laird and Rubin 1977).
