@@ -135,6 +135,44 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 	}
 }
 
+// A clip norm that moves changes what records add to a sum and to a count, as the audit says it does:
+// from far below every gradient to above all of them.
+func TestAdaptiveShares(t *testing.T) {
+	c := Default()
+	c.Clipping = "adaptive"
+	g := released(t, c)
+	g.plan.ExpectedBatch = 1e-3 // the noise of a count is a twentieth of it
+	l, err := g.newLane(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	rows, shares, norms := []int32{0, 1, g.records.canary[1]}, append(slices.Clone(g.records.shares[:2]), g.records.canaries[1]), []float64{g.records.norms[0], g.records.norms[1], g.records.lengths[1]}
+	for _, clip := range []float64{0.01, 0.1, norms[0] * 0.999, norms[0] * 1.001, 2 * norms[2]} {
+		for i, row := range rows {
+			if err := l.engine.SetParams(g.params); err != nil {
+				t.Fatal(err)
+			}
+			l.engine.Adaptation.Clip = clip
+			if err := l.supply.Step(l.engine, []int32{row}); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.engine.Released(l.release.values); err != nil {
+				t.Fatal(err)
+			}
+			share := g.share(norms[i], clip)
+			for j, x := range l.release.values {
+				if want := share * float64(shares[i][j]); math.Abs(float64(x)-want) > 1e-5*min(norms[i], clip) {
+					t.Fatalf("row %d at clip norm %v: coordinate %d is %v, want %v", row, clip, j, x, want)
+				}
+			}
+			if got, want := l.engine.Adaptation.Count, counted(norms[i], clip); math.Abs(got-want) > 1e-3 {
+				t.Errorf("row %d at clip norm %v: it adds %v to the count, want %v", row, clip, got, want)
+			}
+		}
+	}
+}
+
 // recorder keeps what a statistic sees of a run.
 type recorder [][2]float64
 
