@@ -202,7 +202,7 @@ func TestSimulationAgreesWithTheEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newIdeal(g)
+		d := newIdeal(g, half)
 		for world, pool := range d.pools {
 			slices.Sort(stats[world])
 			most := math.Sqrt(math.Log(2/1e-9)/2) * math.Sqrt(1.0/n+1/float64(len(pool)))
@@ -211,6 +211,27 @@ func TestSimulationAgreesWithTheEngine(t *testing.T) {
 					t.Fatalf("%s, world %d: the distributions are %v apart at %v, at most %v is chance", relation, world, off, x, most)
 				}
 			}
+		}
+	}
+}
+
+// How much of the noise must be missing for an audit to show it, by default and with more runs. The
+// guide says these figures. Their standard error is at most 0.016, and draws are fixed.
+func TestLongPower(t *testing.T) {
+	for _, x := range []struct {
+		part      float64
+		runs      int
+		from, top float64
+	}{{0.75, 16_000, 0.99, 1}, {0.8, 16_000, 0.95, 1}, {0.9, 16_000, 0.2, 0.4}, {0.9, 64_000, 0.95, 1}, {0.95, 64_000, 0, 0.5}} {
+		c := Default()
+		g, err := prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, power := newIdeal(g, x.part).design(x.runs, g.claim)
+		t.Logf("%v of the noise, %d runs: %v", x.part, x.runs, power)
+		if power < x.from || power > x.top {
+			t.Errorf("an audit of %d runs convicts %v of the noise with probability %v, want %v to %v", x.runs, x.part, power, x.from, x.top)
 		}
 	}
 }

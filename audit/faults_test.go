@@ -76,6 +76,7 @@ var faults = []struct {
 	{"noise halved, replace-one", false, func(c *Config) { c.Neighbouring = "replace-one" }, func(_ *testing.T, g *game) { g.plan.Sigma /= 2 }},
 	{"noise halved, exact", false, func(c *Config) { c.Noise = "exact" }, func(_ *testing.T, g *game) { g.plan.Sigma /= 2 }},
 	{"noise halved, full batch", false, func(c *Config) { c.SamplingRate, c.NoiseMultiplier = 1, 3 }, func(_ *testing.T, g *game) { g.plan.Sigma /= 2 }},
+	{"a quarter of the noise missing", false, func(c *Config) { c.Runs = 16_000 }, func(_ *testing.T, g *game) { g.plan.Sigma *= 0.75 }},
 	{"clipping off", false, func(*Config) {}, func(t *testing.T, g *game) {
 		s, err := perexample.Plain(g.plan.Network.Program)
 		if err != nil {

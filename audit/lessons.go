@@ -42,7 +42,7 @@ func (g *game) design() (judged *verdict.Design, power *float64, learning int) {
 		learning = cmp.Or(c.Runs, smallestDesign) / 4 * 2
 		return verdict.NewDesign(cmp.Or(c.Runs, smallestDesign)-learning, g.claim), nil, learning
 	}
-	e, p := newIdeal(g).design(g.config.Runs, g.claim)
+	e, p := newIdeal(g, half).design(g.config.Runs, g.claim)
 	return e, &p, 0
 }
 

@@ -14,8 +14,8 @@ import (
 // enoughPower is what an audit should have against twice the claimed μ.
 const enoughPower = 0.99
 
-// ideal stands for a mechanism that draws half the noise that is claimed and is
-// correct otherwise: every step of it is a Gaussian of twice the claimed μ.
+// ideal stands for a mechanism that draws less noise than is claimed and is
+// correct otherwise: with half the noise, every step of it is a Gaussian of twice the claimed μ.
 // Pools hold the canary's statistic of many of its runs, in increasing order,
 // simulated by the components of releases along the canaries' shares.
 type ideal struct {
@@ -26,12 +26,16 @@ type ideal struct {
 // simulatedSteps is how many steps a pool may take to simulate.
 const simulatedSteps = 4_000_000
 
-func newIdeal(g *game) *ideal {
+// half is the part of the claimed noise that power is told of.
+const half = 0.5
+
+// newIdeal draws a part of the claimed noise.
+func newIdeal(g *game, part float64) *ideal {
 	d := &ideal{random: rand.New(rand.NewPCG(1, 0x706f776572))}
 	c, r := g.config, g.records
 	a, b := r.canaries[0], r.canaries[1]
 	gram := [2][2]float64{{dot(a, a), dot(a, b)}, {dot(a, b), dot(b, b)}}
-	sigma := c.NoiseMultiplier * c.Clip / 2
+	sigma := c.NoiseMultiplier * c.Clip * part
 	steps := c.Steps
 	if c.Canary == Difference {
 		steps *= (c.Steps + 1) / 2 // pairs
@@ -48,7 +52,7 @@ func newIdeal(g *game) *ideal {
 	l11 := math.Sqrt(max(gram[1][1]-l10*l10, 0))
 
 	likelihood, gauge := &likelihood{q: c.SamplingRate}, g.gauge()
-	count := c.countDeviation(c.publicN()) / 2
+	count := c.countDeviation(c.publicN()) * part
 	unit, width := math.Sqrt(gram[1][1]), float64(len(g.params))
 	pairs := &difference{width: width, floor: vanished * vanished * c.Clip * c.Clip}
 	along := make([]float64, c.Steps)

@@ -176,7 +176,7 @@ func describeAudit(w io.Writer, r *audit.Result) {
 			row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
 		}
 		if r.LearningRuns > 0 {
-			row("learned", "from %s, whose half the adversary knows", cli.Plural(r.LearningRuns, "run"))
+			row("learned", "from %s of which the adversary knows whether they hold the canary", cli.Plural(r.LearningRuns, "run"))
 		}
 		row("false positives", "%.4g%% of %s, at most %.4g%%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
 		row("false negatives", "%.4g%% of %s, at most %.4g%%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
