@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit/verdict"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -39,10 +40,18 @@ func (c *Config) released() []accountant.Mechanism {
 	return m
 }
 
-// claimed is what the configuration names, whatever its plan is.
-func (c *Config) claimed() (*verdict.Claim, error) {
+// claimed is what the configuration names, or what its plan would tell a user, where that is less.
+func (c *Config) claimed(p *plan.Plan) (*verdict.Claim, error) {
+	o := accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta}
 	events := []accountant.Event{accountant.PoissonBatch(c.SamplingRate, c.Steps, c.released()...)}
-	return verdict.NewClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: c.Delta})
+	named, err := verdict.NewClaim(events, o)
+	if err != nil || p.Epsilon == nil || *p.Epsilon >= named.Epsilon {
+		return named, err
+	}
+	if events, err = p.Events(); err != nil {
+		return nil, err
+	}
+	return verdict.NewClaim(events, o)
 }
 
 // share is what a record adds to a sum at a clip norm, in units of its share at the first one.

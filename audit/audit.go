@@ -276,8 +276,7 @@ func classesOf(g *ir.Program) int {
 	return 2
 }
 
-// prepare makes ready what the runs share. The claim follows from the
-// configuration alone, and never from the plan that is tested against it.
+// prepare makes ready what the runs share.
 func prepare(c Config) (*game, error) {
 	if err := errors.Join(c.check(), c.checkGradients()); err != nil {
 		return nil, err
@@ -292,7 +291,7 @@ func prepare(c Config) (*game, error) {
 	if c.Noise == "seeded" {
 		g.keys = keysFromSeed(c.Seed)
 	}
-	if g.claim, err = c.claimed(); err != nil {
+	if g.claim, err = c.claimed(p); err != nil {
 		return nil, err
 	}
 	g.records, err = newRecords(c, p)

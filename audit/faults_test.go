@@ -92,7 +92,7 @@ var faults = []struct {
 		c := g.config
 		c.Neighbouring = "add-remove"
 		var err error
-		if g.claim, err = c.claimed(); err != nil {
+		if g.claim, err = c.claimed(g.plan); err != nil {
 			t.Fatal(err)
 		}
 	}},
@@ -145,8 +145,22 @@ var faults = []struct {
 	{"count of adaptive clipping not charged", false, func(c *Config) { c.Clipping, c.Runs = "adaptive", 16_000 }, func(t *testing.T, g *game) {
 		c := g.config
 		c.Clipping = "flat"
-		var err error
-		if g.claim, err = c.claimed(); err != nil {
+		charged, err := c.resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.claim, err = g.config.claimed(charged); err != nil {
+			t.Fatal(err)
+		}
+	}},
+	{"half of the steps not charged", false, func(c *Config) { c.Runs = 16_000 }, func(t *testing.T, g *game) {
+		c := g.config
+		c.Steps /= 2
+		charged, err := c.resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.claim, err = g.config.claimed(charged); err != nil {
 			t.Fatal(err)
 		}
 	}},
