@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -112,7 +113,8 @@ type Result struct {
 	Convicted         bool    `json:"convicted"`
 
 	Runs            int     `json:"runs"`
-	ThresholdRuns   int     `json:"threshold_runs"` // of them, used for nothing else
+	LearningRuns    int     `json:"learning_runs,omitempty"` // of them, from which the statistic was learned
+	ThresholdRuns   int     `json:"threshold_runs"`          // of the others, used for nothing else
 	FPRRuns         int     `json:"fpr_runs"`
 	FPR             float64 `json:"fpr"`
 	FPRLower        float64 `json:"fpr_lower"`
@@ -140,6 +142,7 @@ const stepSize = 1e-6
 const (
 	leastRuns, mostRuns = 80, 10_000_000
 	mostSteps           = 100_000
+	mostOrdered         = 1000 // steps, of Order
 )
 
 // Run audits a configuration.
@@ -204,8 +207,8 @@ func (c *Config) checkGradients() error {
 	switch {
 	case c.NoiseMultiplier == 0:
 		return usage.Errorf("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
-	case c.Clipping == "adaptive":
-		return usage.Errorf("clipping adaptive: its moving clip norm leaves no canary of known share; audit flat, per-layer or automatic")
+	case c.adapts() && slices.Contains([]string{Difference, Digits, Coordinates}, c.Canary):
+		return usage.Errorf("canary %s: it compares sums that are clipped to one norm, which clipping %s moves; leave --canary out, or use --clipping flat", c.Canary, c.Clipping)
 	case c.Steps > mostSteps:
 		return usage.Errorf("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
 	}
@@ -225,6 +228,10 @@ func (c *Config) checkCanary() error {
 		return usage.Errorf("canary %s: it is added or not, which replace-one does not speak of; use canary %s", c.Canary, Opposite)
 	case c.Canary == Difference && c.SamplingRate == 1:
 		return usage.Errorf("canary %s: at sampling rate 1 two releases of a run hold the same records; use a rate below 1", c.Canary)
+	case c.Canary == Order && c.SamplingRate == 1:
+		return usage.Errorf("canary %s: at sampling rate 1 all records are in every batch, which is no order; use a rate below 1", c.Canary)
+	case c.Canary == Order && c.Steps > mostOrdered:
+		return usage.Errorf("canary %s: it keeps what it hears at each of %d steps of every run; give at most %d", c.Canary, c.Steps, mostOrdered)
 	case c.Canary == Difference && c.Steps < 2:
 		return usage.Errorf("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
 	}
@@ -242,7 +249,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
 	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
-	n, rate := recordsBeside, float64(stepSize)
+	n, rate := c.publicN(), float64(stepSize)
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
@@ -269,8 +276,7 @@ func classesOf(g *ir.Program) int {
 	return 2
 }
 
-// prepare makes ready what the runs share. The claim follows from the
-// configuration alone, and never from the plan that is tested against it.
+// prepare makes ready what the runs share.
 func prepare(c Config) (*game, error) {
 	if err := errors.Join(c.check(), c.checkGradients()); err != nil {
 		return nil, err
@@ -281,11 +287,11 @@ func prepare(c Config) (*game, error) {
 	}
 	g := &game{config: c, plan: p, params: p.Network.Params()}
 	g.open = func() (device.Device, error) { return devices.Open(c.Device, 1) }
-	g.keys = newKeys
+	g.keys, g.sampler = newKeys, p.Sampler
 	if c.Noise == "seeded" {
 		g.keys = keysFromSeed(c.Seed)
 	}
-	if g.claim, err = c.claimed(); err != nil {
+	if g.claim, err = c.claimed(p); err != nil {
 		return nil, err
 	}
 	g.records, err = newRecords(c, p)
@@ -303,8 +309,8 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
-	e, power := newIdeal(g).design(c.Runs, g.claim)
-	stats, err := g.runs(ctx, e.runs()/2)
+	e, power, learning := g.design()
+	stats, err := g.learnAndPlay(ctx, e, learning)
 	if err != nil {
 		return nil, err
 	}
@@ -313,20 +319,32 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
 		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
-		EpsilonClaimed: g.claim.epsilon, PowerAgainstTwiceMu: &power, Notes: []string{},
+		EpsilonClaimed: g.claim.Epsilon, PowerAgainstTwiceMu: power, Notes: []string{},
 	}
-	r.judged(e, e.judge(stats, g.claim))
+	r.judged(e, e.Judge(stats, g.claim))
+	r.Runs, r.LearningRuns = r.Runs+learning, learning
 	if c.Noise == "seeded" {
 		r.NotPrivate = plan.SeededLabel
 	}
+	g.note(r)
+	return r, nil
+}
+
+// note says what limits an audit.
+func (g *game) note(r *Result) {
+	c, power := &g.config, r.PowerAgainstTwiceMu
 	note := func(format string, a ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, a...)) }
 	switch {
 	case c.Canary == Difference:
-		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", power)
+		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", *power)
 	case c.Canary == Digits:
-		note("this canary looks for noise that is added in floating point; its power against half the noise is %.3g", power)
-	case power < enoughPower:
-		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", power, enoughPower)
+		note("this canary looks for noise that is added in floating point; its power against half the noise is %.3g", *power)
+	case c.Canary == Coordinates:
+		note("this canary looks for noise that coordinates of a release share; its power against half the noise is not known beforehand")
+	case c.Canary == Order:
+		note("this canary looks for batches that are not drawn afresh at every step; its power against half the noise is not known beforehand")
+	case *power < enoughPower:
+		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", *power, enoughPower)
 	}
 	if r.CanaryNorm < 2 {
 		note("the canary's gradient is only %.3g clip norms long, so that a clipping that fails would hardly show; lower --clip", r.CanaryNorm)
@@ -338,13 +356,12 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	if r.CanaryShare < 0.9*allowed {
 		note("the canary moves a sum by %.3g clip norms, the claim allows for %g, which costs power; another model or activation may do better", r.CanaryShare, allowed)
 	}
-	return r, nil
 }
 
 // judged takes in what the counted runs show.
-func (r *Result) judged(e *design, v verdict) {
-	r.EpsilonLowerBound, r.Confidence, r.Convicted = v.epsilon, 1-2*tail, v.convicted
-	r.Runs, r.ThresholdRuns = e.runs(), 2*e.choose
-	r.FPRRuns, r.FPR, r.FPRLower, r.FPRUpper = e.count, v.fpr.rate, v.fpr.lower, v.fpr.upper
-	r.FNRRuns, r.FNR, r.FNRLower, r.FNRUpper, r.FNRLeastAllowed = e.count, v.fnr.rate, v.fnr.lower, v.fnr.upper, v.allowed
+func (r *Result) judged(e *verdict.Design, v verdict.Verdict) {
+	r.EpsilonLowerBound, r.Confidence, r.Convicted = v.Epsilon, 1-2*verdict.Tail, v.Convicted
+	r.Runs, r.ThresholdRuns = e.Runs(), 2*e.Choose
+	r.FPRRuns, r.FPR, r.FPRLower, r.FPRUpper = e.Count, v.FPR.Rate, v.FPR.Lower, v.FPR.Upper
+	r.FNRRuns, r.FNR, r.FNRLower, r.FNRUpper, r.FNRLeastAllowed = e.Count, v.FNR.Rate, v.FNR.Lower, v.FNR.Upper, v.Allowed
 }

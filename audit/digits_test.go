@@ -13,9 +13,11 @@ import (
 
 	"github.com/privgrad/privgrad/audit/audittest"
 	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -24,13 +26,18 @@ const tooRare = 1e-9
 
 // enoughRight is the least number of right answers in n games, half of them in each world, that a claim allows any
 // adversary to reach with probability tooRare at most. docs/explain/auditing.md derives it.
-func enoughRight(n int, k *claim) int {
-	p := (1 + k.curve[0].delta) / 2
+func enoughRight(n int, k *verdict.Claim) int {
+	p := (1 + k.Curve[0].Delta) / 2
 	for right, beyond := n, 0.0; ; right-- {
 		if beyond += probability(right, n, p); beyond > tooRare {
 			return right + 1
 		}
 	}
+}
+
+// gaussian is what one Gaussian of this μ claims at ε = 0.
+func gaussian(mu float64) *verdict.Claim {
+	return &verdict.Claim{Curve: []verdict.Point{{Delta: math.Erf(mu / 2 / math.Sqrt2), Up: 1, Down: 1}}}
 }
 
 // The limits come from tails at p = 0.509972518195238 that were summed in Python, with 60 decimals.
@@ -52,10 +59,13 @@ func onlyDigits(noise string) Config {
 }
 
 // adds puts noise onto the sums of the CPU device in another way.
-func adds(add adding) func() (device.Device, error) {
+func adds(add adding) func() (device.Device, error) { return addsDrawn(add, normals) }
+
+// addsDrawn draws it in another way, too.
+func addsDrawn(add adding, draw func(*stream.Reader, int) []float64) func() (device.Device, error) {
 	return func() (device.Device, error) {
 		d, err := cpu.Open(1)
-		return addingDevice{d, add}, err
+		return addingDevice{d, add, draw}, err
 	}
 }
 
@@ -110,7 +120,7 @@ func answerDigits(t *testing.T, games int) {
 				games = min(games, 2000) // which is plenty for what is told nearly every time
 			}
 			right, enough := answers(t, g, games), enoughRight(games, g.claim)
-			t.Logf("%d of %d answers are right at ε = %.3g; %d are too many", right, games, g.claim.epsilon, enough)
+			t.Logf("%d of %d answers are right at ε = %.3g; %d are too many", right, games, g.claim.Epsilon, enough)
 			if (right >= enough) != x.tells {
 				t.Errorf("%d of %d answers are right, the claim allows fewer than %d", right, games, enough)
 			}

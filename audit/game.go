@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -22,11 +23,13 @@ import (
 type game struct {
 	config  Config
 	plan    *plan.Plan
-	claim   *claim
+	claim   *verdict.Claim
 	records *records
 	params  []float32 // initial
+	learned learned   // of a canary that is learned
 	open    func() (device.Device, error)
 	keys    func(lane int) (laneKeys, error)
+	sampler func(records int, key stream.Key) (datasets.Sampler, error)
 }
 
 // laneKeys are what a lane draws from.
@@ -178,10 +181,13 @@ func (t *trainer) close() {
 type lane struct {
 	*trainer
 	game      *game
+	number    int
 	samplers  [2]datasets.Sampler
+	began     int // runs
 	statistic statistic
-	shadow    *shadow      // of Digits alone
-	known     [][2]float64 // products of the other records' shares with the canaries'
+	shadow    *shadow // of Digits alone
+	gauge     gauge
+	known     [][2]float64 // products of the other records' shares with the gauge
 	rows      []int32
 	release   release
 }
@@ -191,18 +197,12 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l = &lane{game: g, release: release{values: make([]float32, len(g.params))}}
+	l = &lane{game: g, number: i, gauge: g.gauge(), release: release{values: make([]float32, len(g.params))}}
 	for _, share := range g.records.shares {
-		l.known = append(l.known, [2]float64{dot(share, g.records.canaries[0]), dot(share, g.records.canaries[1])})
+		l.known = append(l.known, [2]float64{dot(share, l.gauge.along[0]), dot(share, l.gauge.along[1])})
 	}
-	for world := range l.samplers {
-		n := recordsBeside
-		if g.records.canary[world] >= 0 {
-			n++
-		}
-		if l.samplers[world], err = g.plan.Sampler(n, keys.sampling[world]); err != nil {
-			return nil, err
-		}
+	if err := l.draw(keys); err != nil {
+		return nil, err
 	}
 	if l.trainer, err = g.newTrainer(g.plan, keys.noise); err != nil {
 		return nil, err
@@ -224,32 +224,72 @@ func (l *lane) close() {
 	l.trainer.close()
 }
 
-// run is one training run in a world, from the initial parameters.
-func (l *lane) run(world int) (float64, error) {
-	g := l.game
-	if err := l.engine.SetParams(g.params); err != nil {
-		return 0, err
+// draw sets the samplers of both worlds.
+func (l *lane) draw(keys laneKeys) (err error) {
+	for world := range l.samplers {
+		n := recordsBeside
+		if l.game.records.canary[world] >= 0 {
+			n++
+		}
+		if l.samplers[world], err = l.game.sampler(n, keys.sampling[world]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes ready for a run, from the initial parameters. Runs go on with the batches of those before them,
+// but for Order, whose runs have a sampler of their own, as those of train have.
+func (l *lane) begin() error {
+	if a := l.engine.Adaptation; a != nil {
+		a.Clip = l.game.config.Clip
 	}
 	l.statistic.reset()
-	for range g.config.Steps {
-		l.rows = l.samplers[world].Batch(uint64(l.supply.Done)+1, l.rows)
-		var known [2]float64
-		r := &l.release
-		r.beside = l.rows
-		for i, row := range l.rows {
-			if row == recordsBeside { // the canary, always the last
-				l.rows[i] = g.records.canary[world]
-				r.beside = l.rows[:i]
-				break
-			}
-			known[0] += l.known[row][0]
-			known[1] += l.known[row][1]
+	if err := l.engine.SetParams(l.game.params); err != nil || l.game.config.Canary != Order {
+		return err
+	}
+	l.began++
+	keys, err := l.game.keys(l.number + 2*lanes*l.began) // which is no lane's
+	if err != nil {
+		return err
+	}
+	return l.draw(keys)
+}
+
+// take draws the batch of a step.
+func (l *lane) take(world, step int) {
+	at := uint64(l.supply.Done) + 1
+	if l.game.config.Canary == Order {
+		at = uint64(step)
+	}
+	l.rows = l.samplers[world].Batch(at, l.rows)
+	l.release.beside = l.rows
+	for i, row := range l.rows {
+		if row == recordsBeside { // the canary, which comes last
+			l.rows[i] = l.game.records.canary[world]
+			l.release.beside = l.rows[:i]
+			break
 		}
+	}
+}
+
+// run is one training run in a world.
+func (l *lane) run(world int) (float64, error) {
+	g, r := l.game, &l.release
+	if err := l.begin(); err != nil {
+		return 0, err
+	}
+	for step := range g.config.Steps {
+		l.take(world, step)
 		if l.shadow != nil {
 			var err error
 			if r.sums, err = l.shadow.sums(l.engine, r.beside); err != nil {
 				return 0, err
 			}
+		}
+		clip := g.config.Clip
+		if a := l.engine.Adaptation; a != nil {
+			clip = a.Clip
 		}
 		if err := l.supply.Step(l.engine, l.rows); err != nil {
 			return 0, err
@@ -260,10 +300,26 @@ func (l *lane) run(world int) (float64, error) {
 		if err := l.engine.Released(r.values); err != nil {
 			return 0, err
 		}
-		for w, canary := range g.records.canaries {
-			r.products[w] = dot(r.values, canary) - known[w]
-		}
+		l.weigh(clip)
 		l.statistic.see(r)
 	}
 	return l.statistic.value(), nil
+}
+
+// weigh holds a release against the gauge.
+func (l *lane) weigh(clip float64) {
+	g, r := l.game, &l.release
+	var known [2]float64
+	for _, row := range r.beside {
+		share := g.share(g.records.norms[row], clip)
+		known[0] += share * l.known[row][0]
+		known[1] += share * l.known[row][1]
+	}
+	for w, along := range l.gauge.along {
+		r.products[w] = dot(r.values, along) - known[w]
+		r.logs[w] = l.gauge.log(w, r.products[w], g.share(g.records.lengths[w], clip), clip/g.config.Clip)
+	}
+	if a := l.engine.Adaptation; a != nil {
+		g.hearCount(r, clip, a.Count)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit/hear"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
@@ -25,7 +26,7 @@ type hearing struct {
 	config Config
 	scene  *hear.Scene
 	plan   *plan.Plan
-	claim  *claim
+	claim  *verdict.Claim
 	order  float64 // of the filter, 0 where there is none
 	key    func(purpose string) (stream.Key, error)
 
@@ -80,7 +81,7 @@ func (g *hearing) price() error {
 		if err == nil && *c.Delta == 0 {
 			g.claim, err = pureClaim(events, *g.plan.Epsilon, relation)
 		} else if err == nil {
-			g.claim, err = newClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: *c.Delta})
+			g.claim, err = verdict.NewClaim(events, accountant.Options{Accountant: c.Accountant, Neighbouring: relation, Delta: *c.Delta})
 		}
 		return err
 	}
@@ -101,8 +102,8 @@ func (g *hearing) price() error {
 }
 
 // pureClaim is that of a release without δ.
-func pureClaim(events []accountant.Event, epsilon float64, relation accountant.Neighbouring) (*claim, error) {
-	return claimOf(epsilon, 0, func(e float64) (float64, error) {
+func pureClaim(events []accountant.Event, epsilon float64, relation accountant.Neighbouring) (*verdict.Claim, error) {
+	return verdict.ClaimOf(epsilon, 0, func(e float64) (float64, error) {
 		r, err := accountant.Account(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: relation, Epsilon: &e})
 		return r.Delta, usage.Wrap(err)
 	})
@@ -110,8 +111,8 @@ func pureClaim(events []accountant.Event, epsilon float64, relation accountant.N
 
 // filterClaim is what a filter claims that admits Rényi divergences at an order up to what (ε, δ)
 // allows: δ at every ε by the same conversion.
-func filterClaim(epsilon, delta, order float64) (*claim, error) {
-	return claimOf(epsilon, delta, func(e float64) (float64, error) {
+func filterClaim(epsilon, delta, order float64) (*verdict.Claim, error) {
+	return verdict.ClaimOf(epsilon, delta, func(e float64) (float64, error) {
 		return delta * math.Exp((order-1)*(epsilon-e)), nil
 	})
 }
@@ -127,8 +128,8 @@ func (g *hearing) play(ctx context.Context) (*Result, error) {
 	if err := d.Close(); err != nil {
 		return nil, err
 	}
-	e := newDesign(cmp.Or(c.Runs, smallestDesign), g.claim)
-	stats, err := g.runs(ctx, e.runs()/2)
+	e := verdict.NewDesign(cmp.Or(c.Runs, smallestDesign), g.claim)
+	stats, err := g.runs(ctx, e.Runs()/2)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +138,13 @@ func (g *hearing) play(ctx context.Context) (*Result, error) {
 		Optimizer: c.Optimizer, Heard: stages[c.Optimizer].hears, Model: p.Model, Parameters: len(g.scene.Params), Data: syntheticName,
 		Device: name, Threads: c.Threads, NoiseMultiplier: g.plan.Sigma, SamplingRate: g.plan.SamplingRate, Steps: g.plan.Steps, Clip: p.Clip, Clipping: p.Clipping,
 		Strategy: p.Strategy, Noise: c.Noise, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: *p.Delta, Seed: c.Seed,
-		Canary: Tight, CanaryNorm: 1, CanaryShare: 1, EpsilonClaimed: g.claim.epsilon,
+		Canary: Tight, CanaryNorm: 1, CanaryShare: 1, EpsilonClaimed: g.claim.Epsilon,
 		Notes: []string{"this audit knows no power beforehand; docs/explain/auditing.md says which faults of this optimizer it convicts, and in how many runs"},
 	}
 	if c.Noise == dpoptim.Seeded {
 		r.NotPrivate = plan.SeededLabel
 	}
-	r.judged(e, e.judge(stats, g.claim))
+	r.judged(e, e.Judge(stats, g.claim))
 	return r, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit/hear"
+	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
@@ -19,7 +20,7 @@ import (
 )
 
 // verdictOn plays a method's game with all draws from a seed; spoil plants a fault.
-func verdictOn(t *testing.T, c Config, s stage, spoil func(*testing.T, *hearing)) verdict {
+func verdictOn(t *testing.T, c Config, s stage, spoil func(*testing.T, *hearing)) verdict.Verdict {
 	t.Helper()
 	c.Device, c.Noise, c.Threads = "cpu", dpoptim.Seeded, 2
 	c.Epsilon, c.Delta = s.epsilon, s.delta
@@ -30,14 +31,14 @@ func verdictOn(t *testing.T, c Config, s stage, spoil func(*testing.T, *hearing)
 	if spoil != nil {
 		spoil(t, g)
 	}
-	e := newDesign(c.Runs, g.claim)
-	stats, err := g.runs(context.Background(), e.runs()/2)
+	e := verdict.NewDesign(c.Runs, g.claim)
+	stats, err := g.runs(context.Background(), e.Runs()/2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := e.judge(stats, g.claim)
+	v := e.Judge(stats, g.claim)
 	t.Logf("| `%s` | %s | %d | %.3g%% (%.3g%%) | %.3g%% (%.3g%%) | %.3g%% | %.3g / %.3g | %v |", c.Optimizer, g.plan.Config.Neighbouring, c.Runs,
-		100*v.fpr.rate, 100*v.fpr.upper, 100*v.fnr.rate, 100*v.fnr.upper, 100*v.allowed, v.epsilon, g.claim.epsilon, v.convicted)
+		100*v.FPR.Rate, 100*v.FPR.Upper, 100*v.FNR.Rate, 100*v.FNR.Upper, 100*v.Allowed, v.Epsilon, g.claim.Epsilon, v.Convicted)
 	return v
 }
 
@@ -132,7 +133,7 @@ var sharedCurve = stage{"", 8, 1e-2, func(c *plan.Config) {
 	c.Search = &plan.Search{
 		Form: blsgd.FormCurve, Budget: blsgd.BudgetFixed, Batches: string(accountant.Shared), Every: new(1), Share: new(0.5), Clip: new(1e-6), Points: new(3),
 	}
-}, alone}
+}, hear.Alone}
 
 // pricedAs claims what other events cost, of those that are planned.
 func pricedAs(relation accountant.Neighbouring, change func(accountant.Mechanism) accountant.Mechanism) func(*testing.T, *hearing) {
@@ -146,7 +147,7 @@ func pricedAs(relation accountant.Neighbouring, change func(accountant.Mechanism
 				e.Mechanisms[i] = change(m)
 			}
 		}
-		if g.claim, err = newClaim(events, accountant.Options{Accountant: g.plan.Config.Accountant, Neighbouring: relation, Delta: g.config.Delta}); err != nil {
+		if g.claim, err = verdict.NewClaim(events, accountant.Options{Accountant: g.plan.Config.Accountant, Neighbouring: relation, Delta: g.config.Delta}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +167,7 @@ func smaller(part float64) func(*testing.T, *hearing) {
 
 // bent has parameters that come where a loss is as bent as it gets, or do not.
 var bent = stage{"", 1, 1e-5, asIs, func(neighbouring string) *hear.Scene {
-	s := steep(neighbouring)
+	s := hear.Steep(neighbouring)
 	s.Targets = []float64{-1, 1}
 	return s
 }}
@@ -185,7 +186,7 @@ func amplifiedTwice(t *testing.T, g *hearing) {
 		}
 	}
 	o := accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.Neighbouring(g.plan.Config.Neighbouring), Delta: g.config.Delta}
-	if g.claim, err = newClaim(apart, o); err != nil {
+	if g.claim, err = verdict.NewClaim(apart, o); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -204,7 +205,7 @@ var hearingFaults = []struct {
 	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{"", 2, 0.05, func(c *plan.Config) {
 		stages[blsgd.BLSGDAC].with(c)
 		c.LR = new(1e-3) // the canary's gradient stays long
-	}, downhill}, func(_ *testing.T, g *hearing) {
+	}, hear.Downhill}, func(_ *testing.T, g *hearing) {
 		charging(g, func(int, accountant.Mechanism) accountant.Mechanism { return nil })
 	}},
 	{blsgd.BLGD, "a quarter of the search noise", 8000, false, nil, less(dpoptim.Searches, 4)},
@@ -256,7 +257,7 @@ func pure(s stage) *stage {
 }
 
 // onSphere has reports on a sphere.
-var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, steep}
+var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, hear.Steep}
 
 func unchanged(m accountant.Mechanism) accountant.Mechanism { return m }
 
@@ -276,7 +277,7 @@ func hearFaults(t *testing.T, quick bool) {
 			if f.stage != nil {
 				s = *f.stage
 			}
-			if v := verdictOn(t, c, s, f.spoil); !v.convicted {
+			if v := verdictOn(t, c, s, f.spoil); !v.Convicted {
 				t.Error("not convicted")
 			}
 		})
@@ -299,7 +300,7 @@ func hearCorrect(t *testing.T, runs int, relations ...accountant.Neighbouring) {
 			t.Run(name+", "+string(relation), func(t *testing.T) {
 				c := Default()
 				c.Optimizer, c.Neighbouring, c.Runs, c.Accountant = name, string(relation), runs, ""
-				if verdictOn(t, c, s, nil).convicted {
+				if verdictOn(t, c, s, nil).Convicted {
 					t.Error("convicted")
 				}
 			})
@@ -351,7 +352,7 @@ func (c *choice) run(world int) (float64, error) {
 func TestPermuteAndFlipIsNoBoundedRange(t *testing.T) {
 	const epsilon, runs = 1.0, 4000
 	events := []accountant.Event{{Mechanisms: []accountant.Mechanism{accountant.BoundedRange{Epsilon: epsilon}}, Count: 1}}
-	k, err := newClaim(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-9})
+	k, err := verdict.NewClaim(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,15 +384,15 @@ func TestPermuteAndFlipIsNoBoundedRange(t *testing.T) {
 			return func(labels []uint8, draw uint64) (int, error) { return m.Select(device.CountLabels(labels, 2), draw) }
 		}},
 	} {
-		e := newDesign(runs, k)
-		stats, err := playRuns(context.Background(), Config{Threads: 2}, e.runs()/2, func(lane int) (player, error) { return &choice{choose: x.choose(lane)}, nil })
+		e := verdict.NewDesign(runs, k)
+		stats, err := playRuns(context.Background(), Config{Threads: 2}, e.Runs()/2, func(lane int) (player, error) { return &choice{choose: x.choose(lane)}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := e.judge(stats, k)
-		t.Logf("%s: ε ≥ %.3g of %.3g, %+v", name, v.epsilon, k.epsilon, v)
-		if v.convicted != x.convicted {
-			t.Errorf("%s: convicted is %v", name, v.convicted)
+		v := e.Judge(stats, k)
+		t.Logf("%s: ε ≥ %.3g of %.3g, %+v", name, v.Epsilon, k.Epsilon, v)
+		if v.Convicted != x.convicted {
+			t.Errorf("%s: convicted is %v", name, v.Convicted)
 		}
 	}
 }

@@ -46,20 +46,42 @@ func normals(r *stream.Reader, n int) []float64 {
 	return z[:n]
 }
 
+// shared draws normals of which every two neighbours are one, and what is left of each is independent.
+func shared(alone float64) func(r *stream.Reader, n int) []float64 {
+	return func(r *stream.Reader, n int) []float64 {
+		z, same, own := make([]float64, n), normals(r, (n+1)/2), normals(r, n)
+		for i := range z {
+			z[i] = math.Sqrt(1-alone*alone)*same[i/2] + alone*own[i]
+		}
+		return z
+	}
+}
+
+// halved draws normals whose second half is the first, with the other sign.
+func halved(r *stream.Reader, n int) []float64 {
+	z := normals(r, n)
+	for i := n / 2; i < n; i++ {
+		z[i] = -z[i-n/2]
+	}
+	return z
+}
+
 // addingDevice sums gradients by the device that it is made of, and adds noise in a way of its own.
 type addingDevice struct {
 	device.Device
-	add adding
+	add  adding
+	draw func(*stream.Reader, int) []float64
 }
 
 func (d addingDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
-	return addingNet{n, d.add, s.Program.NumParams(), map[device.Vector]int{}}, err
+	return addingNet{n, d.add, d.draw, s.Program.NumParams(), map[device.Vector]int{}}, err
 }
 
 type addingNet struct {
 	device.Net
 	add     adding
+	draw    func(*stream.Reader, int) []float64
 	params  int
 	scalars map[device.Vector]int // sizes of vectors that belong to no parameter
 }
@@ -126,7 +148,7 @@ func (q *addingQueue) Release(dst device.Vector, src device.Sum, noise device.No
 		if !ok {
 			size = q.net.params
 		}
-		y, z := make([]float32, size), normals(noise.Stream().Reader(in.Draw, noise.Tensor()), size)
+		y, z := make([]float32, size), q.net.draw(noise.Stream().Reader(in.Draw, noise.Tensor()), size)
 		if err := q.net.Read(dst, y); err != nil {
 			return err
 		}

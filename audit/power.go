@@ -7,13 +7,15 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/privgrad/privgrad/audit/verdict"
 )
 
 // enoughPower is what an audit should have against twice the claimed μ.
 const enoughPower = 0.99
 
-// ideal stands for a mechanism that draws half the noise that is claimed and is
-// correct otherwise: every step of it is a Gaussian of twice the claimed μ.
+// ideal stands for a mechanism that draws less noise than is claimed and is
+// correct otherwise: with half the noise, every step of it is a Gaussian of twice the claimed μ.
 // Pools hold the canary's statistic of many of its runs, in increasing order,
 // simulated by the components of releases along the canaries' shares.
 type ideal struct {
@@ -24,12 +26,16 @@ type ideal struct {
 // simulatedSteps is how many steps a pool may take to simulate.
 const simulatedSteps = 4_000_000
 
-func newIdeal(g *game) *ideal {
+// half is the part of the claimed noise that power is told of.
+const half = 0.5
+
+// newIdeal draws a part of the claimed noise.
+func newIdeal(g *game, part float64) *ideal {
 	d := &ideal{random: rand.New(rand.NewPCG(1, 0x706f776572))}
 	c, r := g.config, g.records
 	a, b := r.canaries[0], r.canaries[1]
 	gram := [2][2]float64{{dot(a, a), dot(a, b)}, {dot(a, b), dot(b, b)}}
-	sigma := c.NoiseMultiplier * c.Clip / 2
+	sigma := c.NoiseMultiplier * c.Clip * part
 	steps := c.Steps
 	if c.Canary == Difference {
 		steps *= (c.Steps + 1) / 2 // pairs
@@ -45,7 +51,8 @@ func newIdeal(g *game) *ideal {
 	}
 	l11 := math.Sqrt(max(gram[1][1]-l10*l10, 0))
 
-	likelihood := g.likelihood()
+	likelihood, gauge := &likelihood{q: c.SamplingRate}, g.gauge()
+	count := c.countDeviation(c.publicN()) * part
 	unit, width := math.Sqrt(gram[1][1]), float64(len(g.params))
 	pairs := &difference{width: width, floor: vanished * vanished * c.Clip * c.Clip}
 	along := make([]float64, c.Steps)
@@ -55,12 +62,20 @@ func newIdeal(g *game) *ideal {
 			for t := range c.Steps {
 				z0, z1 := sigma*d.random.NormFloat64(), sigma*d.random.NormFloat64()
 				products := [2]float64{l00 * z0, l10*z0 + l11*z1}
-				if d.random.Float64() < c.SamplingRate {
+				in := d.random.Float64() < c.SamplingRate
+				if in {
 					products[0] += gram[world][0]
 					products[1] += gram[world][1]
 				}
 				along[t] = products[1] / unit
-				likelihood.see(&release{products: products})
+				r := &release{}
+				for w, x := range products {
+					r.logs[w] = gauge.log(w, x, 1, 1)
+				}
+				if c.adapts() {
+					g.imagineCount(r, world, in, count*d.random.NormFloat64())
+				}
+				likelihood.see(r)
 			}
 			x := likelihood.value()
 			if c.Canary == Difference {
@@ -87,13 +102,13 @@ const hopeless = 0.01
 
 // design plans an audit of so many runs, or of as many as enough power takes, and
 // gives its power. Where the first attempt has hardly any, more runs would not help.
-func (d *ideal) design(runs int, k *claim) (*design, float64) {
+func (d *ideal) design(runs int, k *verdict.Claim) (*verdict.Design, float64) {
 	given := runs > 0
 	if !given {
 		runs = smallestDesign
 	}
 	for {
-		e := newDesign(runs, k)
+		e := verdict.NewDesign(runs, k)
 		power := d.power(e)
 		if given || power >= enoughPower || power < hopeless || 2*runs > largestDesign {
 			return e, power
@@ -108,19 +123,19 @@ const mostAudits, leastAudits, simulatedChoices = 1000, 250, 4_000_000
 
 // power is the share of audits of the ideal mechanism that convict it, the choice
 // of the threshold included.
-func (d *ideal) power(e *design) float64 {
-	audits := min(max(simulatedChoices/e.choose, leastAudits), mostAudits)
+func (d *ideal) power(e *verdict.Design) float64 {
+	audits := min(max(simulatedChoices/e.Choose, leastAudits), mostAudits)
 	convicted := 0
 	var chosen [2][]float64
 	for range audits {
 		for world := range chosen {
 			chosen[world] = chosen[world][:0]
-			for range e.choose {
+			for range e.Choose {
 				chosen[world] = append(chosen[world], d.pools[world][d.random.IntN(len(d.pools[world]))])
 			}
 		}
-		t := e.threshold(chosen[0], chosen[1], e.margin)
-		if e.convicts(d.errors(e, 1-d.below(0, t)), d.errors(e, d.below(1, t))) {
+		t := e.Threshold(chosen[0], chosen[1], e.Margin)
+		if e.Convicts(d.errors(e, 1-d.below(0, t)), d.errors(e, d.below(1, t))) {
 			convicted++
 		}
 	}
@@ -135,9 +150,20 @@ func (d *ideal) below(world int, t float64) float64 {
 }
 
 // errors draws how many of the counted runs go wrong.
-func (d *ideal) errors(e *design, p float64) int {
+func (d *ideal) errors(e *verdict.Design, p float64) int {
 	if p <= 0 || p >= 1 {
-		return int(math.Round(p)) * e.count
+		return int(math.Round(p)) * e.Count
 	}
-	return int(distuv.Binomial{N: float64(e.count), P: p, Src: d.random}.Rand())
+	return int(distuv.Binomial{N: float64(e.Count), P: p, Src: d.random}.Rand())
+}
+
+// imagineCount is of a clip norm that moves, but never past a gradient's length.
+func (g *game) imagineCount(r *release, world int, in bool, noise float64) {
+	clip := g.config.Clip
+	if in && g.records.canary[world] >= 0 {
+		noise += counted(g.records.lengths[world], clip)
+	}
+	for w := range r.logs {
+		r.logs[w] += g.countLog(w, clip, noise)
+	}
 }

@@ -98,46 +98,8 @@ type stage struct {
 	scene          func(neighbouring string) *hear.Scene
 }
 
-// alone is a record that is there or not, or one of two that are opposites.
-func alone(neighbouring string) *hear.Scene {
-	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1, 1}, Params: []float32{0, 0}}, neighbouring)
-}
-
-// neighbours makes of the last two records the canaries.
-func neighbours(s *hear.Scene, neighbouring string) *hear.Scene {
-	s.Beside = len(s.Features) - 2
-	s.Canary = [2]int32{-1, int32(s.Beside) + 1}
-	if neighbouring == string(accountant.ReplaceOne) {
-		s.Canary[0] = int32(s.Beside)
-	}
-	return s
-}
-
-// besides is the same beside a record of the first class.
-func besides(neighbouring string) *hear.Scene {
-	return neighbours(&hear.Scene{Features: []float64{1, 1, 1}, Targets: []float64{-1, -1, 1}, Params: []float32{0, 0}}, neighbouring)
-}
-
-// downhill has records beside the canary whose gradients give the direction, and whose losses are
-// above the bound before and behind a step of 1 or more along it. The step takes the
-// canary's loss from the bound to 0, or that of its opposite from 0 to the bound.
-func downhill(neighbouring string) *hear.Scene {
-	const many, far, fast = 30, 60, 100
-	weight := float32(far-searchClip) / (fast - 1) // of which the many have a margin of −far, and the canary of −searchClip
-	return neighbours(&hear.Scene{
-		Features: append(slices.Repeat([]float64{1}, many), fast, fast), Targets: append(slices.Repeat([]float64{1}, many), -1, 1),
-		Params: []float32{weight, -far - weight},
-	}, neighbouring)
-}
-
-// steep is a regression on targets so far away that every gradient and every move is as long as
-// the bound, wherever the parameters are.
-func steep(neighbouring string) *hear.Scene {
-	return neighbours(&hear.Scene{Features: []float64{1, 1}, Targets: []float64{-1e6, 1e6}, Params: []float32{0, 0}, Regression: true}, neighbouring)
-}
-
-// searchClip is the bound on losses, and smallClip one that all gradients reach.
-const searchClip, smallClip = 3, 0.01
+// smallClip is a bound that all gradients reach.
+const smallClip = 0.01
 
 // apart is how many times a record's share replacing it moves a sum.
 func apart(c *plan.Config) float64 {
@@ -164,42 +126,42 @@ var stages = map[string]stage{
 		s := c.Search
 		s.Form, s.Budget, s.Every, s.Share = "losses", "fixed", new(1), new(0.8)
 		s.Trials, s.Alpha, s.Margin = new(1), new(1e-9), new(0.5)
-	}, downhill},
+	}, hear.Downhill},
 	"dp-blsgd-ac": {"gradients and the indices of searches, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		adaptive(c)
 		c.SamplingRate, c.Steps = new(1.0), new(20)
-	}, downhill},
-	"dp-blgd": {"gradients and the indices of searches, until a filter stops", 2, 0.05, adaptive, downhill},
+	}, hear.Downhill},
+	"dp-blgd": {"gradients and the indices of searches, until a filter stops", 2, 0.05, adaptive, hear.Downhill},
 	"dp-agd": {"gradients and the indices of minima, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		adaptive(c)
 		c.LR = new(2.0)
 		c.Search.Alpha, c.Search.Trials, c.Search.Margin, c.Search.Noise = nil, new(2), nil, ""
-	}, downhill},
-	"majority": {"the class", 2, 1e-5, asIs, besides},
+	}, hear.Downhill},
+	"majority": {"the class", 2, 1e-5, asIs, hear.Besides},
 	"l2p": {"gradients and norms, until a filter stops", 2, 0.05, func(c *plan.Config) {
 		c.Clip, c.Protector, c.NormNoise = smallClip, "quadratic", new(1.3*apart(c))
 		c.SamplingRate, c.Steps = new(1.0), new(1)
-	}, alone},
+	}, hear.Alone},
 
 	// Of linear models, with the bound of 1 on features.
-	"noisy-gd":     {allGradients, 4, 1e-5, steps(3), steep},
-	"pur-a":        {allGradients, 4, 1e-5, asIs, steep},
-	"pur-b":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, steep},
-	"pur-c":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.L2, c.PublicN = 1, new(4*int(apart(c))) }, steep},
-	"pur-constant": {allGradients, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2 * apart(c)) }, steep},
-	"bassily-sgd":  {"gradients under the published noise", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, steep},
-	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), steep},
-	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, steep},
-	"objpert":      {oneFit, 4, 1e-5, asIs, steep},
-	"rrpsgd":       {"gradients of the rounds", 4, 1e-5, steps(1), steep},
-	"privgene":     {"choices", 4, 1e-5, steps(1), steep},
-	"banco":        {"the report of one record", 4, 0, func(c *plan.Config) { c.LocalNoise = local.Gamma }, steep},
+	"noisy-gd":     {allGradients, 4, 1e-5, steps(3), hear.Steep},
+	"pur-a":        {allGradients, 4, 1e-5, asIs, hear.Steep},
+	"pur-b":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.Radius = new(10.0) }, hear.Steep},
+	"pur-c":        {allGradients, 4, 1e-5, func(c *plan.Config) { c.L2, c.PublicN = 1, new(4*int(apart(c))) }, hear.Steep},
+	"pur-constant": {allGradients, 4, 1e-5, func(c *plan.Config) { c.PURSigma = new(2 * apart(c)) }, hear.Steep},
+	"bassily-sgd":  {"gradients under the published noise", 4, 1e-5, func(c *plan.Config) { c.Steps, c.Radius = new(30), new(10.0) }, hear.Steep},
+	"outpert-gd":   {oneFit, 4, 1e-5, steps(5), hear.Steep},
+	"outpert-rsgd": {oneFit, 4, 1e-5, asIs, hear.Steep},
+	"objpert":      {oneFit, 4, 1e-5, asIs, hear.Steep},
+	"rrpsgd":       {"gradients of the rounds", 4, 1e-5, steps(1), hear.Steep},
+	"privgene":     {"choices", 4, 1e-5, steps(1), hear.Steep},
+	"banco":        {"the report of one record", 4, 0, func(c *plan.Config) { c.LocalNoise = local.Gamma }, hear.Steep},
 }
 
 // search steps by about 2 along the mean of the gradients of downhill's records.
 func search(c *plan.Config) {
 	c.Clip, c.LR = smallClip, new(2/smallClip)
-	c.Search = &plan.Search{Clip: new(float64(searchClip))}
+	c.Search = &plan.Search{Clip: new(float64(hear.SearchClip))}
 }
 
 func adaptive(c *plan.Config) {

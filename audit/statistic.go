@@ -16,15 +16,10 @@ func (l *lane) newStatistic() statistic {
 		return &difference{records: r, unit: math.Sqrt(dot(r.canaries[1], r.canaries[1])), width: float64(len(g.params)), floor: vanished * vanished * c.Clip * c.Clip}
 	case Digits:
 		return &digits{q: c.SamplingRate, scalars: &l.scalars}
+	case Order:
+		return &order{pattern: g.learned.pattern}
 	}
-	return g.likelihood()
-}
-
-// likelihood supposes the mechanism that is claimed, and not the one that runs.
-func (g *game) likelihood() *likelihood {
-	r, c := g.records, g.config
-	sigma := c.NoiseMultiplier * c.Clip
-	return &likelihood{q: c.SamplingRate, variance: sigma * sigma, square: [2]float64{dot(r.canaries[0], r.canaries[0]), dot(r.canaries[1], r.canaries[1])}}
+	return &likelihood{q: c.SamplingRate}
 }
 
 // A statistic sums up one run for the adversary: the larger, the more it speaks
@@ -41,9 +36,36 @@ type release struct {
 	beside []int32 // the other records of the batch
 	// products of the canaries' shares with the values less the others' shares.
 	products [2]float64
+	// logs say how much likelier the release is with the canary of either world in the batch than
+	// without, under the noise that is claimed; 0 where a world has none.
+	logs [2]float64
 	// sums of the batch before the noise, should it lack the canary or hold it: of
 	// Digits alone.
 	sums [2][]float32
+}
+
+// gauge is what a release is held against: directions in the space of gradients, with the products
+// that they have with the canaries' shares, and the variance of the noise along a direction of length 1.
+// It supposes the mechanism that is claimed, and not the one that runs.
+type gauge struct {
+	along    [2][]float32
+	square   [2]float64
+	variance float64
+}
+
+func (g *game) gauge() gauge {
+	r, c := g.records, g.config
+	if w := g.learned.whitened; w != nil {
+		return gauge{[2][]float32{nil, w}, [2]float64{0, dot(w, r.canaries[1])}, 1}
+	}
+	sigma := c.NoiseMultiplier * c.Clip
+	return gauge{r.canaries, [2]float64{dot(r.canaries[0], r.canaries[0]), dot(r.canaries[1], r.canaries[1])}, sigma * sigma}
+}
+
+// log is ln(density of the release with the canary / without), where
+// a canary in the batch is worth so many of its shares, and the noise is worth as many of its deviations.
+func (g *gauge) log(w int, product, share, noise float64) float64 {
+	return (product*share - g.square[w]*share*share/2) / (g.variance * noise * noise)
 }
 
 // likelihood is the log of the likelihood ratio of the two worlds, by
@@ -52,20 +74,15 @@ type release struct {
 // probability q, so that the ratio of its density to that of noise alone is
 // 1 − q + q·exp((⟨y, c_w⟩ − ‖c_w‖²/2)/σ²).
 type likelihood struct {
-	q, variance float64
-	square      [2]float64 // ‖c_w‖², 0 where there is no canary
-	sum         float64
+	q   float64
+	sum float64
 }
 
 func (l *likelihood) reset()         { l.sum = 0 }
 func (l *likelihood) value() float64 { return l.sum }
 
 func (l *likelihood) see(r *release) {
-	l.sum += l.log(r.products[1], l.square[1]) - l.log(r.products[0], l.square[0])
-}
-
-func (l *likelihood) log(product, square float64) float64 {
-	return hear.Sampled(l.q, (product-square/2)/l.variance)
+	l.sum += hear.Sampled(l.q, r.logs[1]) - hear.Sampled(l.q, r.logs[0])
 }
 
 // digits is the log-likelihood ratio down to the last digit: of the floats that
@@ -113,18 +130,22 @@ func (d *difference) see(r *release) {
 		d.releases = append(d.releases, nil)
 	}
 	last := &d.releases[len(d.releases)-1]
-	if *last == nil {
-		*last = make([]float64, len(r.values))
+	*last = d.records.without(*last, r)
+	d.along = append(d.along, r.products[1]/d.unit)
+}
+
+// without writes what was released, less the other records' shares.
+func (r *records) without(dst []float64, x *release) []float64 {
+	dst = dst[:0]
+	for _, y := range x.values {
+		dst = append(dst, float64(y))
 	}
-	for i, x := range r.values {
-		(*last)[i] = float64(x)
-	}
-	for _, row := range r.beside {
-		for i, x := range d.records.shares[row] {
-			(*last)[i] -= float64(x)
+	for _, row := range x.beside {
+		for i, y := range r.shares[row] {
+			dst[i] -= float64(y)
 		}
 	}
-	d.along = append(d.along, r.products[1]/d.unit)
+	return dst
 }
 
 // ratio is of one pair.

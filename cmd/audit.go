@@ -57,7 +57,12 @@ A canary looks for one kind of fault in gradients:
   zero-input  a record that gives only the biases a gradient
   difference  noise used twice, which vanishes in the difference of two releases
   digits      floats that noise added to a given sum cannot produce
+  coordinates noise that coordinates of one release share
+  order       batches that are not drawn afresh at every step
   opposite    replace-one: two gradients that point in opposite directions
+
+For coordinates and order, half of the runs show the adversary what to look for, and the
+others are judged.
 
 A run that is not convicted is no proof of privacy. It means that these runs, this canary
 and this adversary found nothing. "power" says how likely they would have found half the
@@ -82,9 +87,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 		models = append(models, m.Name)
 	}
 	for _, k := range perexample.Clippings() {
-		if k != perexample.AdaptiveFlat {
-			clippings = append(clippings, string(k))
-		}
+		clippings = append(clippings, string(k))
 	}
 	c := &a.config
 	f.SortFlags = false
@@ -104,7 +107,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded (to repeat an audit)")
 	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient; opposite under replace-one)")
-	f.IntVar(&c.Runs, "runs", 0, "number of runs; 0: enough to convict half the noise with probability 0.99")
+	f.IntVar(&c.Runs, "runs", 0, "number of runs; 0: 16000, and up to 64000 if half the noise would not be convicted with probability 0.99")
 	f.StringVar(&c.Device, "device", c.Device, "auto, cpu, cuda, cuda:N or reference (slow)")
 	f.IntVar(&c.Threads, "threads", 0, "runs at a time; 0: all cores; does not change the result")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "seed of first weights and synthetic records; with --noise seeded, of everything")
@@ -171,6 +174,9 @@ func describeAudit(w io.Writer, r *audit.Result) {
 			row("heard", "%s, where each says as much as its bound allows", r.Heard)
 		} else {
 			row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
+		}
+		if r.LearningRuns > 0 {
+			row("learned", "from %s of which the adversary knows whether they hold the canary", cli.Plural(r.LearningRuns, "run"))
 		}
 		row("false positives", "%.4g%% of %s, at most %.4g%%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
 		row("false negatives", "%.4g%% of %s, at most %.4g%%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)

@@ -15,6 +15,8 @@ type Adaptation struct {
 	// Clip is the next step's clip norm. It follows from the first one and from
 	// released counts alone: public, and part of a checkpoint.
 	Clip float64
+	// Count is the last one that was released, 0 before the first.
+	Count float64
 
 	count    *mechanism.Scalar
 	batch    float64
@@ -45,6 +47,7 @@ func (a *Adaptation) follow(n device.Net) error {
 	if err := n.Read(a.released, count); err != nil {
 		return err
 	}
-	a.Clip = a.Rule.Next(a.Clip, float64(count[0]), a.batch)
+	a.Count = float64(count[0])
+	a.Clip = a.Rule.Next(a.Clip, a.Count, a.batch)
 	return nil
 }
