@@ -10,7 +10,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/sums"
 	"github.com/privgrad/privgrad/internal/collective/team"
@@ -38,25 +37,14 @@ func (r *run) join() error {
 	return err
 }
 
-// summable are the questions whose answers several processes find together.
-var summable = []dpoptim.Question{dpoptim.Gradients, dpoptim.Norms, dpoptim.Searches, dpoptim.Curves, dpoptim.Minima, dpoptim.Losses}
-
 // meet compares what the ranks are about to do, and shares what all must know.
 func (r *run) meet() error {
 	t, p := r.team, r.plan
 	if t == nil {
 		return nil
 	}
-	for _, a := range p.Declaration.Asks {
-		if !slices.Contains(summable, a.Question) {
-			return usage.Errorf("optimizer %s asks for a %s, which one process works out from all records: start it without mpirun", p.Config.Optimizer, a.Question)
-		}
-	}
-	switch {
-	case p.Method.Traits().Once:
-		return usage.Errorf("optimizer %s works out its model in one process, from all records: start it without mpirun", p.Config.Optimizer)
-	case p.Config.DataIsPublic || p.Config.PrivateDiagnostics:
-		return usage.Errorf("data-is-public and private-diagnostics score all training records in one process: leave them out, or start without mpirun")
+	if err := p.Together(); err != nil {
+		return err
 	}
 	if err := r.alike(); err != nil {
 		return err

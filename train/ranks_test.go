@@ -189,10 +189,9 @@ func TestRanksAndMethods(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", m.name, err)
 		}
-		alone := p.Method.Traits().Once || c.DataIsPublic
-		for _, a := range p.Declaration.Asks {
-			alone = alone || !slices.Contains(summable, a.Question)
-		}
+		alone := p.Method.Traits().Once || c.DataIsPublic || slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool {
+			return slices.Contains([]dpoptim.Question{dpoptim.Majority, dpoptim.Fits, dpoptim.Choices, dpoptim.Reports}, a.Question)
+		})
 		results, errs := ranked(context.Background(), local.New(3, local.Options{}), func(int) (Config, Options) { return c, o })
 		for i, err := range errs {
 			var misuse *UsageError

@@ -364,35 +364,11 @@ func (r *run) slots() int {
 
 // keepSettings keeps those with which the run began, which the ledger knows by their digest alone.
 func (r *run) keepSettings() error {
-	dir := r.dir()
-	if dir.Has(rundir.Begun) {
-		return nil
-	}
 	text, err := r.plan.Config.Identity()
-	if err == nil {
-		err = rundir.Dir(dir.Path(rundir.Checkpoints)).Make()
-	}
 	if err != nil {
 		return err
 	}
-	return dir.Write(rundir.Begun, text)
-}
-
-// changed names the settings in which the run is another than the one whose ledger is there.
-func (r *run) changed(mismatch error) error {
-	dir := r.dir()
-	var begun plan.Config
-	if !dir.Has(rundir.Begun) || plan.ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
-		return mismatch // of an earlier version, which kept none
-	}
-	differ, err := r.plan.Config.Differs(begun)
-	switch {
-	case err != nil:
-		return errors.Join(mismatch, err)
-	case differ == nil:
-		return fmt.Errorf("%w; its settings are those of the start, so that the network, a method of your own or the version of privgrad is another", mismatch)
-	}
-	return fmt.Errorf("%w: the run in %s began with other settings (%s): put them back into %s, or start a new run in another directory", ledger.ErrMismatch, dir, strings.Join(differ, "; "), rundir.Config)
+	return r.dir().KeepBegun(text)
 }
 
 func (r *run) openLedger() error {
@@ -409,7 +385,7 @@ func (r *run) openLedger() error {
 	var err error
 	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
 	if errors.Is(err, ledger.ErrMismatch) {
-		return usage.Wrap(r.changed(err))
+		return usage.Wrap(r.plan.Config.Changed(r.dir(), err, ledger.ErrMismatch))
 	}
 	if errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
 		return usage.Wrap(err)

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -131,4 +132,21 @@ func (c Config) survivesYAML(fingerprint string) error {
 		}
 	}
 	return usage.Errorf("the settings cannot be written to %s and read back: use plain file names in --data, --data-dir, --schema and --init", rundir.Config)
+}
+
+// Changed names the settings in which a configuration is another than the one with which the run of a directory began. Mismatch says
+// so by digests, and kind is what it is in a few words.
+func (c Config) Changed(dir rundir.Dir, mismatch, kind error) error {
+	var begun Config
+	if !dir.Has(rundir.Begun) || ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
+		return mismatch // of an earlier version, which kept none
+	}
+	differ, err := c.Differs(begun)
+	switch {
+	case err != nil:
+		return errors.Join(mismatch, err)
+	case differ == nil:
+		return fmt.Errorf("%w; its settings are those of the start, so that the network, a method of your own or the version of privgrad is another", mismatch)
+	}
+	return fmt.Errorf("%w: the run in %s began with other settings (%s): put them back into %s, or start a new run in another directory", kind, dir, strings.Join(differ, "; "), rundir.Config)
 }

@@ -115,6 +115,17 @@ func (d Dir) IsFile(name string) bool {
 	return err == nil && i.Mode().IsRegular()
 }
 
+// KeepBegun keeps the settings with which a run began, once.
+func (d Dir) KeepBegun(text []byte) error {
+	if d.Has(Begun) {
+		return nil
+	}
+	if err := Dir(d.Path(Checkpoints)).Make(); err != nil {
+		return err
+	}
+	return d.Write(Begun, text)
+}
+
 // New makes a directory of a name, or of the name with -2, -3, … behind it where others were
 // quicker.
 func New(name string) (string, error) {
