@@ -242,6 +242,9 @@ func readDirectories(t *testing.T, quick bool, games int) {
 					c.Steps, c.Delta, c.SamplingRate, c.NoiseMultiplier, c.LR = new(1), new(1e-5), new(1.0), new(20.0), new(1.0)
 					f.with(&c)
 					set := people(40 + w)
+					if c.PublicN != nil {
+						set.PublicN = *c.PublicN
+					}
 					worlds[w] = audittest.World{Config: c, Options: train.Options{Sources: map[string]train.Source{
 						"people": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }},
 					}}}

@@ -88,7 +88,7 @@ func (s *steps) move(x []float64) error {
 // λ/2·‖w‖², and its gradient.
 func (s *steps) objective(x, gradient []float64) (float64, error) {
 	if err := s.engine.Stopped(); err != nil {
-		return 0, fmt.Errorf("%w before the minimum was found; a run that is resumed begins again", err)
+		return 0, fmt.Errorf("%w before the minimum was found; --resume begins again", err)
 	}
 	if err := s.move(x); err != nil {
 		return 0, err

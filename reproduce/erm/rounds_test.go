@@ -4,13 +4,20 @@ import (
 	"math"
 	"testing"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/reproduce"
 	"github.com/privgrad/privgrad/reproduce/reproducetest"
+	"github.com/privgrad/privgrad/train"
 )
 
 func TestRoundsPage(t *testing.T) {
 	o := reproducetest.Tiny(t)
 	o.Seeds = 2
+	o.Sources["fmnist"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) {
+		set := reproducetest.Images(600)
+		set.PublicN = 60000 // of which the runs take the first 1,000 places
+		return set, nil
+	}}
 	s := reproducetest.Run(t, rounds, o)
 	records := reproducetest.CheckOutputs(t, rounds, s, reproduce.QuickLabel)
 	if s.Runs != 3*o.Seeds || len(s.Claims) != 5 {

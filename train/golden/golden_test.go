@@ -205,6 +205,11 @@ func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) 
 	dir := optimizer + " " + g.name
 	d := &recorder{Device: reference.Open(), shape: g.random}
 	o := goldenOptions(dir, d)
+	if n := g.config(optimizer).PublicN; n != nil { // as published: more than there are
+		set := goldenSet()
+		set.PerClass[0] += *n - set.PerClass[0] - set.PerClass[1]
+		o.Sources["made"] = train.Source{BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}
+	}
 	for _, stop := range append(slices.Clone(g.stops), -1) {
 		if g.network != nil {
 			o.Network = g.network(t)
@@ -214,7 +219,11 @@ func (g golden) run(t *testing.T, optimizer string) (map[string]string, string) 
 		case stop >= 0 && !errors.Is(err, train.ErrInterrupted):
 			t.Fatalf("%s was to be interrupted after %d steps: %v", dir, stop, err)
 		case stop >= 0:
-			d.note("%v", err)
+			said, goesOn, _ := strings.Cut(err.Error(), "; continue by ")
+			if goesOn != "" { // which depends on whose the data are, and is not what is recorded
+				said += fmt.Sprintf("; continue by `privgrad resume %s`", dir)
+			}
+			d.note("%s", said)
 		case err != nil:
 			t.Fatalf("%s: %v", dir, err)
 		}
@@ -262,7 +271,7 @@ var (
 )
 
 // runFiles reads a directory, with times, rates and memory masked, without the place of the data, and what only repeats other
-// files, their digests.
+// files, their digests and the settings that a run began with.
 func runFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -273,11 +282,11 @@ func runFiles(t *testing.T, dir string) map[string]string {
 		if err != nil || d.IsDir() || d.Name() == rundir.Processes { // random numbers
 			return err
 		}
-		b, err := os.ReadFile(path)
-		if err != nil {
+		name, err := filepath.Rel(dir, path)
+		if err != nil || name == filepath.Join("checkpoint", "config.yaml") {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
+		b, err := os.ReadFile(path)
 		all[name] = placed.ReplaceAllString(digested.ReplaceAllString(measured.ReplaceAllString(string(b), `"$1": masked`), `": masked`), "")
 		return err
 	})
