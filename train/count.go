@@ -73,9 +73,10 @@ func (r *run) few() error {
 		c.Data, max(*r.counted, 0), r.plan.PublicN, check)
 }
 
-// advise says how to check files before anything of their budget is spent.
+// advise says how to check files of a user's own before anything of their budget is spent.
 func (r *run) advise() {
-	if command := r.plan.Config.Check(); command != "" && r.ledger.Charged() == 0 {
+	c := &r.plan.Config
+	if command := c.Check(); command != "" && !c.PublishedSet && r.ledger.Charged() == 0 {
 		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
 	}
 }
