@@ -141,12 +141,22 @@ func (l gaussian) interval(a, b point, x float64) part {
 // reach is the range of z outside of which both distributions have less than
 // the mass that may be cut off.
 func (l gaussian) reach(tails float64) (low, high float64) {
-	z := math.Sqrt(-2 * math.Log(tails))
-	low, high = -z, z+l.mu
-	if l.twoSided {
-		low = -high
+	end := func(above func(z float64) float64) float64 {
+		low, high := 0.0, 37+l.mu // where float64 ends
+		for range 50 {
+			if z := (low + high) / 2; above(z) > tails {
+				low = z
+			} else {
+				high = z
+			}
+		}
+		return high
 	}
-	return max(low, -37), min(high, 37) // where float64 ends
+	high = end(func(z float64) float64 { return (1-l.q)*upper(z) + l.q*upper(z-l.mu) })
+	if l.twoSided {
+		return -high, high
+	}
+	return -end(upper), high
 }
 
 func (l gaussian) sketch(tails float64) []part {

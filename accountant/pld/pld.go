@@ -116,12 +116,7 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 	case err != nil:
 		return Interval{}, err
 	case len(c.kinds) > 0:
-		c.tails(startDelta)
-		delta := minDelta
-		for d := range c.directions() {
-			delta = max(delta, c.saddle(d, c.tiltAt(d, epsilon)))
-		}
-		if err := c.refine(min(delta, 0.5)); err != nil {
+		if err := c.refine(c.deltaAt(epsilon)); err != nil {
 			return Interval{}, err
 		}
 		return c.delta(epsilon)
@@ -186,9 +181,8 @@ func (c *composition) epsilon(delta float64) (Interval, error) {
 					"so that no epsilon can be certified below that", delta, up.inf)
 			}
 			high, low := up.epsilon(delta, 1), down.epsilon(delta, -1)
-			_, mean, variance := c.moments(d, t)
-			if try < 2 && t > 0 && math.Abs(high-mean) > 2.5*math.Sqrt(variance) { // the masses there are less precise
-				t = c.tiltAt(d, high)
+			if try < 2 && t > 0 && c.chernoff(d, t, high)-c.chernoff(d, c.tiltAt(d, high), high) > 5 { // the masses there are less precise
+				t = c.tiltNear(d, high)
 				continue
 			}
 			r.Upper, r.Lower = max(r.Upper, high), max(r.Lower, low)
@@ -202,7 +196,7 @@ func (c *composition) epsilon(delta float64) (Interval, error) {
 func (c *composition) delta(epsilon float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
-		up, down, err := c.compose(d, c.tiltAt(d, epsilon))
+		up, down, err := c.compose(d, c.tiltNear(d, epsilon))
 		if err != nil {
 			return Interval{}, err
 		}

@@ -61,12 +61,7 @@ func (i *Interval) include(other Interval) {
 // powerDesign is the δ that the spacing is chosen for: one whose ε lies between 0 and the
 // losses that decide at false-positive rates of a few in a thousand.
 func (c *composition) powerDesign() float64 {
-	c.tails(startDelta)
-	advantage := minDelta
-	for d := range c.directions() {
-		advantage = max(advantage, c.saddle(d, c.tiltAt(d, 0)))
-	}
-	return min(0.01, advantage/4)
+	return min(0.01, c.deltaAt(0)/4)
 }
 
 // powerAbove is the least of H(γ)+γα that the curve's upper end gives at its losses.
