@@ -43,7 +43,7 @@ type plan struct {
 const (
 	nodes    = 256
 	maxMu    = 25 // beyond it the ratios of a pair leave the range of float64
-	maxCells = 1 << 21
+	maxCells = 1 << 18
 )
 
 // A gaussian is the Gaussian of distance μ in standard deviations on a Poisson
@@ -206,7 +206,7 @@ func (l gaussian) cells(p plan, g grid, first int, at point) (c cells) {
 	low, high := l.reach(p.tails)
 	last := int(math.Ceil((l.loss(high) - g.offset) / h))
 	edges := l.widths(p, low, high)
-	for i, j := first, 0; i < last; {
+	for i, j := first, 0; i < last && len(c.list) <= maxCells; {
 		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
 			j++
 		}
@@ -312,7 +312,7 @@ func (l laplace) cut(p plan, _ int) (upper, lower cells, g grid) {
 	}
 	low, top := int(math.Floor((-e-g.offset)/g.spacing)), int(math.Round((e-g.offset)/g.spacing))
 	c.list = append(c.list, atom(low, g, math.Exp(-e)/2, -e, l.slack()))
-	for i := low; i < top; i++ {
+	for i := low; i < top && len(c.list) <= maxCells; i++ {
 		a, b := max(g.loss(i), -e), min(g.loss(i+1), e)
 		if i == top-1 {
 			b = e

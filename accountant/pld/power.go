@@ -28,13 +28,35 @@ func Power(steps []Step, replaceOne bool, rates []float64) (advantage Interval, 
 	power = make([]Interval, len(rates))
 	if len(c.kinds) == 0 {
 		for i, a := range rates {
-			power[i].include(widen(math.Erfc(math.Erfcinv(2*a)-c.mu/math.Sqrt2) / 2))
+			power[i].include(widen(gaussianPower(c.mu, a)))
 		}
 		advantage.include(widen(math.Erf(c.mu / 2 / math.Sqrt2)))
 		return advantage, power, nil
 	}
+	g, near := c.nearGaussian(minDelta)
+	if near {
+		g, _ = c.nearGaussian(cutShare * g.delta(0).Upper)
+		if form := g.delta(0); form.narrow() {
+			for i, a := range rates {
+				power[i].include(g.power(a))
+			}
+			return form, power, nil
+		}
+	}
+	if advantage, err = c.gridPower(rates, power); err != nil || !near {
+		return advantage, power, err
+	}
+	for i, a := range rates {
+		power[i], _ = power[i].or(g.power(a), nil)
+	}
+	advantage, _ = advantage.or(g.delta(0), nil)
+	return advantage, power, nil
+}
+
+// gridPower is that of the curves on a grid.
+func (c *composition) gridPower(rates []float64, power []Interval) (advantage Interval, err error) {
 	if err := c.refine(c.powerDesign()); err != nil {
-		return Interval{}, nil, err
+		return Interval{}, err
 	}
 	for i, a := range rates {
 		power[i] = Interval{a, a} // what coins give
@@ -42,14 +64,14 @@ func Power(steps []Step, replaceOne bool, rates []float64) (advantage Interval, 
 	for d := range c.directions() {
 		up, down, err := c.compose(d, 0)
 		if err != nil {
-			return Interval{}, nil, err
+			return Interval{}, err
 		}
 		advantage.include(Interval{down.delta(0, -1), up.delta(0, 1)})
 		for i, a := range rates {
 			power[i].include(Interval{down.powerBelow(a), up.powerAbove(a)})
 		}
 	}
-	return advantage, power, nil
+	return advantage, nil
 }
 
 // include makes i that of the larger of two numbers, of which neither is above 1.

@@ -122,7 +122,7 @@ func (c *composition) solve(d int, more func(t float64) bool) float64 {
 func (c *composition) deltaAt(epsilon float64) float64 {
 	delta := startDelta
 	for try := range 12 {
-		c.tails(delta, jumpShare)
+		c.tails(delta, 0.01)
 		next := minDelta
 		for d := range c.directions() {
 			next = max(next, c.saddle(d, c.tiltAt(d, epsilon)))
@@ -155,8 +155,8 @@ func (c *composition) spacingAt(delta float64) float64 {
 	n := c.tails(delta, cutShare)
 	epsilon, work := 0.0, 0.0
 	for d := range c.directions() {
-		c.tilts[d] = c.tiltNear(d, at[d])
-		epsilon, work = max(epsilon, at[d]), max(work, n*(c.tiltAt(d, at[d])+1))
+		c.tilts[d], c.near[d] = c.tiltAt(d, at[d]), c.tiltNear(d, at[d])
+		epsilon, work = max(epsilon, at[d]), max(work, n*(c.tilts[d]+1))
 	}
 	return math.Sqrt(4 * c.width(epsilon) / work)
 }
@@ -316,7 +316,7 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 // is a small share of δ.
 func (c *composition) outside(d int, t float64) float64 {
 	k, mean, _ := c.moments(d, t)
-	return max(1e-13, min(1e-7, 1e-8*c.design*math.Exp(t*mean-k)))
+	return max(1e-13, min(1e-10, 1e-10*c.design*math.Exp(t*mean-k)))
 }
 
 // tails is t with the further tilts that bound both tails best: the ends are
