@@ -111,7 +111,7 @@ func gaussianPower(mu, alpha float64) float64 {
 // closed is the relative width at which a closed form does without a grid.
 const closed = 1e-4
 
-func (i Interval) narrow() bool { return i.Upper-i.Lower <= closed*i.Upper }
+func (i Interval) narrow() bool { return !math.IsInf(i.Upper, 1) && i.Upper-i.Lower <= closed*i.Upper }
 
 // or is what a grid and a closed form say together. Where there is no grid for such losses, the closed form is left.
 func (i Interval) or(form Interval, err error) (Interval, error) {

@@ -58,6 +58,12 @@ func (c *composition) gridPower(rates []float64, power []Interval) (advantage In
 	if err := c.refine(c.powerDesign()); err != nil {
 		return Interval{}, err
 	}
+	if c.transform.log2 < maxLog2-1 { // the rates ask for more than one ε
+		c.setSpacing(c.spacing / 2)
+		if err := c.discretise(); err != nil {
+			return Interval{}, err
+		}
+	}
 	for i, a := range rates {
 		power[i] = Interval{a, a} // what coins give
 	}

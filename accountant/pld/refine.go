@@ -9,10 +9,11 @@ import (
 const (
 	relativeWidth = 1e-3 // of Upper−Lower
 	absoluteWidth = 1e-4 // below ε = 0.1
-	spreadWidth   = 1e-2 // of the loss's standard deviation, where that is less than absoluteWidth
+	smallWidth    = 5e-3 // relative, where that is less
+	spreadWidth   = 1e-2 // of the loss's standard deviation, the most where ε is small; a tenth of it is the least
 	leastWidth    = 1e-8 // nobody asks for less
 	cutShare      = 1e-4 // of δ, for what is cut off
-	jumpShare     = 0.5  // of δ, for losses that are not worth a tilt
+	jumpShare     = 0.05 // of δ, for losses that are not worth a tilt
 	maxLog2       = 21   // of a window's points
 	maxWork       = 24   // the same, of all kinds together
 )
@@ -220,7 +221,9 @@ func (c *composition) width(epsilon float64) float64 {
 		_, _, v := c.moments(d, 0)
 		variance = max(variance, v)
 	}
-	return max(relativeWidth*epsilon, min(absoluteWidth, spreadWidth*math.Sqrt(variance)), leastWidth)
+	spread := math.Sqrt(variance)
+	small := max(min(smallWidth*epsilon, spreadWidth*spread), spreadWidth/10*spread)
+	return max(relativeWidth*epsilon, min(absoluteWidth, small), leastWidth)
 }
 
 // setSpacing fixes the spacing, near h: one that puts both extreme losses of a
