@@ -143,7 +143,7 @@ func (c *composition) deltaAt(epsilon float64) float64 {
 // spacingAt is the formula's spacing, with the tails and tilts for δ. Connecting
 // adds to the cumulant K(λ) of a step λ(λ+1)/2·h²/6, the variance of a uniform loss
 // within a cell sent to its ends, fusing takes half as much, and K moves ε by as
-// much over λ: the ends are about T(λ+1)h²/8 apart.
+// much over λ: the ends are about T(λ+1)h²/8 apart, a little more where rare losses matter.
 func (c *composition) spacingAt(delta float64) float64 {
 	c.design = delta
 	// Rare losses that lie far above the others grow under a tilt until they are all that is left
@@ -159,7 +159,7 @@ func (c *composition) spacingAt(delta float64) float64 {
 		c.tilts[d], c.near[d] = c.tiltAt(d, at[d]), c.tiltNear(d, at[d])
 		epsilon, work = max(epsilon, at[d]), max(work, n*(c.tilts[d]+1))
 	}
-	return math.Sqrt(4 * c.width(epsilon) / work)
+	return math.Sqrt(2.8 * c.width(epsilon) / work)
 }
 
 // refine finds the spacing: that of the formula, with h² scaled once by what

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"testing"
 )
@@ -139,6 +140,35 @@ func TestExpansion(t *testing.T) {
 		want := power(1+less/1e4, 1e4)
 		if d := fmt.Sprintf("%.9g", p); d != fmt.Sprintf("%.9g", want) {
 			t.Errorf("frequency %d: power %v, want %v", k, p, want)
+		}
+	}
+}
+
+// No two records in the plane, one in the place of the other, are further apart than opposite ones
+// of full norm (docs/proofs/replace-one.md).
+func TestReplacedRecords(t *testing.T) {
+	const mu, h, reach = 1.3, 0.05, 8
+	r := rand.New(rand.NewPCG(1, 2))
+	square := func(x float64) float64 { return x * x }
+	curve := func(q, gamma float64, v, w [2]float64) (sum float64) {
+		for x := -reach - mu; x < reach+mu; x += h {
+			for y := -reach - mu; y < reach+mu; y += h {
+				at := func(c [2]float64) float64 { return math.Exp(-(square(x-c[0]) + square(y-c[1])) / 2) }
+				sum += max(0, (1-q)*(1-gamma)*at([2]float64{})+q*at(v)-gamma*q*at(w))
+			}
+		}
+		return sum * h * h / (2 * math.Pi)
+	}
+	record := func() [2]float64 {
+		sin, cos := math.Sincos(2 * math.Pi * r.Float64())
+		size := mu * math.Min(1, 1.5*r.Float64())
+		return [2]float64{size * cos, size * sin}
+	}
+	for range 12 {
+		q, gamma := r.Float64(), math.Exp(1.5*r.NormFloat64())
+		worst := curve(q, gamma, [2]float64{mu, 0}, [2]float64{-mu, 0})
+		if got := curve(q, gamma, record(), record()); got > worst+2e-4 {
+			t.Errorf("rate %v, gamma %v: %v above %v", q, gamma, got, worst)
 		}
 	}
 }
