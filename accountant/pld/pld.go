@@ -111,10 +111,8 @@ func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
 }
 
 func (c *composition) gridEpsilon(delta float64) (Interval, error) {
-	if err := c.refine(delta); err != nil {
-		return Interval{}, err
-	}
-	return c.epsilon(delta)
+	err := c.refine(delta)
+	return c.found, err
 }
 
 // Delta is the ends between which δ lies at ε ≥ 0, which are as near as those
@@ -159,6 +157,7 @@ type composition struct {
 	mu        float64 // of all unsampled Gaussians together
 	spacing   float64
 	design    float64             // the δ that the spacing is chosen for
+	found     Interval            // ε at design, as refine saw it
 	cut       float64             // mass that may be cut off from each tail of a pair
 	tilts     [directions]float64 // under which the mean loss is ε
 	near      [directions]float64 // at which masses about ε are computed

@@ -164,7 +164,7 @@ func (c *composition) spacingAt(delta float64) float64 {
 
 // refine finds the spacing: that of the formula, with h² scaled once by what
 // came out where it was more, is a smooth function of the noise, so that a
-// calibration sees no jumps.
+// calibration sees no jumps. What it gives is kept in found.
 func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
@@ -193,11 +193,14 @@ func (c *composition) refine(delta float64) error {
 		}
 		w, want := r.Upper-r.Lower, c.width(r.Upper)
 		if math.IsInf(w, 1) {
+			if best == 0 {
+				c.found = r
+			}
 			break // no spacing mends what overflows
 		}
 		little := try > 1 && w > 0.8*bestWidth
 		if w < bestWidth {
-			best, bestWidth = c.spacing, w
+			best, bestWidth, c.found = c.spacing, w, r
 		}
 		// A window near the most that is allowed leaves nothing to refine.
 		full := c.transform.log2 >= maxLog2-1
