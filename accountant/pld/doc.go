@@ -72,7 +72,7 @@
 //
 // Unsampled Gaussians alone have a closed form (Balle and Wang 2018, theorem
 // 8), trusted to 2e-11. So have, all but a small shift of the loss, Gaussians of huge noise (near.go).
-// More than 256 kinds of steps are merged into 256: the upper end from the largest, the lower from the smallest of each group's
+// More than 512 kinds of steps are merged into 512: the upper end from the largest, the lower from the smallest of each group's
 // parameters, so that what merging costs shows in the interval.
 //
 // The spacing is a smooth function of the noise (see refine). Windows of 2²¹

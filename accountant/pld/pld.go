@@ -185,7 +185,7 @@ type ends struct{ upper, lower measure }
 const (
 	minDelta   = 1e-100
 	startDelta = 1e-20
-	maxKinds   = 256
+	maxKinds   = 512
 	maxCount   = int64(1) << 40
 )
 

@@ -172,3 +172,23 @@ func TestReplacedRecords(t *testing.T) {
 		}
 	}
 }
+
+// 130 random kinds of steps are composed as they are, against another implementation's pessimistic ε.
+func TestManyKinds(t *testing.T) {
+	var v struct {
+		Delta, Epsilon float64
+		Kinds          [][3]float64 // rate, noise multiplier, steps
+	}
+	b, err := os.ReadFile("testdata/many_kinds.json")
+	if err == nil {
+		err = json.Unmarshal(b, &v)
+	}
+	if err != nil || len(v.Kinds) <= 100 {
+		t.Fatal(len(v.Kinds), err)
+	}
+	var steps []Step
+	for _, k := range v.Kinds {
+		steps = append(steps, sampled(1/k[1], k[0], int(k[2])))
+	}
+	near(t, "130 kinds", epsilon(t, steps, false, v.Delta), v.Epsilon)
+}
