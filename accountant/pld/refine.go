@@ -168,6 +168,7 @@ func (c *composition) spacingAt(delta float64) float64 {
 func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
+	c.found = Interval{0, math.Inf(1)}
 	// What merging costs does not go away with the spacing, nor what ranged releases do: the formula must do.
 	apart := slices.ContainsFunc(c.kinds, kind.apart)
 	for try := 0; try < 5; try++ {
@@ -193,9 +194,6 @@ func (c *composition) refine(delta float64) error {
 		}
 		w, want := r.Upper-r.Lower, c.width(r.Upper)
 		if math.IsInf(w, 1) {
-			if best == 0 {
-				c.found = r
-			}
 			break // no spacing mends what overflows
 		}
 		little := try > 1 && w > 0.8*bestWidth
