@@ -22,7 +22,7 @@ func ExampleAccount() {
 	}
 	fmt.Printf("ε is in [%.2f, %.2f] at δ = %g\n", r.Interval.Lower, r.Interval.Upper, r.Delta)
 	// Output:
-	// ε is in [1.51, 1.52] at δ = 1e-05
+	// ε is in [1.52, 1.52] at δ = 1e-05
 }
 
 // How much noise makes them cost ε = 1 at most?

@@ -149,7 +149,7 @@ func TestReplaceOneIsTwice(t *testing.T) {
 
 func TestCalibrate(t *testing.T) {
 	for _, target := range []float64{1e-6, 0.05, 0.3, 1, 7, 1e4} {
-		for _, k := range []int{1, 2, 3, 4, 5, 19, 20, 21, 300, 4097, 100000, 1 << 40} {
+		for _, k := range []int{1, 2, 3, 4, 5, 19, 20, 21, 300, 4097, 100000, math.MaxInt >> 23} {
 			for _, shared := range []bool{false, true} {
 				s, err := Calibrate(target, k, shared)
 				if err != nil {

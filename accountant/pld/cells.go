@@ -86,9 +86,10 @@ func connect(c cells, g grid, slack float64) measure {
 		if !(up >= 0) {
 			up = 0
 		}
-		up = min(up, x.p)
-		m.add(x.low, min(x.p-up+err, x.p+x.err))
-		m.add(x.high, min(up+err, x.p+x.err))
+		all := x.p + x.err
+		up = min(up+err, all)
+		m.add(x.low, all-up)
+		m.add(x.high, up)
 	}
 	return m
 }
@@ -106,7 +107,9 @@ func fuse(c cells, g grid, slack, tilt float64) measure {
 	for _, y := range c.list {
 		f.place(y.part)
 	}
-	f.place(c.above)
+	if f.group.q > 0 && c.above.p > 0 && c.above.q > 0 {
+		f.balance(c.above) // what is left of it is left out
+	}
 	if f.group.q > 0 { // nothing is left above to balance it
 		f.down()
 	}

@@ -60,11 +60,9 @@ func (m *measure) variance(t float64) float64 {
 }
 
 // A tilting says how a composition is computed: the tilt per unit of loss,
-// and by which further tilts up and down the tails are bounded.
-type tilting struct{ tilt, up, down float64 }
-
-// outside is the tilted mass that may lie beyond either end of the window.
-const outside = 1e-13
+// by which further tilts up and down the tails are bounded, and the tilted mass that may lie beyond
+// either end of the window.
+type tilting struct{ tilt, up, down, outside float64 }
 
 // window is where a composition's tilted mass lies but for a share outside on
 // either side, by Chernoff's bound: exact on the measures, for any t.
@@ -79,7 +77,7 @@ func window(factors []factor, t tilting) (low, high float64) {
 		up += float64(f.count) * (u - k)
 		down += float64(f.count) * (d - k)
 	}
-	rest := -math.Log(outside)
+	rest := -math.Log(t.outside)
 	return -(down + rest) / (t.down * h), (up + rest) / (t.up * h)
 }
 
@@ -88,22 +86,25 @@ func window(factors []factor, t tilting) (low, high float64) {
 // imaginary part of one transform.
 func compose(upper, lower []factor, t tilting, lows [2]int, tr *transform) (up, down *curve) {
 	n, log2 := tr.n, tr.log2
-	up = &curve{grid: grid{spacing: upper[0].spacing}, low: lows[0], tilt: t.tilt * upper[0].spacing, outer: outside}
-	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: outside}
+	up = &curve{grid: grid{spacing: upper[0].spacing}, low: lows[0], tilt: t.tilt * upper[0].spacing, outer: t.outside}
+	down = &curve{grid: up.grid, low: lows[1], tilt: up.tilt, outer: t.outside}
 
 	x := make([]complex128, n)
-	s := newSpectrum(n, 2.1*fftError*float64(log2)+4*ulp)
-	var steps, kinds, logs float64
+	s := newSpectrum(n, fftError*float64(log2))
+	var kinds, logs float64
 	for k := range upper {
 		clear(x)
-		logs += up.put(x, 1, &upper[k])
-		logs += down.put(x, 1i, &lower[k])
-		steps += float64(upper[k].count)
+		var ends [2]expansion
+		var l [2]float64
+		many := upper[k].many(n) && lower[k].many(n)
+		ends[0], l[0] = up.put(x, 1, &upper[k], many)
+		ends[1], l[1] = down.put(x, 1i, &lower[k], many)
+		logs += l[0] + l[1]
 		kinds++
 		tr.forward(x)
-		s.multiply(x, upper[k].count)
+		s.multiply(x, upper[k].count, many, ends)
 	}
-	sum := s.join(x)
+	sum, bad := s.join(x)
 	tr.backward(x)
 	for side, c := range [2]*curve{up, down} {
 		c.mass = make([]float64, n)
@@ -115,7 +116,7 @@ func compose(upper, lower []factor, t tilting, lows [2]int, tr *transform) (up, 
 				c.mass[i] = imag(v) / float64(n)
 			}
 		}
-		c.each = 1.1 * (sum[side]*(steps*(s.transformErr+6*ulp)+4*kinds*ulp) + fftError*float64(log2)*(sum[0]+sum[1]))
+		c.each = 1.1 * (bad[side] + fftError*float64(log2)*(sum[0]+sum[1]))
 		far := math.Abs(c.tilt) * (math.Abs(float64(c.low)) + float64(n))
 		c.rel += ulp * (8 + 4*far + (2+kinds)*logs)
 		c.slack += ulp * (kinds + 8) * (math.Abs(c.offset) + c.spacing*(math.Abs(float64(c.low))+float64(n)))
@@ -123,9 +124,9 @@ func compose(upper, lower []factor, t tilting, lows [2]int, tr *transform) (up, 
 	return up, down
 }
 
-// put adds a factor's tilted masses to a transform's input, in units of 1 or i,
-// and the rest of it to the curve, and returns its logarithms in absolute terms.
-func (c *curve) put(x []complex128, unit complex128, f *factor) (logs float64) {
+// put adds a factor to a transform's input, in units of 1 or i, and the rest of it to the curve:
+// its tilted masses, or for many steps their expansion. It returns its logarithms in absolute terms.
+func (c *curve) put(x []complex128, unit complex128, f *factor, many bool) (e expansion, logs float64) {
 	cumulant, largest := f.cumulant(c.tilt)
 	count := float64(f.count)
 	c.log += count * cumulant
@@ -133,22 +134,30 @@ func (c *curve) put(x []complex128, unit complex128, f *factor) (logs float64) {
 	c.slack += count * f.slack
 	c.inf += count * f.infinite
 	c.rel += count * ulp * (4*largest + 2*math.Abs(cumulant) + 8)
+	add := func(at int, v float64) { x[at&(len(x)-1)] += complex(v*real(unit), v*imag(unit)) }
+	masses := make([]float64, len(f.index))
 	for i, at := range f.index {
-		v := f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant)
-		x[at&(len(x)-1)] += complex(v*real(unit), v*imag(unit))
+		masses[i] = f.mass[i] * math.Exp(c.tilt*float64(at)-cumulant)
+		if !many {
+			add(at, masses[i])
+		}
 	}
-	return count * math.Abs(cumulant)
+	if many {
+		e = expand(f.index, masses, add)
+	}
+	return e, count * math.Abs(cumulant)
 }
 
 // A spectrum is half the transform of the upper and of the lower end.
 type spectrum struct {
 	bins         []bin
-	transformErr float64 // of one transform, relatively
+	transformErr float64 // of one transform, relative to the sum of its input
 }
 
 type bin struct {
 	value [2]complex128
 	log   [2]float64 // Σ (count−1)·ln|φ|, an upper bound
+	err   [2]float64 // Σ count·|error of φ|, and that of rounding
 }
 
 // dead is the logarithm of a frequency that is as good as none.
@@ -162,55 +171,75 @@ func newSpectrum(n int, transformErr float64) *spectrum {
 	return s
 }
 
-// multiply takes in the transform of one kind, raised to its count.
-func (s *spectrum) multiply(x []complex128, count int) {
-	transformErr := s.transformErr
+// multiply takes in the transform of one kind, raised to its count: of its masses, or of what
+// is left of them behind an expansion.
+func (s *spectrum) multiply(x []complex128, count int, many bool, ends [2]expansion) {
+	direct := 2.1*s.transformErr + 4*ulp
+	spread := ends[0].spread + ends[1].spread
+	n := float64(count)
 	for j := range s.bins {
 		// Positions 0 and 1 hold frequencies 0 and n/2; of a block
 		// [2^m, 2^{m+1}) the first half faces the second.
 		at := position(j)
 		a, b := x[at], x[opposite(at)]
-		s := &s.bins[j]
+		bin := &s.bins[j]
 		phi := [2]complex128{
 			complex((real(a)+real(b))/2, (imag(a)-imag(b))/2),
 			complex((imag(a)+imag(b))/2, (real(b)-real(a))/2),
 		}
+		var w complex128
+		if many {
+			w = turn(frequency(j, len(x)), len(x))
+		}
 		for side, z := range phi {
-			if s.log[side] < dead {
+			if bin.log[side] < dead {
 				continue
 			}
+			less, err := z-1, direct
+			if many {
+				less, err = ends[side].at(w, z, s.transformErr*spread)
+				z = 1 + less
+			}
 			if count > 1 {
-				r := math.Hypot(real(z), imag(z)) + transformErr
-				s.log[side] += float64(count-1) * math.Log(r)
-				if s.log[side] < dead {
-					s.value[side] = 0
+				bin.log[side] += (n - 1) * math.Log(math.Hypot(real(z), imag(z))+err)
+				if bin.log[side] < dead {
+					bin.value[side] = 0
 					continue
 				}
 			}
-			s.value[side] = times(s.value[side], power(z, count))
+			bin.err[side] += n*err + 4*ulp
+			if many && math.Abs(real(less)) < 0.25 && math.Abs(imag(less)) < 0.25 {
+				bin.err[side] += 50*ulp*n*(math.Abs(real(less))+math.Abs(imag(less))) + 8*ulp
+				bin.value[side] = times(bin.value[side], exponential(n, less))
+			} else {
+				bin.err[side] += 6 * ulp * n
+				bin.value[side] = times(bin.value[side], power(z, count))
+			}
 		}
 	}
 }
 
 // join writes p + i·q, for the ends p and q, where a transform back reads it. The
-// sums are (1/n)·Σ over frequencies of the bound on Π|φ|^{count−1}.
-func (s *spectrum) join(x []complex128) (sum [2]float64) {
+// sums are (1/n)·Σ over frequencies of the bounds on Π|φ|^{count−1} and on the error of Πφ^count.
+func (s *spectrum) join(x []complex128) (sum, bad [2]float64) {
 	for j, b := range s.bins {
-		weight := 2.0
+		weight := 2 / float64(len(x))
 		if j < 2 { // frequencies 0 and n/2 face themselves
-			weight = 1
+			weight /= 2
 		}
 		for side := range sum {
-			sum[side] += weight * math.Exp(max(b.log[side], dead)) / float64(len(x))
+			size := weight * math.Exp(max(b.log[side], dead))
+			sum[side] += size
+			bad[side] += size * (b.err[side] + 4*ulp)
 		}
 		p, q := b.value[0], b.value[1]
 		at := position(j)
 		x[at] = complex(real(p)-imag(q), imag(p)+real(q))
-		if weight == 2 {
+		if j >= 2 {
 			x[opposite(at)] = complex(real(p)+imag(q), real(q)-imag(p))
 		}
 	}
-	return sum
+	return sum, bad
 }
 
 // position is where frequency index j of half a spectrum is looked up: any

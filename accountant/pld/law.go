@@ -43,7 +43,7 @@ type plan struct {
 const (
 	nodes    = 256
 	maxMu    = 25 // beyond it the ratios of a pair leave the range of float64
-	maxCells = 1 << 21
+	maxCells = 1 << 18
 )
 
 // A gaussian is the Gaussian of distance μ in standard deviations on a Poisson
@@ -141,12 +141,22 @@ func (l gaussian) interval(a, b point, x float64) part {
 // reach is the range of z outside of which both distributions have less than
 // the mass that may be cut off.
 func (l gaussian) reach(tails float64) (low, high float64) {
-	z := math.Sqrt(-2 * math.Log(tails))
-	low, high = -z, z+l.mu
-	if l.twoSided {
-		low = -high
+	end := func(above func(z float64) float64) float64 {
+		low, high := 0.0, 37+l.mu // where float64 ends
+		for range 50 {
+			if z := (low + high) / 2; above(z) > tails {
+				low = z
+			} else {
+				high = z
+			}
+		}
+		return high
 	}
-	return max(low, -37), min(high, 37) // where float64 ends
+	high = end(func(z float64) float64 { return (1-l.q)*upper(z) + l.q*upper(z-l.mu) })
+	if l.twoSided {
+		return -high, high
+	}
+	return -end(upper), high
 }
 
 func (l gaussian) sketch(tails float64) []part {
@@ -196,7 +206,7 @@ func (l gaussian) cells(p plan, g grid, first int, at point) (c cells) {
 	low, high := l.reach(p.tails)
 	last := int(math.Ceil((l.loss(high) - g.offset) / h))
 	edges := l.widths(p, low, high)
-	for i, j := first, 0; i < last; {
+	for i, j := first, 0; i < last && len(c.list) <= maxCells; {
 		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
 			j++
 		}
@@ -302,7 +312,7 @@ func (l laplace) cut(p plan, _ int) (upper, lower cells, g grid) {
 	}
 	low, top := int(math.Floor((-e-g.offset)/g.spacing)), int(math.Round((e-g.offset)/g.spacing))
 	c.list = append(c.list, atom(low, g, math.Exp(-e)/2, -e, l.slack()))
-	for i := low; i < top; i++ {
+	for i := low; i < top && len(c.list) <= maxCells; i++ {
 		a, b := max(g.loss(i), -e), min(g.loss(i+1), e)
 		if i == top-1 {
 			b = e

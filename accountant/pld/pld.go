@@ -95,14 +95,24 @@ func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
 	case err != nil:
 		return Interval{}, err
 	case len(c.kinds) > 0:
-		if err := c.refine(delta); err != nil {
-			return Interval{}, err
+		form := Interval{0, math.Inf(1)}
+		if g, ok := c.nearGaussian(cutShare * delta); ok {
+			form = g.epsilon(delta)
 		}
-		return c.epsilon(delta)
+		if form.narrow() {
+			return form, nil
+		}
+		grid, err := c.gridEpsilon(delta)
+		return grid.or(form, err)
 	case c.mu == 0:
 		return Interval{}, nil
 	}
 	return widen(gaussianEpsilon(c.mu, delta)), nil
+}
+
+func (c *composition) gridEpsilon(delta float64) (Interval, error) {
+	err := c.refine(delta)
+	return c.found, err
 }
 
 // Delta is the ends between which δ lies at ε ≥ 0, which are as near as those
@@ -116,15 +126,16 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 	case err != nil:
 		return Interval{}, err
 	case len(c.kinds) > 0:
-		c.tails(startDelta)
-		delta := minDelta
-		for d := range c.directions() {
-			delta = max(delta, c.saddle(d, c.tiltAt(d, epsilon)))
+		form := Interval{0, math.Inf(1)}
+		if g, ok := c.nearGaussian(minDelta); ok {
+			g, _ = c.nearGaussian(max(minDelta, cutShare*g.delta(epsilon).Upper))
+			form = g.delta(epsilon)
 		}
-		if err := c.refine(min(delta, 0.5)); err != nil {
-			return Interval{}, err
+		if form.narrow() {
+			return form, nil
 		}
-		return c.delta(epsilon)
+		grid, err := c.gridDelta(epsilon)
+		return grid.or(form, err)
 	case c.mu == 0:
 		return Interval{}, nil
 	}
@@ -133,14 +144,23 @@ func Delta(steps []Step, replaceOne bool, epsilon float64) (Interval, error) {
 	return r, nil
 }
 
+func (c *composition) gridDelta(epsilon float64) (Interval, error) {
+	if err := c.refine(c.deltaAt(epsilon)); err != nil {
+		return Interval{}, err
+	}
+	return c.delta(epsilon)
+}
+
 // A composition is a list of steps, discretised once there are kinds.
 type composition struct {
 	kinds     []kind  // none: a closed form answers
 	mu        float64 // of all unsampled Gaussians together
 	spacing   float64
-	design    float64 // the δ that the spacing is chosen for
-	cut       float64 // mass that may be cut off from each tail of a pair
-	tilts     [directions]float64
+	design    float64             // the δ that the spacing is chosen for
+	found     Interval            // ε at design, as refine saw it
+	cut       float64             // mass that may be cut off from each tail of a pair
+	tilts     [directions]float64 // under which the mean loss is ε
+	near      [directions]float64 // at which masses about ε are computed
 	sketches  [directions][]atoms // of the kinds
 	measures  map[string]*[directions]ends
 	transform *transform // of the latest window
@@ -165,17 +185,14 @@ type ends struct{ upper, lower measure }
 const (
 	minDelta   = 1e-100
 	startDelta = 1e-20
-	maxKinds   = 100
-	maxCount   = 1 << 40
+	maxKinds   = 512
+	maxCount   = int64(1) << 40
 )
 
 func (c *composition) epsilon(delta float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
-		t := c.tilts[d]
-		if delta != c.design {
-			t = c.tiltFor(d, delta)
-		}
+		t := c.near[d]
 		for try := 0; ; try++ {
 			up, down, err := c.compose(d, t)
 			if err != nil {
@@ -186,9 +203,8 @@ func (c *composition) epsilon(delta float64) (Interval, error) {
 					"so that no epsilon can be certified below that", delta, up.inf)
 			}
 			high, low := up.epsilon(delta, 1), down.epsilon(delta, -1)
-			_, mean, variance := c.moments(d, t)
-			if try < 2 && t > 0 && math.Abs(high-mean) > 2.5*math.Sqrt(variance) { // the masses there are less precise
-				t = c.tiltAt(d, high)
+			if try < 2 && t > 0 && c.chernoff(d, t, high)-c.chernoff(d, c.tiltAt(d, high), high) > 5 { // the masses there are less precise
+				t = c.tiltNear(d, high)
 				continue
 			}
 			r.Upper, r.Lower = max(r.Upper, high), max(r.Lower, low)
@@ -202,7 +218,7 @@ func (c *composition) epsilon(delta float64) (Interval, error) {
 func (c *composition) delta(epsilon float64) (Interval, error) {
 	var r Interval
 	for d := range c.directions() {
-		up, down, err := c.compose(d, c.tiltAt(d, epsilon))
+		up, down, err := c.compose(d, c.tiltNear(d, epsilon))
 		if err != nil {
 			return Interval{}, err
 		}
@@ -294,8 +310,8 @@ func (s *Step) check(before int) error {
 	if !(s.Rate > 0 && s.Rate <= 1) {
 		return fmt.Errorf("pld: a sampling rate is %v; it must be above 0 and at most 1, which is every record", s.Rate)
 	}
-	if s.Count < 0 || s.Count > maxCount || before+s.Count > maxCount {
-		return fmt.Errorf("pld: a count is %v; counts must not be negative, and at most %d together", s.Count, int64(maxCount))
+	if s.Count < 0 || int64(s.Count) > maxCount || int64(before)+int64(s.Count) > maxCount {
+		return fmt.Errorf("pld: a count is %v; counts must not be negative, and at most %d together", s.Count, maxCount)
 	}
 	return nil
 }

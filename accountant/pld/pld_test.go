@@ -457,10 +457,10 @@ func TestUpperIsSmoothInTheNoise(t *testing.T) {
 	}
 }
 
-func TestMoreThanAHundredKinds(t *testing.T) {
+func TestMoreKindsThanAreComposed(t *testing.T) {
 	var steps []Step
-	for i := range 150 {
-		steps = append(steps, sampled(1/(1+0.002*float64(i%15)), 0.01+0.00002*float64(i/15), 2))
+	for i := range 600 {
+		steps = append(steps, sampled(1/(1+0.002*float64(i%15)), 0.01+0.000005*float64(i/15), 1))
 	}
 	c, err := prepare(steps, false)
 	if err != nil || len(c.kinds) > maxKinds {
@@ -470,11 +470,11 @@ func TestMoreThanAHundredKinds(t *testing.T) {
 	for _, k := range c.kinds {
 		count += k.count
 	}
-	if count != 300 {
-		t.Errorf("%d of 300 steps", count)
+	if count != 600 {
+		t.Errorf("%d of 600 steps", count)
 	}
-	low := epsilon(t, []Step{sampled(1/1.028, 0.01, 300)}, false, 1e-5)
-	high := epsilon(t, []Step{sampled(1, 0.01018, 300)}, false, 1e-5)
+	low := epsilon(t, []Step{sampled(1/1.028, 0.01, 600)}, false, 1e-5)
+	high := epsilon(t, []Step{sampled(1, 0.0102, 600)}, false, 1e-5)
 	// The same merging, further, where it costs less to compose.
 	last := Interval{low.Lower, high.Upper}
 	for _, most := range []int{1, 4, 12} {

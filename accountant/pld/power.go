@@ -28,13 +28,41 @@ func Power(steps []Step, replaceOne bool, rates []float64) (advantage Interval, 
 	power = make([]Interval, len(rates))
 	if len(c.kinds) == 0 {
 		for i, a := range rates {
-			power[i].include(widen(math.Erfc(math.Erfcinv(2*a)-c.mu/math.Sqrt2) / 2))
+			power[i].include(widen(gaussianPower(c.mu, a)))
 		}
 		advantage.include(widen(math.Erf(c.mu / 2 / math.Sqrt2)))
 		return advantage, power, nil
 	}
+	g, near := c.nearGaussian(minDelta)
+	if near {
+		g, _ = c.nearGaussian(cutShare * g.delta(0).Upper)
+		if form := g.delta(0); form.narrow() {
+			for i, a := range rates {
+				power[i].include(g.power(a))
+			}
+			return form, power, nil
+		}
+	}
+	if advantage, err = c.gridPower(rates, power); err != nil || !near {
+		return advantage, power, err
+	}
+	for i, a := range rates {
+		power[i], _ = power[i].or(g.power(a), nil)
+	}
+	advantage, _ = advantage.or(g.delta(0), nil)
+	return advantage, power, nil
+}
+
+// gridPower is that of the curves on a grid.
+func (c *composition) gridPower(rates []float64, power []Interval) (advantage Interval, err error) {
 	if err := c.refine(c.powerDesign()); err != nil {
-		return Interval{}, nil, err
+		return Interval{}, err
+	}
+	if c.transform.log2 < maxLog2-1 { // the rates ask for more than one ε
+		c.setSpacing(c.spacing / 2)
+		if err := c.discretise(); err != nil {
+			return Interval{}, err
+		}
 	}
 	for i, a := range rates {
 		power[i] = Interval{a, a} // what coins give
@@ -42,14 +70,14 @@ func Power(steps []Step, replaceOne bool, rates []float64) (advantage Interval, 
 	for d := range c.directions() {
 		up, down, err := c.compose(d, 0)
 		if err != nil {
-			return Interval{}, nil, err
+			return Interval{}, err
 		}
 		advantage.include(Interval{down.delta(0, -1), up.delta(0, 1)})
 		for i, a := range rates {
 			power[i].include(Interval{down.powerBelow(a), up.powerAbove(a)})
 		}
 	}
-	return advantage, power, nil
+	return advantage, nil
 }
 
 // include makes i that of the larger of two numbers, of which neither is above 1.
@@ -61,12 +89,7 @@ func (i *Interval) include(other Interval) {
 // powerDesign is the δ that the spacing is chosen for: one whose ε lies between 0 and the
 // losses that decide at false-positive rates of a few in a thousand.
 func (c *composition) powerDesign() float64 {
-	c.tails(startDelta)
-	advantage := minDelta
-	for d := range c.directions() {
-		advantage = max(advantage, c.saddle(d, c.tiltAt(d, 0)))
-	}
-	return min(0.01, advantage/4)
+	return min(0.01, c.deltaAt(0)/4)
 }
 
 // powerAbove is the least of H(γ)+γα that the curve's upper end gives at its losses.

@@ -9,8 +9,11 @@ import (
 const (
 	relativeWidth = 1e-3 // of Upper−Lower
 	absoluteWidth = 1e-4 // below ε = 0.1
-	spreadWidth   = 1e-2 // of the loss's standard deviation, where that is less than absoluteWidth
+	smallWidth    = 5e-3 // relative, where that is less
+	spreadWidth   = 1e-2 // of the loss's standard deviation, the most where ε is small; a tenth of it is the least
 	leastWidth    = 1e-8 // nobody asks for less
+	cutShare      = 1e-4 // of δ, for what is cut off
+	jumpShare     = 0.05 // of δ, for losses that are not worth a tilt
 	maxLog2       = 21   // of a window's points
 	maxWork       = 24   // the same, of all kinds together
 )
@@ -18,12 +21,12 @@ const (
 // ErrFine says that a composition needs more points than are allowed.
 var ErrFine = errors.New("pld: the losses of these steps differ too much in size for a grid: use a Rényi bound")
 
-// tails fixes how much may be cut off and sketches every kind. It counts the steps.
-func (c *composition) tails(delta float64) (steps float64) {
+// tails fixes how much may be cut off, a share of δ in all, and sketches every kind. It counts the steps.
+func (c *composition) tails(delta, share float64) (steps float64) {
 	for _, k := range c.kinds {
 		steps += float64(k.count)
 	}
-	c.cut = 1e-6 * min(delta, startDelta) / steps
+	c.cut = share * delta / steps
 	clear(c.sketches[:])
 	for _, k := range c.kinds {
 		parts := k.high.sketch(c.cut)
@@ -60,6 +63,29 @@ func (c *composition) tiltAt(d int, epsilon float64) float64 {
 	})
 }
 
+// tiltNear is the tilt ≥ 0 at which the masses about ε are computed: the smallest under which
+// Chernoff's bound e^{K−tε} is nearly as low as under tiltAt(ε). Where rare losses lie far above ε,
+// that is a good deal smaller, and keeps them rare.
+func (c *composition) tiltNear(d int, epsilon float64) float64 {
+	best := c.tiltAt(d, epsilon)
+	most := c.chernoff(d, best, epsilon) + 2
+	low, high := 0.0, best
+	for range 30 {
+		if t := (low + high) / 2; c.chernoff(d, t, epsilon) > most {
+			low = t
+		} else {
+			high = t
+		}
+	}
+	return high
+}
+
+// chernoff is the logarithm of Chernoff's bound on the δ at ε.
+func (c *composition) chernoff(d int, t, epsilon float64) float64 {
+	k, _, _ := c.moments(d, t)
+	return k - t*epsilon
+}
+
 // tiltFor is the tilt ≥ 0 whose mean loss has δ, roughly.
 func (c *composition) tiltFor(d int, delta float64) float64 {
 	return c.solve(d, func(t float64) bool { return c.saddle(d, t) > delta })
@@ -93,29 +119,56 @@ func (c *composition) solve(d int, more func(t float64) bool) float64 {
 	return (low + high) / 2
 }
 
+// deltaAt is roughly the δ at ε.
+func (c *composition) deltaAt(epsilon float64) float64 {
+	delta := startDelta
+	for try := range 12 {
+		c.tails(delta, 0.01)
+		next := minDelta
+		for d := range c.directions() {
+			next = max(next, c.saddle(d, c.tiltAt(d, epsilon)))
+		}
+		next = min(next, 0.5)
+		if try > 0 {
+			next = max(next, delta/4)
+		}
+		if math.Abs(next-delta) < 0.1*delta {
+			break
+		}
+		delta = next
+	}
+	return delta
+}
+
 // spacingAt is the formula's spacing, with the tails and tilts for δ. Connecting
 // adds to the cumulant K(λ) of a step λ(λ+1)/2·h²/6, the variance of a uniform loss
 // within a cell sent to its ends, fusing takes half as much, and K moves ε by as
-// much over λ: the ends are about T(λ+1)h²/8 apart.
+// much over λ: the ends are about T(λ+1)h²/8 apart, a little more where rare losses matter.
 func (c *composition) spacingAt(delta float64) float64 {
 	c.design = delta
-	n := c.tails(delta)
+	// Rare losses that lie far above the others grow under a tilt until they are all that is left
+	// of a composition: ε is looked for without those that δ has room for.
+	var at [directions]float64
+	c.tails(delta, jumpShare)
+	for d := range c.directions() {
+		_, at[d], _ = c.moments(d, c.tiltFor(d, delta))
+	}
+	n := c.tails(delta, cutShare)
 	epsilon, work := 0.0, 0.0
 	for d := range c.directions() {
-		t := c.tiltFor(d, delta)
-		c.tilts[d] = t
-		_, mean, _ := c.moments(d, t)
-		epsilon, work = max(epsilon, mean), max(work, n*(t+1))
+		c.tilts[d], c.near[d] = c.tiltAt(d, at[d]), c.tiltNear(d, at[d])
+		epsilon, work = max(epsilon, at[d]), max(work, n*(c.tilts[d]+1))
 	}
-	return math.Sqrt(4 * c.width(epsilon) / work)
+	return math.Sqrt(2.8 * c.width(epsilon) / work)
 }
 
 // refine finds the spacing: that of the formula, with h² scaled once by what
 // came out where it was more, is a smooth function of the noise, so that a
-// calibration sees no jumps.
+// calibration sees no jumps. What it gives is kept in found.
 func (c *composition) refine(delta float64) error {
 	h := c.spacingAt(delta)
 	best, bestWidth := 0.0, math.Inf(1)
+	c.found = Interval{0, math.Inf(1)}
 	// What merging costs does not go away with the spacing, nor what ranged releases do: the formula must do.
 	apart := slices.ContainsFunc(c.kinds, kind.apart)
 	for try := 0; try < 5; try++ {
@@ -145,7 +198,7 @@ func (c *composition) refine(delta float64) error {
 		}
 		little := try > 1 && w > 0.8*bestWidth
 		if w < bestWidth {
-			best, bestWidth = c.spacing, w
+			best, bestWidth, c.found = c.spacing, w, r
 		}
 		// A window near the most that is allowed leaves nothing to refine.
 		full := c.transform.log2 >= maxLog2-1
@@ -169,7 +222,9 @@ func (c *composition) width(epsilon float64) float64 {
 		_, _, v := c.moments(d, 0)
 		variance = max(variance, v)
 	}
-	return max(relativeWidth*epsilon, min(absoluteWidth, spreadWidth*math.Sqrt(variance)), leastWidth)
+	spread := math.Sqrt(variance)
+	small := max(min(smallWidth*epsilon, spreadWidth*spread), spreadWidth/10*spread)
+	return max(relativeWidth*epsilon, min(absoluteWidth, small), leastWidth)
 }
 
 // setSpacing fixes the spacing, near h: one that puts both extreme losses of a
@@ -240,7 +295,7 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 	if empty { // a lower end with no mass left is 0
 		lower = upper
 	}
-	tilting := chernoff(upper, t)
+	tilting := tails(upper, t, c.outside(d, t))
 	var lows [2]int
 	log2 := 6.0
 	for i, f := range [2][]factor{upper, lower} {
@@ -261,9 +316,16 @@ func (c *composition) compose(d int, t float64) (up, down *curve, err error) {
 	return up, down, nil
 }
 
-// chernoff is t with the further tilts that bound both tails best: the ends are
+// outside is how much tilted mass may lie on either side of a window: what an upper end gains by it
+// is a small share of δ.
+func (c *composition) outside(d int, t float64) float64 {
+	k, mean, _ := c.moments(d, t)
+	return max(1e-13, min(1e-10, 1e-10*c.design*math.Exp(t*mean-k)))
+}
+
+// tails is t with the further tilts that bound both tails best: the ends are
 // alike enough for one choice.
-func chernoff(factors []factor, t float64) tilting {
+func tails(factors []factor, t, outside float64) tilting {
 	h := factors[0].spacing
 	cumulant := func(t float64) (sum float64) {
 		for i := range factors {
@@ -293,5 +355,5 @@ func chernoff(factors []factor, t float64) tilting {
 		}
 		return math.Exp(at)
 	}
-	return tilting{t, best(1), best(-1)}
+	return tilting{t, best(1), best(-1), outside}
 }

@@ -74,13 +74,13 @@ func dims(text string) (shape []int, err error) {
 	if text == "" || len(fields) > mostDims {
 		return nil, fmt.Errorf("must have from one to %d dimensions, records first", mostDims)
 	}
-	bytes := 8 // of the largest numbers
+	bytes := int64(8) // of the largest numbers
 	for _, f := range fields {
 		n, err := strconv.Atoi(strings.TrimSpace(f))
-		if err != nil || n < 0 || n > mostBytes || n > 0 && bytes > mostBytes/n {
+		if err != nil || n < 0 || int64(n) > mostBytes || n > 0 && bytes > mostBytes/int64(n) {
 			return nil, errors.New("is described as larger than any array that is read: save fewer or smaller records")
 		}
-		bytes *= max(n, 1)
+		bytes *= int64(max(n, 1))
 		shape = append(shape, n)
 	}
 	return shape, nil
