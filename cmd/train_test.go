@@ -345,7 +345,7 @@ func TestOwnFilesAreDeclared(t *testing.T) {
 	}
 	for flag, key := range map[string]string{"--published-set": "files_are_the_published_ones", "--test-is-public": "test_split_is_public"} {
 		out := filepath.Join(t.TempDir(), "run")
-		human := ok(t, slices.DeleteFunc(own("--public-n", "300", "--delta", "1e-4", flag, "--out", out), func(s string) bool { return s == "--json" })...)
+		human := ok(t, slices.DeleteFunc(own("--public-n", map[bool]string{true: "60000", false: "300"}[flag == "--published-set"], "--delta", "1e-6", flag, "--out", out), func(s string) bool { return s == "--json" })...)
 		if r := readFile(t, out, "result.json"); !strings.Contains(r, key) || strings.Contains(r, `"test_accuracy": null`) || !strings.Contains(human, train.Assumption(key)) || strings.Contains(human, key) {
 			t.Errorf("%s: %s\n%s", flag, r, human)
 		}
@@ -357,8 +357,9 @@ func TestOwnFilesAreDeclared(t *testing.T) {
 }
 
 func TestWeakDeltaWarns(t *testing.T) {
-	r := privgrad(small(mnistFiles(t), "--epsilon", "1", "--delta", "0.002", "--public-n", "500", "--json", "--out", filepath.Join(t.TempDir(), "run"))...)
-	if r.code != cli.ExitDone || !strings.HasPrefix(r.stderr, "privgrad: warning: delta 0.002 ") {
+	args := slices.DeleteFunc(small(mnistFiles(t), "--epsilon", "1", "--delta", "0.003", "--public-n", "400", "--json", "--out", filepath.Join(t.TempDir(), "run")), func(s string) bool { return s == "--published-set" })
+	r := privgrad(args...)
+	if r.code != cli.ExitDone || !strings.HasPrefix(r.stderr, "privgrad: warning: delta 0.003 ") {
 		t.Fatalf("exit %d, %q", r.code, r.stderr)
 	}
 	object(t, r.stdout)

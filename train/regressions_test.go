@@ -45,6 +45,20 @@ func gradientless() *datasets.Set {
 	return set
 }
 
+// endless is the same of records with a value that is not finite.
+func endless() *datasets.Set {
+	set := made(1, 400)
+	for i, b := range set.Train.Features {
+		value := float32(b)/127.5 - 1
+		if i%64 == 0 {
+			value = float32(math.Inf(1 - i/64%2*2))
+		}
+		set.Train.Values = append(set.Train.Values, value)
+	}
+	set.Train.Features = nil
+	return set
+}
+
 // rms is the root mean square of what training added to zero weights.
 func rms(x []float32) float64 {
 	s := 0.0

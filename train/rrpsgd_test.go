@@ -25,8 +25,8 @@ import (
 // Seeds of the operating system's randomness under which runs of the suite draw as many rounds as
 // their tests need, of 24, and as many as each other, of 6.
 var (
-	manyRounds uint64 = 8
-	sameRounds        = [2]uint64{1, 7}
+	manyRounds uint64 = 17
+	sameRounds        = [2]uint64{1, 12}
 )
 
 // roundsRun is a short one, of single records unless that changes.

@@ -11,8 +11,6 @@ package train
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -373,16 +371,14 @@ func (r *run) keepSettings() error {
 
 func (r *run) openLedger() error {
 	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.slots()}
-	if !r.dir().Has(rundir.Ledger) {
-		if h.RunID = r.options.RunID; h.RunID == "" {
-			id := make([]byte, 16)
-			if _, err := rand.Read(id); err != nil {
-				return fmt.Errorf("the operating system gives no randomness: %w", err)
-			}
-			h.RunID = hex.EncodeToString(id)
+	var err error
+	if h.RunID = r.options.RunID; r.dir().Has(rundir.Ledger) {
+		h.RunID = "" // that of the ledger
+	} else if h.RunID == "" {
+		if h.RunID, err = ledger.NewRunID(); err != nil {
+			return err
 		}
 	}
-	var err error
 	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
 	if errors.Is(err, ledger.ErrMismatch) {
 		return usage.Wrap(r.plan.Config.Changed(r.dir(), err, ledger.ErrMismatch))

@@ -308,7 +308,9 @@ func TestSchemaMustStay(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := Run(context.Background(), tableConfig(), o); !errors.Is(err, stop) {
+	c := tableConfig()
+	c.CountRecords = ptr(false) // of 2000 records that are declared the table has 400
+	if _, err := Run(context.Background(), c, o); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("t.csv.schema.yaml")
@@ -320,14 +322,14 @@ func TestSchemaMustStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *UsageError
-	if _, err := Run(context.Background(), tableConfig(), o); !errors.As(err, &refused) {
+	if _, err := Run(context.Background(), c, o); !errors.As(err, &refused) {
 		t.Errorf("resumed by other bounds: %v", err)
 	}
 	// What the schema says is what counts, not how it is written.
 	if err := os.WriteFile("t.csv.schema.yaml", append([]byte("# the same\n"), text...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Run(context.Background(), tableConfig(), o); err != nil || r.Steps != 25 {
+	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != 25 {
 		t.Errorf("resumed: %v", err)
 	}
 }
@@ -366,7 +368,7 @@ func TestModelKeepsItsSchema(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "three", 1, 500, 0)
 	c := tableConfig()
-	c.DropFirst = true
+	c.DropFirst, c.CountRecords = true, ptr(false) // of 2000 records that are declared the table has 500
 	_, err := Run(context.Background(), c, Options{Out: "run"})
 	check(t, err)
 	check(t, os.WriteFile("new.csv", []byte("a,b,c\n0.9,r,0.5\n0.1,p,-0.5\n0.5,q,0\n"), 0o644))

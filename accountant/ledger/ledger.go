@@ -15,6 +15,8 @@
 package ledger
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +45,15 @@ type Header struct {
 	RunID       string // 16 bytes in lower-case hex
 	Fingerprint string // of the public settings, in lower-case hex
 	Committed   int    // slots T of the schedule that was priced
+}
+
+// NewRunID draws the identity of a new run.
+func NewRunID() (string, error) {
+	id := make([]byte, 16)
+	if _, err := rand.Read(id); err != nil {
+		return "", fmt.Errorf("the operating system gives no randomness: %w", err)
+	}
+	return hex.EncodeToString(id), nil
 }
 
 // A State counts slots. Settled + CrashedSlots + the block now open = Reserved ≤ Committed.

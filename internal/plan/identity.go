@@ -23,6 +23,9 @@ func (c Config) identity(noise string) Config {
 			s.value(&c).SetZero()
 		}
 	}
+	if c.CountRecords != nil && !*c.CountRecords {
+		c.CountRecords = nil // as in runs from before there were counts
+	}
 	return c
 }
 
@@ -32,9 +35,6 @@ func (c Config) fingerprint() (string, error) {
 	id := c.identity(c.Noise)
 	if id.Precision == device.Float32.String() {
 		id.Precision = "" // as in runs from before there were others
-	}
-	if id.CountRecords != nil && !*id.CountRecords {
-		id.CountRecords = nil // as in runs from before there were counts
 	}
 	b, err := id.YAML()
 	if err != nil {
