@@ -52,6 +52,12 @@ type measure struct {
 	slack    float64 // how far a true loss may lie on the wrong side of its place
 }
 
+// moment is ln Σ mass·e^{t·loss}.
+func (m *measure) moment(t float64) float64 {
+	k, _ := m.cumulant(t * m.spacing)
+	return k + t*m.offset
+}
+
 func (m *measure) add(i int, mass float64) {
 	if !(mass > 0) {
 		return
@@ -114,6 +120,35 @@ func fuse(c cells, g grid, slack, tilt float64) measure {
 		f.down()
 	}
 	return f.measure
+}
+
+// fuseBest is the better one under the tilt of the lower ends on g and on the balancing grid.
+func fuseBest(c cells, g grid, slack, tilt float64) measure {
+	m := fuse(c, g, slack, tilt)
+	if b := g.balancing(c); b != g {
+		if other := fuse(c, b, slack, tilt); other.moment(tilt) > m.moment(tilt) {
+			return other
+		}
+	}
+	return m
+}
+
+// balancing is the grid for a lower end whose spacing is more than all losses below 0: one of its
+// points is the mean loss of all that lies below the next point. On another grid it may take
+// all losses above, however far, to bring a mean up to a point. It is g for any other spacing.
+func (g grid) balancing(c cells) grid {
+	if len(c.list) == 0 || c.below.p > 0 || g.loss(c.list[0].high) < -g.spacing {
+		return g
+	}
+	var p, q float64
+	for _, x := range c.list {
+		if mean := math.Log(p / q); math.Log(x.p/x.q) >= mean+g.spacing {
+			g.offset = mean
+			break
+		}
+		p, q = p+x.p, q+x.q
+	}
+	return g
 }
 
 // A fuser makes a measure of parts that come in ascending order.

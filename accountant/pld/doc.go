@@ -28,6 +28,7 @@
 // (2022, arXiv 2207.04380), with cells for the points of the curve. Mass
 // above the grid is an infinite loss of the upper end, and is left out of the
 // lower one but for what balances a cell; mass below it moves up to the lowest point, or is fused.
+// All that holds on any grid: of a spacing above all losses below 0, the lower end may have its own (balancing).
 // Computed losses are off by at most slack a step (law.slack): the upper end
 // is asked at ε−Σslack, the lower at ε+Σslack. The grid ends where a 1e-4 share of δ is left above it.
 //

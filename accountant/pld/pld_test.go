@@ -304,13 +304,18 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 				p := plan{h, 1e-26, [][]float64{{0, 4, 10}, {0, 4, 10}}}
 				up, down, g := l.cut(p, d)
 				upper, lower := connect(up, g, l.slack()), fuse(down, g, l.slack(), 4)
+				balanced := fuse(down, g.balancing(down), l.slack(), 4)
+				at := []float64{-1e-2, -1e-3, -1e-4, -1e-5, 0, 1e-5, 1e-4, 1e-3, 1e-2}
 				for e := -1.; e < 6; e += 0.083 {
+					at = append(at, e)
+				}
+				for _, e := range at {
 					truth := curve(e)
 					// the reference cancels; its own rounding is 1e-15
 					if u := stick(upper, e); !(u >= truth-2e-15) {
 						t.Fatalf("%v direction %d spacing %v: upper %v below %v at %v", l, d, h, u, truth, e)
 					}
-					if v := stick(lower, e); !(v <= truth+2e-15) {
+					if v := max(stick(lower, e), stick(balanced, e)); !(v <= truth+2e-15) {
 						t.Fatalf("%v direction %d spacing %v: lower %v above %v at %v", l, d, h, v, truth, e)
 					}
 				}

@@ -275,7 +275,7 @@ func (c *composition) discretise() error {
 					return err
 				}
 			}
-			made[d].lower = fuse(lower, g, k.low.slack(), c.tilts[d])
+			made[d].lower = fuseBest(lower, g, k.low.slack(), c.tilts[d])
 		}
 		c.measures[high+"|"+low] = made
 	}

@@ -23,10 +23,12 @@ func tinyRates(t *testing.T) (cases [][5]float64) {
 	return cases
 }
 
+// checkTiny allows the upper end 1% above the other implementation. Its transforms round, after 10⁶ steps to
+// up to 0.15% of ε on the wrong side.
 func checkTiny(t *testing.T, v [5]float64) {
 	t.Helper()
 	r, err := Epsilon([]Step{sampled(1/v[1], v[0], int(v[2]))}, false, v[3])
-	if err != nil || !(r.Lower <= 1.001*v[4] && r.Upper <= 1.01*v[4] && r.Lower > 0) {
+	if err != nil || !(r.Lower <= 1.002*v[4] && r.Upper <= 1.01*v[4] && r.Lower > 0) {
 		t.Errorf("%v: %v, %v", v, r, err)
 	}
 }
@@ -42,6 +44,15 @@ func TestTinyRates(t *testing.T) {
 func TestLongTinyRates(t *testing.T) {
 	for _, v := range tinyRates(t) {
 		checkTiny(t, v)
+	}
+}
+
+// A grid for losses of which the most are far below its spacing and few, far above it, decide. The
+// other implementation's pessimistic ε is 0.566017.
+func TestRareLosses(t *testing.T) {
+	r, err := Epsilon([]Step{sampled(2, 1e-6, 1e6)}, false, 1e-9)
+	if err != nil || !(r.Upper <= 0.566017 && r.Upper-r.Lower < 1e-3*r.Upper) {
+		t.Error(r, err)
 	}
 }
 
