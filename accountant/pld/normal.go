@@ -61,6 +61,8 @@ func gaussianDelta(mu, epsilon float64) float64 {
 			sum += [3]float64{5. / 18, 8. / 18, 5. / 18}[i] * millsSlope(t)
 		}
 		return logDensity(a) + math.Log(mu*sum)
+	case b < -8: // where the Mills ratio grows beyond float64
+		return math.Log(upper(a) - math.Exp(epsilon)*upper(b))
 	case a < 0:
 		return math.Log(tail(a)*-1 + 1 - math.Exp(logDensity(a))*mills(b))
 	default:

@@ -108,6 +108,26 @@ func TestHugeNoise(t *testing.T) {
 	}
 }
 
+// A closed form that is shifted far below a loss of 0 says that it knows nothing, not NaN.
+func TestShiftedFarBelow(t *testing.T) {
+	for _, c := range []struct {
+		q, sigma float64
+		count    int
+	}{{0.2, 30.1, 10}, {0.12, 60, 100}, {0.15, 68.2, 100}} {
+		steps := []Step{sampled(1/c.sigma, c.q, c.count)}
+		for _, epsilon := range []float64{0, 0.001} {
+			d, err := Delta(steps, false, epsilon)
+			if err != nil || !(d.Lower > 0 && d.Upper >= d.Lower && d.Upper < 1.05*d.Lower) {
+				t.Errorf("%v, epsilon %v: delta %v, %v", c, epsilon, d, err)
+			}
+		}
+		a, power, err := Power(steps, false, []float64{0.01})
+		if err != nil || !(a.Lower > 0 && a.Upper < 1.05*a.Lower && power[0].Lower > 0.01 && power[0].Upper < 1.05*power[0].Lower) {
+			t.Errorf("%v: advantage %v, power %v, %v", c, a, power, err)
+		}
+	}
+}
+
 // Cells are counted while they are cut.
 func TestCellsAreBounded(t *testing.T) {
 	for _, l := range []law{gaussian{mu: 1, q: 0.5}, gaussian{mu: 1, q: 0.1, twoSided: true}, laplace(1), subset{gaussian{mu: 1, q: 0.5, twoSided: true}}} {
