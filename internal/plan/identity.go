@@ -23,6 +23,9 @@ func (c Config) identity(noise string) Config {
 			s.value(&c).SetZero()
 		}
 	}
+	if c.CountRecords != nil && !*c.CountRecords {
+		c.CountRecords = nil // as in runs from before there were counts
+	}
 	return c
 }
 
@@ -32,9 +35,6 @@ func (c Config) fingerprint() (string, error) {
 	id := c.identity(c.Noise)
 	if id.Precision == device.Float32.String() {
 		id.Precision = "" // as in runs from before there were others
-	}
-	if id.CountRecords != nil && !*id.CountRecords {
-		id.CountRecords = nil // as in runs from before there were counts
 	}
 	b, err := id.YAML()
 	if err != nil {
@@ -139,7 +139,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 func (c Config) Changed(dir rundir.Dir, mismatch, kind error) error {
 	var begun Config
 	if !dir.Has(rundir.Begun) || ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
-		return mismatch // of an earlier version, which kept none
+		return fmt.Errorf("%w. If they are the same, an earlier version of privgrad began the run, and this one works out other noise for its ε: go on with that version", mismatch)
 	}
 	differ, err := c.Differs(begun)
 	switch {
