@@ -83,7 +83,7 @@ func TestOutputsReplaceFilesAlone(t *testing.T) {
 	}
 	for _, c := range []struct{ command, ending, want string }{
 		{"export " + run + " --force --onnx", ".onnx", "only a file is replaced"},
-		{"export " + run + " --onnx", ".onnx", "exists already: name another file, or remove it; --force replaces it"},
+		{"export " + run + " --onnx", ".onnx", "only a file is replaced"},
 		{"predict " + run + " " + images + " --csv", ".csv", "exists already"},
 		{"report " + run + " --out", ".html", "only a file is replaced"},
 		{"data schema csv:../t.csv --out", ".yaml", "exists already"},

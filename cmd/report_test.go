@@ -47,6 +47,18 @@ func TestReport(t *testing.T) {
 	if text := ok(t, "report", first, second, "--out", both, "--same-data"); strings.Contains(text, apart) || !strings.Contains(text, "The 2 runs on mnist, csv:digits.csv together") {
 		t.Errorf("of the same data: %s", text)
 	}
+	for _, mine := range []string{filepath.Join(dir, "table.csv"), filepath.Join(first, "model.safetensors")} {
+		if mine == filepath.Join(dir, "table.csv") {
+			if err := os.WriteFile(mine, []byte("x,y\n1,2\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := readFile(t, mine)
+		fails(t, cli.ExitUsage, []string{"report", first, "--out", mine}, "exists already, and is no page of privgrad")
+		if readFile(t, mine) != text {
+			t.Errorf("%s was written over", mine)
+		}
+	}
 	fails(t, cli.ExitUsage, []string{"report"}, "takes a run directory")
 	fails(t, cli.ExitUsage, []string{"report", first, second}, "--out")
 	fails(t, cli.ExitUsage, []string{"report", dir}, "is no run directory")

@@ -400,6 +400,7 @@ func (c *filtered) restore(s dpoptim.Spent) error {
 		return nil
 	}
 	out := c.run.options.Out
+	begun := units(1 - c.budget.Left()) // the price of the count is spent in a new budget, before the ledger has it
 	if f, ok := c.budget.(*accountant.Filter); ok && f.Order() != s.Order {
 		return usage.Errorf("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", out, s.Order, f.Order())
 	}
@@ -407,7 +408,7 @@ func (c *filtered) restore(s dpoptim.Spent) error {
 		return usage.Errorf("%s: the checkpoint's budget cannot be read: %w; restore the file, or start a new run in another directory", out, err)
 	}
 	// A share that was read from a ledger is rounded up by less than a unit.
-	if units(1-c.budget.Left()) > c.run.ledger.Charged()+1 {
+	if units(1-c.budget.Left()) > max(begun, c.run.ledger.Charged()+1) {
 		return errAhead(out)
 	}
 	return nil

@@ -27,6 +27,34 @@ func counting() Config {
 	return c
 }
 
+// A budget that adapts has the price of the count spent before the ledger charges anything. A process that ends before that has
+// released nothing, and the next one begins with the count.
+func TestCountAfterAnEarlyEnd(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	c := counting()
+	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
+	ctx, stop := context.WithCancel(context.Background())
+	o := Options{Out: "run", Progress: &stopper{stop: stop}}
+	if _, err := Run(ctx, c, o); !errors.Is(err, ErrInterrupted) {
+		t.Fatal(err)
+	}
+	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved != 0 {
+		t.Fatalf("the ledger charges %d: %v", s.Reserved, err)
+	}
+	r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeRun})
+	if check(t, err); r.Counted == nil || r.Steps == 0 {
+		t.Errorf("counted %v, made %d steps", show(r.Counted), r.Steps)
+	}
+}
+
+// stopper interrupts a run before its first step.
+type stopper struct{ stop func() }
+
+func (s *stopper) Start(int)                  { s.stop() }
+func (*stopper) Step(int, *float64, *float64) {}
+func (*stopper) Finish()                      {}
+
 // A run whose files hold no usable record ends before its first step, keeps what it was told, and says it again. Of 1000
 // records that are not there a noisy count of deviation 50 is 250 or more with a probability of 3e-7, and the keys are given.
 func TestFewRecordsEndARun(t *testing.T) {

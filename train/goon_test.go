@@ -177,7 +177,7 @@ func TestEditedSettingsAreNamed(t *testing.T) {
 	other.Seed++
 	check(t, os.Remove(dir.Path(rundir.Config)))
 	check(t, dir.Write(rundir.Config, []byte(strings.Replace(whole, "seed: 1\n", "seed: 2\n", 1))))
-	if _, err := Run(context.Background(), other, o); !errors.Is(err, ledger.ErrMismatch) {
+	if _, err := Run(context.Background(), other, o); !errors.Is(err, ledger.ErrMismatch) || !strings.Contains(err.Error(), "an earlier version of privgrad began the run") {
 		t.Errorf("without a copy: %v", err)
 	}
 	check(t, dir.Write(rundir.Config, []byte(whole)))

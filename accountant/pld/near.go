@@ -1,9 +1,6 @@
 package pld
 
-import (
-	"errors"
-	"math"
-)
+import "math"
 
 // A nearGaussian is a composition of Gaussians whose noise is so large that it is all but one
 // unsampled Gaussian, which has a closed form.
@@ -113,10 +110,10 @@ const closed = 1e-4
 
 func (i Interval) narrow() bool { return !math.IsInf(i.Upper, 1) && i.Upper-i.Lower <= closed*i.Upper }
 
-// or is what a grid and a closed form say together. Where there is no grid for such losses, the closed form is left.
+// or is what a grid and a closed form say together. Where a grid says nothing of such losses, the closed form is left.
 func (i Interval) or(form Interval, err error) (Interval, error) {
 	switch {
-	case errors.Is(err, ErrFine) && !math.IsInf(form.Upper, 1):
+	case err != nil && !math.IsInf(form.Upper, 1):
 		return form, nil
 	case err != nil:
 		return i, err

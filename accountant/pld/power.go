@@ -43,8 +43,14 @@ func Power(steps []Step, replaceOne bool, rates []float64) (advantage Interval, 
 			return form, power, nil
 		}
 	}
-	if advantage, err = c.gridPower(rates, power); err != nil || !near {
+	if advantage, err = c.gridPower(rates, power); !near {
 		return advantage, power, err
+	}
+	if err != nil { // the grid says nothing
+		advantage = Interval{0, 1}
+		for i := range power {
+			power[i] = Interval{0, 1}
+		}
 	}
 	for i, a := range rates {
 		power[i], _ = power[i].or(g.power(a), nil)

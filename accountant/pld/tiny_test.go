@@ -128,6 +128,27 @@ func TestShiftedFarBelow(t *testing.T) {
 	}
 }
 
+// Noise beyond all numbers of a grid costs next to nothing, whatever the steps.
+func TestBoundlessNoise(t *testing.T) {
+	for e := 16.0; e <= 300; e += 71 {
+		for _, rate := range []float64{1e-5, 0.5} {
+			steps := []Step{{[]Pair{Gaussian(math.Pow(10, -e))}, rate, 10, false}}
+			epsilon, err := Epsilon(steps, false, 1e-5)
+			if err != nil || !(epsilon.Upper >= 0 && epsilon.Upper < 1e-12) {
+				t.Errorf("noise 1e%g: ε in %v; %v", e, epsilon, err)
+			}
+			delta, err := Delta(steps, false, 1e-3)
+			if err != nil || !(delta.Upper >= 0 && delta.Upper < 1e-12) {
+				t.Errorf("noise 1e%g: δ in %v; %v", e, delta, err)
+			}
+			advantage, power, err := Power(steps, false, []float64{0.01})
+			if err != nil || !(advantage.Upper < 1e-12 && power[0].Upper >= 0.01 && power[0].Upper < 0.01+1e-12) {
+				t.Errorf("noise 1e%g: advantage in %v, power in %v; %v", e, advantage, power, err)
+			}
+		}
+	}
+}
+
 // Cells are counted while they are cut.
 func TestCellsAreBounded(t *testing.T) {
 	for _, l := range []law{gaussian{mu: 1, q: 0.5}, gaussian{mu: 1, q: 0.1, twoSided: true}, laplace(1), subset{gaussian{mu: 1, q: 0.5, twoSided: true}}} {

@@ -46,6 +46,13 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "
 // readDir is replaced in tests, which root could not run otherwise.
 var readDir = os.ReadDir
 
+// enter fails where the folders in a folder cannot be reached: of a split, that is no matter of its records. It is replaced in
+// tests, too.
+var enter = func(dir string) error {
+	_, err := os.Stat(dir + string(filepath.Separator) + ".")
+	return err
+}
+
 // facts is the set as it is declared, without its records. Of the test folder it lists names,
 // for doubts that are shown where that is public; it never looks at the training folder.
 func facts(path string, d datasets.Declared) (*datasets.Set, error) {
@@ -98,6 +105,9 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 	}
 	if !trained {
 		return nil, train, test, fmt.Errorf("there is no folder %s: put the training images there, in one folder per class", filepath.Join(path, "train"))
+	}
+	if err := enter(filepath.Join(path, "train")); err != nil {
+		return nil, train, test, fmt.Errorf("folder %s %w", filepath.Join(path, "train"), datasets.Unread(err, nil))
 	}
 	if set, err = newSet(path, d); err != nil {
 		return nil, train, test, err

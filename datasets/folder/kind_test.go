@@ -205,3 +205,38 @@ func TestShutFolders(t *testing.T) {
 		}
 	}
 }
+
+// The folder of all training images is there whatever they are: if it may not be entered, that is said before a run makes
+// nothing of none.
+func TestShutSplit(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"train/a/1.png", "train/b/2.png"} {
+		write(t, pngOf(t, flat(10)), dir, name)
+	}
+	train := filepath.Join(dir, "train")
+	before := enter
+	defer func() { enter = before }()
+	enter = func(name string) error {
+		if name != train {
+			t.Errorf("asked of %s", name)
+		}
+		return &fs.PathError{Op: "stat", Path: name, Err: fs.ErrPermission}
+	}
+	const want = " may not be read: permission denied; give yourself the right to read it"
+	if _, err := open(dir, declared("4x4", "a", "b")); err == nil || err.Error() != "folder "+train+want {
+		t.Errorf("opened: %v", err)
+	}
+	if r, err := verify(dir, declared("4x4", "a", "b")); err != nil || r.Structure == nil || r.Structure.Error() != "folder "+train+want {
+		t.Errorf("verified: %v", r)
+	}
+	if enter = before; os.Geteuid() == 0 {
+		return // who may enter all folders
+	}
+	if err := os.Chmod(train, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(train, 0o700)
+	if _, err := open(dir, declared("4x4", "a", "b")); err == nil || err.Error() != "folder "+train+want {
+		t.Errorf("opened a folder that may not be entered: %v", err)
+	}
+}

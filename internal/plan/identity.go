@@ -139,7 +139,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 func (c Config) Changed(dir rundir.Dir, mismatch, kind error) error {
 	var begun Config
 	if !dir.Has(rundir.Begun) || ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
-		return mismatch // of an earlier version, which kept none
+		return fmt.Errorf("%w. If they are the same, an earlier version of privgrad began the run, and this one works out other noise for its ε: go on with that version", mismatch)
 	}
 	differ, err := c.Differs(begun)
 	switch {

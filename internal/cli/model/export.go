@@ -42,11 +42,11 @@ them. Its output is "logits". Features that are a Go function cannot be exported
 			flags.register(f)
 		},
 		Run: func(c *cli.Call) error {
-			if err := cli.NewFile("onnx", file); err != nil && !force {
-				return usage.Errorf("%w; --force replaces it", err)
-			}
 			if err := cli.Output("onnx", file); err != nil {
 				return err
+			}
+			if err := cli.NewFile("onnx", file); err != nil && !force {
+				return usage.Errorf("%w; --force replaces it", err)
 			}
 			m, err := flags.open(c)
 			if err != nil {
