@@ -223,6 +223,9 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)
 		}
 		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
+		if e.Count {
+			row("Records", "a noisy count of the usable ones comes first; ε includes it")
+		}
 		row("Steps", "%d", e.Steps)
 		if e.Iterations != nil {
 			row("Iterations", "%d, in the one step", *e.Iterations)

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"fmt"
-
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/engine"
 )
@@ -22,13 +20,13 @@ func (r *run) begin() error {
 	if err := r.count(); err != nil {
 		return err
 	}
-	few := r.few()
-	if few == nil {
+	if r.few() == nil {
 		return nil
 	}
 	if _, err := r.charge.end(0); err != nil {
 		return err
 	}
+	few := r.few()
 	for _, keep := range []func() error{r.charge.saving, r.saveCheckpoint, r.charge.saved} {
 		if err := keep(); err != nil {
 			return err
@@ -58,24 +56,20 @@ func (r *run) count() error {
 	return r.saveCheckpoint()
 }
 
-// few is the error of a run whose count says that its files hold other records than was declared. What
-// was counted is charged; the steps that are left will not be made.
+// few is the error of a run whose count is far too small; the steps that are left will not be made.
 func (r *run) few() error {
-	if r.counted == nil || !r.plan.Few(*r.counted) {
+	if r.counted == nil {
 		return nil
 	}
-	c := &r.plan.Config
-	check := "check the files"
-	if command := c.Check(); command != "" {
-		check += " by `" + command + "`"
-	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped; %s, then begin anew with another --out (the count and one step are charged)",
-		c.Data, max(*r.counted, 0), r.plan.PublicN, check)
+	return r.plan.Few(*r.counted, r.charge.epsilon(r.slot))
 }
 
-// advise says how to check files of a user's own before anything of their budget is spent.
+// advise says how to check files of a user's own before anything of their budget is spent, and that a count was lost.
 func (r *run) advise() {
 	c := &r.plan.Config
+	if r.plan.Count != nil && r.counted == nil && !r.counts() {
+		r.options.Log.Warn("the count of usable records was lost with an earlier process, and no other is made")
+	}
 	if command := c.Check(); command != "" && !c.PublishedSet && r.ledger.Charged() == 0 {
 		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
 	}

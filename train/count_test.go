@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -80,7 +81,7 @@ func TestFewRecordsEndARun(t *testing.T) {
 			o := Options{Out: "run", keys: injected(3)}
 			_, err := Run(context.Background(), config, o)
 			var misuse *UsageError
-			if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "noisy count") || !strings.Contains(err.Error(), "privgrad data verify "+config.Data) {
+			if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "noisy count") || !strings.Contains(err.Error(), "privgrad data verify "+config.Data) || !strings.Contains(err.Error(), "which costs ε = ") {
 				t.Fatalf("the run ended by: %v", err)
 			}
 			s, _, lerr := ledger.Read(filepath.Join("run", rundir.Ledger))
@@ -243,8 +244,12 @@ func TestCountIsMadeOnce(t *testing.T) {
 	if _, err := Run(context.Background(), counting(), o); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	r, err := Run(context.Background(), counting(), Options{Out: "lost", Resume: ResumeRun})
-	if check(t, err); r.Counted != nil || r.Steps != 20 {
+	screen := &screen{}
+	r, err := Run(context.Background(), counting(), Options{Out: "lost", Resume: ResumeRun, Log: slog.New(slog.NewTextHandler(screen, nil))})
+	if check(t, err); !strings.Contains(screen.String(), "the count of usable records was lost") {
+		t.Errorf("the process that goes on says %s", screen)
+	}
+	if r.Counted != nil || r.Steps != 20 {
 		t.Errorf("a count that was charged and lost is %v after %d steps", show(r.Counted), r.Steps)
 	}
 }

@@ -41,6 +41,7 @@ type Estimate struct {
 	SamplingRate  float64  `json:"sampling_rate"`
 	ExpectedBatch float64  `json:"expected_batch"`
 	PublicN       int      `json:"public_n"`
+	Count         bool     `json:"count_records"`        // a noisy count of usable records comes first
 	Steps         int      `json:"steps"`                // at most, where a filter ends the run
 	Iterations    *int     `json:"iterations,omitempty"` // of a solver in the one step
 	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
@@ -251,7 +252,7 @@ func (t *trial) estimate() *Estimate {
 	p, c, info := t.plan, &t.plan.Config, t.device.Info()
 	e := &Estimate{
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
-		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Steps: p.MostSteps, Iterations: p.Iterations(),
+		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations(),
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
 	stated := e.Memory

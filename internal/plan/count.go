@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -35,7 +36,9 @@ func (p *Plan) resolveCount() {
 		return
 	}
 	if !p.countable() {
-		c.CountRecords = nil
+		if c.CountRecords = nil; c.given["count_records"] {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, from %d public records on", leastCounted))
+		}
 		return
 	}
 	p.Count = &accountant.Gaussian{NoiseMultiplier: float64(p.PublicN) / countShare}
@@ -59,8 +62,22 @@ func (p *Plan) countEvent() []accountant.Event {
 	return []accountant.Event{{Mechanisms: []accountant.Mechanism{*p.Count}, Count: 1}}
 }
 
-// Few reports whether a noisy count says that the files hold other records than was declared.
-func (p *Plan) Few(counted float64) bool { return counted < float64(p.PublicN)/fewShare }
+// Few is the error of a run whose count says that its files hold other records than was declared; nil where
+// they may. The run has charged an ε for it.
+func (p *Plan) Few(counted float64, epsilon *float64) error {
+	if counted >= float64(p.PublicN)/fewShare {
+		return nil
+	}
+	check, cost := "check the files", ""
+	if command := p.Config.Check(); command != "" {
+		check += " by `" + command + "`"
+	}
+	if epsilon != nil {
+		cost = fmt.Sprintf(", which costs ε = %.3g", *epsilon)
+	}
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped for good; %s, then begin anew with another --out (the count and one step are charged%s)",
+		p.Config.Data, max(counted, 0), p.PublicN, check, cost)
+}
 
 // Check is the command that shows the owner of the data's files what training would make of them;
 // empty for data that no command checks.

@@ -284,3 +284,16 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// A count that was asked for on purpose, and that is none of the run's, is not left out without a word.
+func TestCountWithoutUse(t *testing.T) {
+	for text, want := range map[string]bool{"count_records: true\n": true, "": false, "count_records: false\n": false} {
+		c := small()
+		check(t, ParseConfig([]byte("data: made\n"+text), "c.yaml", &c))
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
+		check(t, err)
+		if got := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no count is made") }); got != want || p.Count != nil {
+			t.Errorf("%q warns: %v; counts: %v", text, got, p.Count != nil)
+		}
+	}
+}
