@@ -203,6 +203,10 @@ func (c *composition) epsilon(delta float64) (Interval, error) {
 					"so that no epsilon can be certified below that", delta, up.inf)
 			}
 			high, low := up.epsilon(delta, 1), down.epsilon(delta, -1)
+			if try == 0 && math.IsInf(high, 1) && t < c.tilts[d] { // δ is below what a transform at so small a tilt can tell
+				t = c.tilts[d]
+				continue
+			}
 			if try < 2 && t > 0 && c.chernoff(d, t, high)-c.chernoff(d, c.tiltAt(d, high), high) > 5 { // the masses there are less precise
 				t = c.tiltNear(d, high)
 				continue

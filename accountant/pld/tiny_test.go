@@ -149,6 +149,19 @@ func TestBoundlessNoise(t *testing.T) {
 	}
 }
 
+// Where few steps and a small δ meet, there is still an ε.
+func TestSmallDeltaOfFewSteps(t *testing.T) {
+	for _, c := range []struct {
+		q, sigma, delta float64
+		count           int
+	}{{2.72e-5, 1.06, 1.88e-14, 39}, {2.92e-6, 0.57, 1.18e-14, 105}, {1.85e-6, 0.723, 4.22e-14, 4}, {7.7e-6, 0.7, 2.71e-14, 6}} {
+		r, err := Epsilon([]Step{sampled(1/c.sigma, c.q, c.count)}, false, c.delta)
+		if err != nil || math.IsInf(r.Upper, 1) {
+			t.Errorf("%v: %v, %v", c, r, err)
+		}
+	}
+}
+
 // Cells are counted while they are cut.
 func TestCellsAreBounded(t *testing.T) {
 	for _, l := range []law{gaussian{mu: 1, q: 0.5}, gaussian{mu: 1, q: 0.1, twoSided: true}, laplace(1), subset{gaussian{mu: 1, q: 0.5, twoSided: true}}} {
