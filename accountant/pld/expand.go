@@ -16,7 +16,7 @@ import (
 type expansion struct{ rest, mean, spread float64 } // Σv−1, Σvj and ΣN
 
 // manySteps is how many are raised by an expansion.
-const manySteps = 1000
+const manySteps = 128
 
 // many says whether a factor is raised by its expansion, given the size of a transform.
 func (f *factor) many(n int) bool {

@@ -145,7 +145,7 @@ func TestOneSubset(t *testing.T) {
 }
 
 // Many kinds are merged, and cost no less than one direction alone.
-func TestSubsetsOfManyKinds(t *testing.T) {
+func TestLongSubsetsOfManyKinds(t *testing.T) {
 	var steps, poisson []Step
 	for i := range maxKinds + 4 {
 		d := drawn{0.5 + 0.002*float64(i), 0.02}

@@ -130,21 +130,19 @@ func TestShiftedFarBelow(t *testing.T) {
 
 // Noise beyond all numbers of a grid costs next to nothing, whatever the steps.
 func TestBoundlessNoise(t *testing.T) {
-	for e := 16.0; e <= 300; e += 71 {
-		for _, rate := range []float64{1e-5, 0.5} {
-			steps := []Step{{[]Pair{Gaussian(math.Pow(10, -e))}, rate, 10, false}}
-			epsilon, err := Epsilon(steps, false, 1e-5)
-			if err != nil || !(epsilon.Upper >= 0 && epsilon.Upper < 1e-12) {
-				t.Errorf("noise 1e%g: ε in %v; %v", e, epsilon, err)
-			}
-			delta, err := Delta(steps, false, 1e-3)
-			if err != nil || !(delta.Upper >= 0 && delta.Upper < 1e-12) {
-				t.Errorf("noise 1e%g: δ in %v; %v", e, delta, err)
-			}
-			advantage, power, err := Power(steps, false, []float64{0.01})
-			if err != nil || !(advantage.Upper < 1e-12 && power[0].Upper >= 0.01 && power[0].Upper < 0.01+1e-12) {
-				t.Errorf("noise 1e%g: advantage in %v, power in %v; %v", e, advantage, power, err)
-			}
+	for _, noise := range []float64{1e16, 1e300} {
+		steps := []Step{{[]Pair{Gaussian(1 / noise)}, 0.5, 10, false}}
+		epsilon, err := Epsilon(steps, false, 1e-5)
+		if err != nil || !(epsilon.Upper >= 0 && epsilon.Upper < 1e-12) {
+			t.Errorf("noise %g: ε in %v; %v", noise, epsilon, err)
+		}
+		delta, err := Delta(steps, false, 1e-3)
+		if err != nil || !(delta.Upper >= 0 && delta.Upper < 1e-12) {
+			t.Errorf("noise %g: δ in %v; %v", noise, delta, err)
+		}
+		advantage, power, err := Power(steps, false, []float64{0.01})
+		if err != nil || !(advantage.Upper < 1e-12 && power[0].Upper >= 0.01 && power[0].Upper < 0.01+1e-12) {
+			t.Errorf("noise %g: advantage in %v, power in %v; %v", noise, advantage, power, err)
 		}
 	}
 }
@@ -256,4 +254,16 @@ func TestManyKinds(t *testing.T) {
 		steps = append(steps, sampled(1/k[1], k[0], int(k[2])))
 	}
 	near(t, "130 kinds", epsilon(t, steps, false, v.Delta), v.Epsilon)
+}
+
+// More steps cost no less, also where they begin to be raised by an expansion.
+func TestMoreStepsCostNoLess(t *testing.T) {
+	last := 0.0
+	for _, count := range []int{1, 64, 127, 128, 129, 1000} {
+		r, err := Epsilon([]Step{sampled(1/0.6, 1e-5, count)}, false, 1e-9)
+		if err != nil || r.Upper < last {
+			t.Errorf("%d steps cost %v, fewer cost %v: %v", count, r, last, err)
+		}
+		last = r.Upper
+	}
 }
