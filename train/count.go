@@ -15,7 +15,7 @@ func (r *run) counts() bool {
 	return r.plan.Count != nil && r.counted == nil && (replays || r.ledger.Charged() == 0)
 }
 
-// begin makes the count, and ends the run where it is far too small: the step that has paid for it is used up.
+// begin makes the count, and ends the run where it is far too small: the step that has paid for it is not made.
 func (r *run) begin() error {
 	if err := r.count(); err != nil {
 		return err
@@ -61,16 +61,21 @@ func (r *run) few() error {
 	if r.counted == nil {
 		return nil
 	}
-	return r.plan.Few(*r.counted, r.charge.epsilon(r.slot))
+	return r.plan.Few(*r.counted)
 }
 
-// advise says how to check files of a user's own before anything of their budget is spent, and that a count was lost.
-func (r *run) advise() {
+// advise says how to check files of a user's own, before they are read and anything of their budget is spent.
+func (r *run) advise() error {
 	c := &r.plan.Config
-	if r.plan.Count != nil && r.counted == nil && !r.counts() {
-		r.options.Log.Warn("the count of usable records was lost with an earlier process, and no other is made")
-	}
 	if command := c.Check(); command != "" && !c.PublishedSet && r.ledger.Charged() == 0 {
 		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
+	}
+	return nil
+}
+
+// miss says that an earlier process has lost the count.
+func (r *run) miss() {
+	if r.plan.Count != nil && r.counted == nil && !r.counts() {
+		r.options.Log.Warn("the count of usable records was lost with an earlier process, and no other is made")
 	}
 }

@@ -81,7 +81,7 @@ func TestFewRecordsEndARun(t *testing.T) {
 			o := Options{Out: "run", keys: injected(3)}
 			_, err := Run(context.Background(), config, o)
 			var misuse *UsageError
-			if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "noisy count") || !strings.Contains(err.Error(), "privgrad data verify "+config.Data) || !strings.Contains(err.Error(), "which costs ε = ") {
+			if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "noisy count") || !strings.Contains(err.Error(), "privgrad data verify "+config.Data) || !strings.Contains(err.Error(), "all that was released, and costs ε = 0.0") {
 				t.Fatalf("the run ended by: %v", err)
 			}
 			s, _, lerr := ledger.Read(filepath.Join("run", rundir.Ledger))

@@ -170,7 +170,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if err := r.few(); err != nil { // as an earlier process has found
 		return nil, err
 	}
-	r.advise()
+	r.miss()
 	if err := r.loop(); err != nil {
 		return nil, errors.Join(r.full(err), p.Network.SetParams(r.params))
 	}
@@ -269,7 +269,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	for _, step := range []func() error{
 		dir.Make,
 		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
-		r.sweep, r.keepConfig, r.keepSettings, r.keepFront,
+		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
 		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step) },

@@ -63,20 +63,22 @@ func (p *Plan) countEvent() []accountant.Event {
 }
 
 // Few is the error of a run whose count says that its files hold other records than was declared; nil where
-// they may. The run has charged an ε for it.
-func (p *Plan) Few(counted float64, epsilon *float64) error {
+// they may. Nothing else was released then, whatever the ledger has charged, and nothing will be.
+func (p *Plan) Few(counted float64) error {
 	if counted >= float64(p.PublicN)/fewShare {
 		return nil
 	}
-	check, cost := "check the files", ""
-	if command := p.Config.Check(); command != "" {
+	c := &p.Config
+	check := "check the files"
+	if command := c.Check(); command != "" {
 		check += " by `" + command + "`"
 	}
-	if epsilon != nil {
-		cost = fmt.Sprintf(", which costs ε = %.3g", *epsilon)
+	cost, err := accountant.Account(p.countEvent(), accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *c.Delta})
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped for good; %s, then begin anew with another --out (the count and one step are charged%s)",
-		p.Config.Data, max(counted, 0), p.PublicN, check, cost)
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
+		c.Data, max(counted, 0), p.PublicN, check, cost.Epsilon)
 }
 
 // Check is the command that shows the owner of the data's files what training would make of them;
