@@ -37,7 +37,7 @@ func TestBegin(t *testing.T) {
 	if err := os.Mkdir(run, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if begin(t, run) || begin(t, run) {
+	if first, again := begin(t, run), begin(t, run); first || again {
 		t.Error("a run that stays where it is is elsewhere")
 	}
 	copies := 0
@@ -75,7 +75,7 @@ func TestBeginWithoutAPlace(t *testing.T) {
 		if err := os.WriteFile(Dir(dir).Path(Processes), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if begin(t, dir) || begin(t, dir) || len(lines(t, dir)) != 2 {
+		if first, again := begin(t, dir), begin(t, dir); first || again || len(lines(t, dir)) != 2 {
 			t.Errorf("after %q", text)
 		}
 	}
