@@ -43,7 +43,10 @@ func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	succeed(t, err)
 	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
 	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
-	r := &train.Result{Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")}
+	r := &train.Result{
+		Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new(""),
+		PublicN: p.PublicN, Parameters: p.Network.Program.NumParams(), Classes: p.Set.ClassNames,
+	}
 	if p.Config.Private() {
 		r.NoiseMultiplier = p.NoiseMultiplier()
 	} else {
@@ -80,6 +83,7 @@ func TestNextIsTheSameRun(t *testing.T) {
 		{photos + " --recipe best --whiten none --mirror=false --epochs 6 --neighbouring replace-one --average 0.9 --seed 7 --epsilon 3", "epsilon 1.5"},
 		{photos + " --model logistic --test-is-public --positive dog --epsilon 8 --accountant rdp", "epsilon 4"},
 		{"--epsilon 3 --tensorboard --eval-every 100 --train-loss-noise 8 --public-n 60000", "epsilon 1.5"},
+		{"--epsilon 3 --train-loss-noise 0.75", ""}, // the losses alone cost more than 1.5
 		{"--noise-multiplier 1.5 --epochs 2", "noise-multiplier 3"},
 		{"--noise-multiplier 0", "noise-multiplier 1"},
 		{"--epsilon 2 --noise exact --strategy materialise --threads 2 --memory 1GiB", "epsilon 1"},

@@ -63,9 +63,20 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 		line("loss of the saved model", "privgrad eval "+run)
 	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
-	if c != nil && r.Delta != nil && !c.StepsFollow() {
+	if c != nil && r.Delta != nil && !c.StepsFollow() && affordable(r, c) {
 		line(another(r, c))
 	}
+}
+
+// affordable says whether half the ε pays for the run, also where something beside its steps costs a part of it.
+func affordable(r *train.Result, c *train.Config) bool {
+	if c.Epsilon == nil || c.TrainLossNoise == nil && c.Clipping != string(perexample.AdaptiveFlat) {
+		return true
+	}
+	half := *c
+	half.Epsilon = new(*c.Epsilon / 2)
+	_, err := plan.Reprice(half, r.PublicN, r.Parameters, len(r.Classes))
+	return err == nil
 }
 
 // another is the command of the same run with another budget, in the terms in which this one's was given,

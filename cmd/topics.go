@@ -89,8 +89,8 @@ needs --epsilon 0.5 or more. Flags that you give win.`,
 	{
 		Name:  "init",
 		Short: "Starting from weights that you have, such as PyTorch's",
-		Text: `--init FILE starts from the weights in a safetensors file: those of a run, or of PyTorch's
-safetensors.torch.save_file. Names and shapes must be those of the network, which
+		Text: `--init FILE starts from the weights in a safetensors file. A run writes such a file, and so
+does safetensors.torch.save_file. Names and shapes must be those of the network, which
 "privgrad info --model NAME" shows. Values may be float32, float16, bfloat16 or float64.
 ε counts nothing for the file, so it must not depend on the private data.
 

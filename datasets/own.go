@@ -103,6 +103,9 @@ func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i]) // blanks around a name are no part of it, wherever it stands
 	}
+	if len(names) == 1 && len(d.Classes) == 0 && strings.Contains(names[0], ",") {
+		return nil, fmt.Errorf("%s has one line, with commas: write one class a line", classFile)
+	}
 	if err := checkClasses(names); err != nil {
 		return nil, err
 	}

@@ -172,6 +172,9 @@ func refuseUnfinished(dirs []string) error {
 		if !d.Has(rundir.Config) || d.Has(rundir.Result) {
 			continue
 		}
+		if _, stopped, _ := d.Progress(); stopped != "" {
+			return usage.Errorf("the run in %s has ended before it finished, so leave it out, and add what it cost yourself: %s", dir, stopped)
+		}
 		t := trace{identity: identity(d)}
 		t.dir, _ = os.Stat(dir)
 		for _, other := range dirs {

@@ -298,12 +298,15 @@ func (c *filtered) saving() error {
 	if c.reserved == 0 {
 		return nil
 	}
-	used := min(max(units(1-c.budget.Left())-c.first, 0), c.reserved)
+	used := min(max(c.used()-c.first, 0), c.reserved)
 	c.reserved = 0
 	return c.run.ledger.Settle(used)
 }
 
 func (c *filtered) saved() error { return nil }
+
+// used is what the releases have spent, as the ledger counts it: of any release something.
+func (c *filtered) used() int { return max(units(1-c.budget.Left()), 1) }
 
 func (c *filtered) counting() uint64 {
 	c.draws++
@@ -334,13 +337,13 @@ func (c *filtered) Admit(asked ...accountant.Mechanism) error {
 				return err
 			}
 		}
-		if units(1-c.budget.Left()) > c.run.ledger.Charged() {
+		if used := c.used(); used > c.run.ledger.Charged() {
 			if err := c.saving(); err != nil {
 				return err
 			}
 			// Ahead, since a sync to the disk takes longer than a step.
 			first := c.run.ledger.Charged()
-			ahead := min(units(1-c.budget.Left())-first+budgetUnits/reservedShare, budgetUnits-first)
+			ahead := min(used-first+budgetUnits/reservedShare, budgetUnits-first)
 			if _, err := c.run.ledger.Reserve(ahead); err != nil {
 				return err
 			}

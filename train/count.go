@@ -20,13 +20,14 @@ func (r *run) begin() error {
 	if err := r.count(); err != nil {
 		return err
 	}
-	if r.few() == nil {
+	few := r.plan.Few(*r.counted)
+	if few == nil {
 		return nil
 	}
+	r.stopped = few.Error()
 	if _, err := r.charge.end(0); err != nil {
 		return err
 	}
-	few := r.few()
 	for _, keep := range []func() error{r.charge.saving, r.saveCheckpoint, r.charge.saved} {
 		if err := keep(); err != nil {
 			return err
@@ -56,18 +57,9 @@ func (r *run) count() error {
 	return r.saveCheckpoint()
 }
 
-// few is the error of a run whose count is far too small; the steps that are left will not be made.
-func (r *run) few() error {
-	if r.counted == nil {
-		return nil
-	}
-	return r.plan.Few(*r.counted)
-}
-
 // advise says how to check files of a user's own, before they are read and anything of their budget is spent.
 func (r *run) advise() error {
-	c := &r.plan.Config
-	if command := c.Check(); command != "" && !c.PublishedSet && r.ledger.Charged() == 0 {
+	if command := r.plan.Config.Check(); command != "" && !r.plan.PublicRecords() && r.ledger.Charged() == 0 {
 		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
 	}
 	return nil

@@ -88,6 +88,9 @@ func TestFewRecordsEndARun(t *testing.T) {
 			if check(t, lerr); s.Reserved < 1 || s.Settled != s.Reserved {
 				t.Errorf("the ledger charges %d slots and has settled %d", s.Reserved, s.Settled)
 			}
+			if unfinished := rundir.Dir("run").Unfinished(rundir.Result); !strings.Contains(unfinished.Error(), err.Error()) {
+				t.Errorf("those who read the run are told: %v", unfinished)
+			}
 			if rundir.Dir("run").Has(rundir.Model) {
 				t.Error("a model was written")
 			}
@@ -339,5 +342,26 @@ func TestCountNoise(t *testing.T) {
 	}
 	if variance := squares / n / (deviation * deviation); math.Abs(variance-1) > 6.1*math.Sqrt(2./n) {
 		t.Errorf("the noise has %v of the variance that was priced", variance)
+	}
+}
+
+// Of very many public records the count costs less than the ledger can tell from nothing. It counts as something all the
+// same, so that no process makes it again.
+func TestCountOfVeryMany(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 100, 0)
+	c := counting()
+	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
+	c.PublicN, c.Delta, c.Batch = ptr(8_000_000_000), ptr(1e-12), ptr(60.0)
+	_, o := stopAt(t, Options{Out: "run", counted: ptr(7.9e9)}, 0, false) // as the count is about to be drawn
+	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved < 1 {
+		t.Fatalf("the ledger charges %d for the count: %v", s.Reserved, err)
+	}
+	r, err := Run(context.Background(), c, Options{Out: "run", Resume: ResumeRun})
+	if check(t, err); r.Counted != nil {
+		t.Errorf("a count that may have been drawn was made again: %v", *r.Counted)
 	}
 }

@@ -167,8 +167,8 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if done, err := r.enter(ctx); err != nil || done != nil {
 		return done, r.full(err)
 	}
-	if err := r.few(); err != nil { // as an earlier process has found
-		return nil, err
+	if r.stopped != "" { // by an earlier process
+		return nil, errors.New(r.stopped)
 	}
 	r.miss()
 	if err := r.loop(); err != nil {
@@ -208,6 +208,7 @@ type run struct {
 	average    []float32 // nil where none is kept
 	counted    *float64  // a noisy number of usable records; nil before it is made
 	noise      *stream.Stream
+	stopped    string // why the run has ended for good; empty where it has not
 
 	assumptions []string // of this process and those before
 }
@@ -532,7 +533,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 			return err
 		}
 	}
-	r.counted = c.Counted
+	r.counted, r.stopped = c.Counted, c.Stopped
 	r.params, r.state, r.average, r.step, r.slot = c.Params, c.States, c.Average, c.Step, c.Slot
 	for i, s := range r.engine.Steps.State() {
 		if err := r.engine.Write(s.Vector, r.state[i]); err != nil {
@@ -724,7 +725,7 @@ func (r *run) keeper() dpoptim.Keeper {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Counted: r.counted, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
+		Assumptions: r.assumptions, Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
 	}
 	if k := r.keeper(); k != nil {
 		state, err := k.Save(r.charge.spent())

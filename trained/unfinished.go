@@ -20,7 +20,7 @@ func (m *Model) Unfinished() string {
 	if _, err := plan.Model(m.config.Model); err != nil {
 		how = "to continue it, run your program again"
 	}
-	done, known := dir.Progress()
+	done, _, known := dir.Progress()
 	if !known {
 		return fmt.Sprintf("the run in %s has no %s: it is unfinished, or files are missing; restore them, or %s", m.dir, rundir.Result, how)
 	}

@@ -22,8 +22,8 @@ const (
 )
 
 // decideCount has files of a user's own counted where nobody said otherwise.
-func (c *Config) decideCount(set *datasets.Set) {
-	if own := c.PublicN != nil && set.PublicN == 0; own && c.CountRecords == nil {
+func (p *Plan) decideCount() {
+	if c := &p.Config; c.CountRecords == nil && !p.PublicRecords() {
 		c.CountRecords = new(true)
 	}
 }
@@ -37,7 +37,7 @@ func (p *Plan) resolveCount() {
 	}
 	if !p.countable() {
 		if c.CountRecords = nil; c.given["count_records"] {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, from %d public records on", leastCounted))
+			p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, of files of your own, from %d public records on", leastCounted))
 		}
 		return
 	}
@@ -50,7 +50,7 @@ func (p *Plan) countable() bool {
 	c, t, d := &p.Config, p.Method.Traits(), p.Declaration
 	noisy := c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0)
 	byBatch := c.Accountant == accountant.CTCDP || c.Accountant == accountant.Paper
-	return noisy && !c.DataIsPublic && !t.Pure && !t.Once && !byBatch &&
+	return noisy && !p.PublicRecords() && !t.Pure && !t.Once && !byBatch &&
 		d.Budget != dpoptim.Planned && d.Asks[0].Question == dpoptim.Gradients && p.PublicN >= leastCounted
 }
 

@@ -122,7 +122,6 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
-	c.decideCount(set)
 	defer devices.BoundGarbage(set.Bytes())() // of the accounting, most of all
 	d := o.Device
 	if d == nil {
@@ -131,6 +130,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 		}
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
+	p.decideCount()
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err

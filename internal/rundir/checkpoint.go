@@ -33,6 +33,8 @@ type Checkpoint struct {
 	Assumptions []string
 	// Counted is the noisy count of usable records with which the run began; nil where none was made.
 	Counted *float64
+	// Stopped is why the run has ended for good without having finished; empty where it goes on.
+	Stopped string
 	Front   string // digest of the front end; empty where there is none
 	Label   string // what must stand beside it; nothing reads it back
 }
@@ -62,6 +64,9 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	if c.Counted != nil {
 		meta["counted_records"] = strconv.FormatFloat(*c.Counted, 'g', -1, 64)
 	}
+	if c.Stopped != "" {
+		meta["stopped"] = c.Stopped
+	}
 	if c.Front != "" {
 		meta[FeaturesDigest] = c.Front
 	}
@@ -71,18 +76,19 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	return durable.WriteFile(d.State(), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
-// Progress is how many updates the checkpoint was written after; known is false where there is none that can be read.
-func (d Dir) Progress() (steps int, known bool) {
+// Progress is how many updates the checkpoint was written after, and why the run has ended for good, if it has; known is
+// false where there is none that can be read.
+func (d Dir) Progress() (steps int, stopped string, known bool) {
 	f, err := os.Open(d.State())
 	if err != nil {
-		return 0, false
+		return 0, "", false
 	}
 	defer f.Close()
 	meta, err := safetensors.Metadata(f, mostModel)
 	if err == nil {
 		steps, err = strconv.Atoi(meta["step"])
 	}
-	return steps, err == nil
+	return steps, meta["stopped"], err == nil
 }
 
 // unreadable says what to do about a checkpoint that a run cannot go on from.
@@ -113,7 +119,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Front: meta[FeaturesDigest]}
+	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Stopped: meta["stopped"], Front: meta[FeaturesDigest]}
 	var e1, e2, e3, e4 error
 	c.Step, e1 = strconv.Atoi(meta["step"])
 	c.Slot, e2 = strconv.Atoi(meta["slot"])

@@ -23,10 +23,10 @@ type Initial struct {
 func (i *Initial) String() string {
 	text := "starts with the weights of " + i.File
 	if len(i.Fresh) > 0 {
-		text += " in " + strings.Join(layersOf(i.Loaded), ", ") + "; " + strings.Join(layersOf(i.Fresh), ", ") + " start afresh"
+		text += " in " + strings.Join(layersOf(i.Loaded), ", ") + "; as without the file: " + strings.Join(layersOf(i.Fresh), ", ")
 	}
 	if len(i.Unused) > 0 {
-		text += "; of the file, " + strings.Join(layersOf(i.Unused), ", ") + " are not used"
+		text += "; not used of the file: " + strings.Join(layersOf(i.Unused), ", ")
 	}
 	return text
 }

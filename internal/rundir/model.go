@@ -16,6 +16,9 @@ import (
 
 // Unfinished refuses to read a run that does not have a file yet.
 func (d Dir) Unfinished(file string) error {
+	if _, stopped, _ := d.Progress(); stopped != "" {
+		return usage.Errorf("the run in %s has ended before it finished: %s", string(d), stopped)
+	}
 	return usage.Errorf("the run in %s has not finished, for it has no %s: continue it by `privgrad resume %[1]s`, or by the program of your own that began it", string(d), file)
 }
 
@@ -88,7 +91,7 @@ func unusable(path string, err error) error {
 	case errors.Is(err, safetensors.ErrOther):
 		return usage.Errorf("model file %s: %w", path, err)
 	case errors.Is(err, safetensors.ErrNotFinite):
-		return usage.Errorf("model file %s cannot be used (%w): the training that made it diverged, or the file is damaged; give other weights", path, err)
+		return usage.Errorf("model file %s cannot be used (%w): training has diverged, the values are too large for float32, or the file is damaged; give other weights", path, err)
 	}
 	return usage.Errorf("model file %s cannot be used (%w): give a whole safetensors file; if this one is damaged, put back a copy of it", path, err)
 }

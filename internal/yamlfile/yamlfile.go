@@ -161,6 +161,9 @@ func place(n ast.Node) string {
 // decimal is a number as everybody reads it.
 var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
 
+// zeros is a number that begins with zeros that it does not need.
+var zeros = regexp.MustCompile(`^[-+]?0[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$`)
+
 // whole reports whether a type holds whole numbers alone, and whether a text is one of them.
 func whole(t reflect.Type, text string) (is, fits bool) {
 	var err error
@@ -252,11 +255,15 @@ func asWritten(n ast.ScalarNode) ast.Node {
 // checkNumber refuses digits that are not decimal, also in quotes.
 func checkNumber(n ast.ScalarNode, t reflect.Type, key string) error {
 	text := n.GetToken().Value
-	if is, fits := whole(t, text); is && !fits {
-		return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
-	}
+	is, fits := whole(t, text)
 	_, err := written.Number(text)
-	if number := token.ToNumber(text) != nil || errors.Is(err, written.ErrDigits); number && !decimal.MatchString(text) {
+	number := token.ToNumber(text) != nil || errors.Is(err, written.ErrDigits)
+	switch otherwise := number && !decimal.MatchString(text); {
+	case (is && !fits || otherwise) && zeros.MatchString(text):
+		return fmt.Errorf("%s %s: write the number without zeros in front, as some programs read such a number in octal digits", key, text)
+	case is && !fits:
+		return fmt.Errorf("%s %s: must be a whole number in decimal digits, such as 10", key, text)
+	case otherwise:
 		return fmt.Errorf("%s %s: must be a number in decimal digits, such as 10 or 1e-5", key, text)
 	}
 	return nil

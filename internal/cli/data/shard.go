@@ -81,6 +81,9 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 	if err != nil {
 		return err
 	}
+	if published := set.PublicN; Sources()[c.Data].BuiltIn && publicN != 0 && publicN != published {
+		return usage.Errorf("public-n %d: data set %s has %d training records, a published number: leave --public-n out", publicN, c.Data, published)
+	}
 	switch {
 	case publicN == 0:
 		publicN = set.PublicN
