@@ -134,7 +134,7 @@ type Config struct {
 // Default is the run that a user gets who says nothing but ε or σ.
 func Default() Config {
 	return Config{
-		Data: "fmnist", Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
+		Data: "fmnist", Recipe: autoRecipe, Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,
 		Clip: 1, Clipping: string(perexample.Flat), Accountant: accountant.PLD, Neighbouring: "add-remove", Noise: "secure",
 		Strategy: string(perexample.Auto), Device: "auto", GEMM: devices.GEMMOwn, Precision: device.Float32.String(),
 	}
@@ -162,6 +162,9 @@ func ParseConfig(text []byte, path string, into *Config) error {
 	}
 	if err != nil {
 		return usage.Errorf("configuration %s: %w: correct that; a run's own %s shows the keys", path, err, rundir.Config)
+	}
+	if into.Recipe == autoRecipe && !into.given["recipe"] {
+		into.Recipe = "" // a file says all that it wants
 	}
 	return nil
 }

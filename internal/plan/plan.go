@@ -17,7 +17,6 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
-	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -32,6 +31,7 @@ type Plan struct {
 	Front  *features.Front // nil: the network reads the records as they are
 	// FrontDigest identifies the front end; empty where there is none.
 	FrontDigest string
+	Recipe      string // which one filled in what was left open, or why none did; empty where a file said all
 	Network     *nn.Network
 	Initial     *Initial // nil: every weight begins as usual
 	Schedule    *ir.Schedule
@@ -108,10 +108,11 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	if o.Front != nil { // whose name is no setting
 		c.Features, c.Whiten, c.Mirror, c.Deskew = "", "", false, false
 	}
-	warnings, set, declared, err := c.open(o)
+	in, err := c.open(o)
 	if err != nil {
 		return nil, nil, err
 	}
+	set := in.set
 	if needsDelta := c.Private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
 		if set.Published {
@@ -129,7 +130,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Warnings: warnings, declared: declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.decideCount()
 	p.Method = p.Config.method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
@@ -143,30 +144,41 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	return p, d, p.resolve(d)
 }
 
+// openedData is what a configuration gives with its data.
+type openedData struct {
+	set                *datasets.Set
+	declared, warnings []string
+	recipe             string // which one filled in what was left open, or why none did
+}
+
 // open checks the configuration and opens its data. A recipe needs the data for what it fills in.
-func (c *Config) open(o Options) (warnings []string, set *datasets.Set, declared []string, err error) {
-	recipe := c.Recipe == recipes.Best
-	if recipe {
+func (c *Config) open(o Options) (_ *openedData, err error) {
+	var in openedData
+	wanted, why := c.wanted(o)
+	in.recipe = why
+	if wanted {
 		err = errors.Join(c.checkSettings(o.Network != nil), c.checkRecipe())
 	} else {
 		err = c.check(o.Network != nil)
 	}
 	if err == nil {
-		set, declared, err = openData(c, o.Sources, o.Facts, o.Rank)
+		in.set, in.declared, err = openData(c, o.Sources, o.Facts, o.Rank)
 	}
-	if err == nil && recipe {
-		if warnings, err = c.follow(set); err == nil {
-			err = c.check(o.Network != nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case wanted:
+		if in.recipe, in.warnings, err = c.fill(in.set, o); err != nil {
+			return nil, err
 		}
+	default:
+		in.warnings = c.outgrown(in.set)
 	}
-	if err == nil && !recipe {
-		warnings = c.outgrown(set)
-	}
-	if err == nil && set.TestIsPublic {
-		warnings = append(append(warnings, set.TestDoubts...), unlabeled(set)...)
+	if in.set.TestIsPublic {
+		in.warnings = append(append(in.warnings, in.set.TestDoubts...), unlabeled(in.set)...)
 	}
 	c.Recipe = "" // it has said what it had to say
-	return warnings, set, declared, err
+	return &in, nil
 }
 
 // resolve completes a plan for a device.

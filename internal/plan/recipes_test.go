@@ -126,11 +126,16 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
 	by.Whiten = "none"
 	pixels := func(c *Config) { c.Override(&by, given) }
-	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, nil)
+	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, pixels)
 	check(t, err)
-	if !strings.Contains(p.DefaultsFrom(), "cifar10") || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "cifar10") {
-		t.Errorf("chosen on %q, warned of %q", p.DefaultsFrom(), p.Warnings)
+	if !strings.Contains(p.DefaultsFrom(), "cifar10") || !strings.Contains(p.Recipe, "cifar10") || p.Config.Mirror || len(p.Warnings) != 0 {
+		t.Errorf("chosen on %q, recipe %q, mirrored %v, warned of %q", p.DefaultsFrom(), p.Recipe, p.Config.Mirror, p.Warnings)
 	}
+	by.Mirror, given["mirror"] = true, true
+	if p, err = follows(t, "birds", [3]int{3, 32, 32}, 3, pixels); err != nil || !p.Config.Mirror {
+		t.Errorf("images are mirrored: %v (%v)", p.Config.Mirror, err)
+	}
+	delete(given, "mirror")
 	if r, err := recipes.Find("birds", [3]int{3, 40, 40}, 3); err != nil || r.Data != "cifar10" {
 		t.Errorf("%v: larger images get the recipe of %s", err, r.Data)
 	}
@@ -174,6 +179,105 @@ func TestRecipeIsResolved(t *testing.T) {
 	check(t, p.Config.Matches(again.Config, file))
 }
 
+// Who chooses nothing but a budget gets the best recipe that fits the data. Who chooses something of what it settles gets the
+// defaults, and is told why.
+func TestRecipeByDefault(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	auto := func(c *Config, args map[string]any) {
+		by, given := Default(), map[string]bool{}
+		for key, v := range args {
+			s := Setting{Key: key}
+			s.put(&by, v)
+			given[key] = true
+		}
+		c.Override(&by, given)
+	}
+	const taken = "best for "
+	for _, test := range []struct {
+		name  string
+		data  string
+		shape [3]int
+		args  map[string]any
+		want  string
+	}{
+		{"nothing but a budget", "mnist", grey, map[string]any{"epsilon": 3.0}, taken + "images of mnist at ε = 3"},
+		{"what a recipe does not settle", "mnist", grey, map[string]any{"epsilon": 3.0, "l2": 1e-4, "seed": uint64(5), "accountant": "rdp", "average": 0.9}, taken},
+		{"how its features look at an image", "mnist", grey, map[string]any{"epsilon": 3.0, "whiten": "none", "deskew": false}, taken},
+		{"half", "mnist", grey, map[string]any{"epsilon": 0.5}, taken},
+		{"less than half", "mnist", grey, map[string]any{"epsilon": 0.49}, "none: it begins at epsilon 0.5, not at 0.49"},
+		{"as asked", "mnist", grey, map[string]any{"epsilon": 3.0, "recipe": "none"}, "none, as asked"},
+		{"noise", "mnist", grey, map[string]any{"noise_multiplier": 1.0}, "none: it needs --epsilon"},
+		{"a model", "mnist", grey, map[string]any{"epsilon": 3.0, "model": "cnn-mnist"}, "none: --model was given"},
+		{"no features", "mnist", grey, map[string]any{"epsilon": 3.0, "features": "none"}, "none: --features was given"},
+		{"a rate", "mnist", grey, map[string]any{"epsilon": 3.0, "lr": 0.5}, "none: --lr was given"},
+		{"a batch", "mnist", grey, map[string]any{"epsilon": 3.0, "batch": 500.0}, "none: --batch was given"},
+		{"steps", "mnist", grey, map[string]any{"epsilon": 3.0, "steps": 7}, "none: --steps was given"},
+		{"the default optimizer", "mnist", grey, map[string]any{"epsilon": 3.0, "optimizer": "dp-sgd"}, "none: --optimizer was given"},
+		{"odd images", "mnist", [3]int{1, 28, 30}, map[string]any{"epsilon": 3.0, "model": "logistic"}, "none: --model was given"},
+		{"too many images", "birds", grey, map[string]any{"epsilon": 3.0, "public_n": 10_000_000}, "none: the features of so many images may not fit into memory"},
+		{"a table", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
+		{"a table with a rate", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c, sources := Default(), images(test.data, test.shape)
+			c.Data, c.Threads, c.Accountant = test.data, 1, "rdp"
+			if _, declared := test.args["public_n"]; declared {
+				set, err := sources[test.data].Open("")
+				check(t, err)
+				set.PublicN = 0
+				if c.Delta = ptr(1e-9); strings.HasPrefix(test.data, TablePrefix) {
+					sources = nil
+				}
+			}
+			auto(&c, test.args)
+			p, err := Resolve(c, Options{Sources: sources})
+			check(t, err)
+			if !strings.HasPrefix(p.Recipe, test.want) {
+				t.Errorf("recipe %q, want %q", p.Recipe, test.want)
+			}
+			if filled := p.Config.RecipeChosenOn != ""; filled != strings.HasPrefix(test.want, taken) || p.Config.Recipe != "" {
+				t.Errorf("filled in: %v, recipe %q is left", filled, p.Config.Recipe)
+			}
+		})
+	}
+}
+
+// Every setting of a recipe is one that a user chooses, or a way to look at an image.
+func TestRecipesSettle(t *testing.T) {
+	for key := range (recipes.Settings{}).Keys() {
+		if !slices.Contains(choosing, key) && !slices.Contains([]string{"whiten", "mirror", "deskew"}, key) {
+			t.Errorf("a recipe settles %s, also where the user gave it", key)
+		}
+	}
+	for _, key := range choosing {
+		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == key }) {
+			t.Errorf("there is no setting %s", key)
+		}
+	}
+}
+
+// A program's own network has its own defaults, and a file says all that it wants.
+func TestNoRecipeUnasked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	check(t, os.WriteFile(file, []byte("epsilon: 3\n"), 0o644))
+	c := Default()
+	c.Data, c.Threads = "mnist", 1
+	check(t, ReadConfig(file, &c))
+	p, err := Resolve(c, Options{Sources: images("mnist", grey)})
+	if check(t, err); p.Front != nil || p.Recipe != "" || p.Config.Model != "cnn-mnist" {
+		t.Errorf("of a file: %s, recipe %q", p.Config.Model, p.Recipe)
+	}
+	network, err := BuildNetwork("logistic", grey, 10, "tanh", 1)
+	check(t, err)
+	c = Default()
+	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
+	p, err = Resolve(c, Options{Sources: images("mnist", grey), Network: network})
+	if check(t, err); p.Front != nil || !strings.Contains(p.Recipe, "the program brings") {
+		t.Errorf("of a program: recipe %q", p.Recipe)
+	}
+}
+
 func TestRecipeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -213,15 +317,10 @@ func TestRecipeRefuses(t *testing.T) {
 	t.Run("a table", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		makeTable(t, "")
-		for _, change := range []func(*Config){
-			func(c *Config) { c.Recipe, c.Epsilon, c.NoiseMultiplier = recipes.Best, ptr(3.0), nil },
-			func(c *Config) { c.Features = "scatter" },
-		} {
-			c := tableConfig()
-			change(&c)
-			if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "table") {
-				t.Errorf("got %v", err)
-			}
+		c := tableConfig()
+		c.Features = "scatter"
+		if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "table") {
+			t.Errorf("got %v", err)
 		}
 	})
 }

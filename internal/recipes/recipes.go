@@ -14,7 +14,7 @@ const Best = "best"
 
 // A Recipe is a row of the table.
 type Recipe struct {
-	Data    string // the set on which it was chosen
+	Data    string // the set on which it was chosen, or what tables it is for
 	Shape   [3]int // of its images: channels, height, width
 	Records int    // of its training images; where there are fewer, LR wants to be smaller by as much
 	Epsilon float64
@@ -47,6 +47,22 @@ func (r Recipe) From() string {
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
+// Title says what a recipe is for.
+func (r Recipe) Title() string {
+	if r.Shape == [3]int{} {
+		return r.Data
+	}
+	return "images of " + r.Data
+}
+
+// Like reports whether two recipes are the same but for learning rates of about the same size.
+func (r Recipe) Like(other Recipe) bool {
+	const near = 1.5
+	about := r.LR <= near*other.LR && other.LR <= near*r.LR
+	r.LR = other.LR
+	return about && r.Settings == other.Settings
+}
+
 // Find gives the row for the largest ε that is not above the given one: of the data set,
 // or else of the one with images of the nearest shape.
 func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {
@@ -65,7 +81,7 @@ func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {
 		}
 	}
 	if found.Data == "" {
-		return found, fmt.Errorf("recipe %s: it begins at epsilon %g, not at %g; raise --epsilon, or leave out --recipe", Best, least, epsilon)
+		return found, fmt.Errorf("it begins at epsilon %g, not at %g", least, epsilon)
 	}
 	return found, nil
 }

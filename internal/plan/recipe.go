@@ -1,0 +1,204 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Which recipe fills in what is left open. A configuration without a word takes none: so does one that was resolved.
+const (
+	autoRecipe = "auto" // the best, where nothing else was chosen
+	noRecipe   = "none"
+)
+
+// choosing are the settings that a recipe settles, and those that say something of other networks and rules alone. Who gives one
+// has made a choice, beside which no recipe is taken that was not asked for. A recipe's ways to look at an image are
+// none: they refine its features.
+var choosing = []string{
+	"model", "activation", "init", "features", "feature_norm", "strategy",
+	"optimizer", "lr", "lr_schedule", "momentum", "batch", "sampling_rate", "steps", "epochs", "clip", "clipping",
+}
+
+// mostPixels bounds the images whose features are kept in memory though nobody asked for them: they take about ten times as many bytes.
+const mostPixels = 1 << 30
+
+// wanted says whether a recipe is to be taken where it fits the data, or else why not.
+func (c *Config) wanted(o Options) (wanted bool, why string) {
+	initial := Default()
+	i := slices.IndexFunc(choosing, func(key string) bool { return !(Setting{Key: key}).untouched(c, &initial) })
+	switch {
+	case c.Recipe == recipes.Best:
+		return true, ""
+	case c.Recipe == noRecipe:
+		return false, noRecipe + ", as asked"
+	case c.Recipe == "" && c.RecipeChosenOn != "":
+		return false, recipes.Best + ", as its configuration says"
+	case c.Recipe == "":
+		return false, ""
+	case o.Network != nil || o.Method != nil || o.Front != nil:
+		return false, noRecipe + ": the program brings a network, a method or features"
+	case i >= 0:
+		return false, noRecipe + ": --" + Setting{Key: choosing[i]}.Flag() + " was given"
+	case c.Epsilon == nil:
+		return false, noRecipe + ": it needs --epsilon"
+	}
+	return true, ""
+}
+
+// unfit says why no recipe is taken that nobody asked for; nothing where one is.
+func (c *Config) unfit(set *datasets.Set) string {
+	shape := set.Train.Shape
+	if set.Train.Unit {
+		return ""
+	}
+	r, err := c.recipe(set, *c.Epsilon)
+	switch spec := (features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Shape: shape}); {
+	case err != nil:
+		return err.Error()
+	case spec.Check() != nil:
+		return "its features take no images of size " + datasets.SizeText(shape)
+	case float64(c.records(set))*float64(shape[1]*shape[2]) > mostPixels:
+		return "the features of so many images may not fit into memory"
+	}
+	return ""
+}
+
+// records is the public number of records to train on; 0 where nobody gave it, and the run will be refused.
+func (c *Config) records(set *datasets.Set) int {
+	switch {
+	case c.PublicN == nil:
+		return set.PublicN
+	case set.Share > 0:
+		return tabular.Scaled(*c.PublicN, set.Share)
+	}
+	return *c.PublicN
+}
+
+// recipe is the best known one for a set and a budget.
+func (c *Config) recipe(set *datasets.Set, epsilon float64) (recipes.Recipe, error) {
+	shape := set.Train.Shape
+	if set.Train.Unit {
+		return recipes.ForTable(recipes.Table{Records: c.records(set), Features: shape[0] * shape[1] * shape[2], Classes: set.Classes}, epsilon), nil
+	}
+	r, err := recipes.Find(c.recordsOf(), shape, epsilon)
+	if err == nil && r.Data != c.recordsOf() {
+		r.Mirror = false // left and right may matter
+	}
+	return r, err
+}
+
+// checkRecipe finds settings that no recipe goes with.
+func (c *Config) checkRecipe() error {
+	if c.Epsilon == nil {
+		return usage.Errorf("recipe %s: its settings depend on the budget; give --epsilon", c.Recipe)
+	}
+	return nil
+}
+
+// fill takes a recipe that is wanted, where it fits the data, and says which, or why not.
+func (c *Config) fill(set *datasets.Set, o Options) (which string, warnings []string, err error) {
+	if c.Recipe == autoRecipe {
+		if why := c.unfit(set); why != "" {
+			return noRecipe + ": " + why, nil, c.check(o.Network != nil)
+		}
+	}
+	if which, warnings, err = c.follow(set); err == nil {
+		err = c.check(o.Network != nil)
+	}
+	return which, warnings, err
+}
+
+// follow fills in what is left open by the recipe for a set, and says which that is.
+func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err error) {
+	r, err := c.recipe(set, *c.Epsilon)
+	if err != nil {
+		return "", nil, usage.Errorf("recipe %s: %w; raise --epsilon, or give --recipe %s", recipes.Best, err, noRecipe)
+	}
+	if n := c.records(set); n > 0 { // else the run is refused later, which says why
+		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
+		r.LR *= min(float64(n)/float64(r.Records), 1)
+	}
+	which = fmt.Sprintf("%s for %s at ε = %.4g", recipes.Best, r.Title(), *c.Epsilon)
+	initial, values := Default(), r.Keys()
+	if others := c.others(&initial, values); len(others) > 0 {
+		which = "features alone, since " + strings.Join(others, " and ") + " was given"
+		warnings = append(warnings, fmt.Sprintf("recipe %s: %s is not its own, so that its learning rate, clip norm, batch and epochs are left out, too", c.Recipe, strings.Join(others, ", ")))
+		if maps.DeleteFunc(values, func(key string, _ any) bool {
+			return !slices.Contains([]string{"features", "whiten", "mirror", "deskew"}, key)
+		}); c.Features != "" {
+			clear(values)
+		}
+	} else {
+		c.RecipeChosenOn = r.From()
+	}
+	filled := false
+	for _, s := range settings {
+		if v, ok := values[s.Key]; ok && s.open(c, &initial) {
+			s.put(c, v)
+			filled = true
+		}
+	}
+	if !filled {
+		return "", nil, usage.Errorf("recipe %s: nothing is left open that it could fill in; leave it out, or leave settings out (those of a file by -c count as given)", c.Recipe)
+	}
+	return which, warnings, nil
+}
+
+// outgrown warns where settings are a recipe's of another ε than the one that was asked for since.
+func (c *Config) outgrown(set *datasets.Set) (warnings []string) {
+	if c.RecipeChosenOn == "" || c.recipeFor == nil || c.Epsilon == nil {
+		return nil
+	}
+	was, _ := c.recipe(set, *c.recipeFor)
+	is, err := c.recipe(set, *c.Epsilon)
+	other := fmt.Sprintf("for %g others reached more: give --recipe %s in place of the file", *c.Epsilon, recipes.Best)
+	switch {
+	case err != nil:
+		other = fmt.Sprintf("%g is too small for any recipe: expect less of them", *c.Epsilon)
+	case is.Like(was):
+		return nil
+	}
+	return []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %s", *c.recipeFor, other)}
+}
+
+// others are the choices without which a recipe's learning rate means nothing, where the user
+// made another one.
+func (c *Config) others(initial *Config, values map[string]any) (all []string) {
+	for _, key := range []string{"features", "model", "optimizer"} {
+		s := Setting{Key: key}
+		if v := s.value(c).Interface(); !s.open(c, initial) && v != values[key] {
+			all = append(all, fmt.Sprintf("%s %v", key, v))
+		}
+	}
+	return all
+}
+
+// open reports whether nobody chose the setting, nor the one whose place it takes.
+func (s Setting) open(c, initial *Config) bool {
+	return s.untouched(c, initial) && (s.instead == "" || (Setting{Key: s.instead}).untouched(c, initial))
+}
+
+// untouched reports whether nobody gave the setting a value.
+func (s Setting) untouched(c, initial *Config) bool {
+	return !c.given[s.Key] && reflect.DeepEqual(s.Field(c), s.Field(initial))
+}
+
+// put sets the setting to a value of its type, also where it may be left out.
+func (s Setting) put(c *Config, value any) {
+	field, v := s.value(c), reflect.ValueOf(value)
+	if field.Kind() == reflect.Pointer {
+		at := reflect.New(v.Type())
+		at.Elem().Set(v)
+		v = at
+	}
+	field.Set(v)
+}
