@@ -47,7 +47,7 @@ build: ## compile the command to bin/privgrad, with CUDA where there is a C comp
 	fi && echo built bin/privgrad
 
 demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best known recipe
-	bin/privgrad train --recipe best --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
+	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)
 
 # A test that takes long has a name that begins with TestLong. It belongs to test-long,
 # and all others to test. The limits are far off, for slow machines that do much else.

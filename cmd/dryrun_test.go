@@ -18,7 +18,7 @@ func TestDryRun(t *testing.T) {
 	t.Chdir(dir)
 	whole := object(t, ok(t, small(data, "--epsilon", "3", "--json", "--out", filepath.Join(t.TempDir(), "run"))...))
 	r := object(t, ok(t, small("nowhere", "--epsilon", "3", "--dry-run", "--json")...))
-	wantKeys(t, r, "dataset", "model", "parameters", "optimizer", "device", "threads", "epsilon", "delta", "noise_multiplier", "accountant", "neighbouring",
+	wantKeys(t, r, "dataset", "model", "parameters", "optimizer", "recipe", "device", "threads", "epsilon", "delta", "noise_multiplier", "accountant", "neighbouring",
 		"guarantee", "not_a_guarantee_because", "sampling_rate", "expected_batch", "public_n", "count_records", "steps", "memory_bytes", "seconds_estimate")
 	for _, key := range []string{"epsilon", "delta", "noise_multiplier", "sampling_rate", "steps", "public_n", "parameters", "guarantee", "accountant"} {
 		if !reflect.DeepEqual(r[key], whole[key]) {

@@ -99,7 +99,7 @@ nothing else.
 Results go to standard output, logs and progress to standard error. Exit codes: 0 done,
 1 failed while running, 2 bad usage or input, 3 the privacy budget does not allow it,
 130 interrupted and saved.`,
-		Example: `  privgrad train --epsilon 3 --out runs/first   # a CNN on Fashion-MNIST, half a minute
+		Example: `  privgrad train --epsilon 3 --out runs/first   # Fashion-MNIST, a minute
   privgrad eval runs/first                      # its accuracy and confusion matrix
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5`,
 		Version: machine.Version().String(),

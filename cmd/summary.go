@@ -123,6 +123,9 @@ func (s summary) row(name, format string, a ...any) { cli.Row(s, "  "+name, form
 func (s summary) write() {
 	s.losses()
 	s.privacy()
+	if s.Recipe != "" {
+		s.row("Recipe", "%s", s.Recipe)
+	}
 	s.sampling()
 	if s.Counted != nil {
 		s.row("Records", "about %.0f usable, by a noisy count that ε includes", max(*s.Counted, 0))
@@ -232,6 +235,9 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		}
 		if e.NoiseMultiplier != nil {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)
+		}
+		if e.Recipe != "" {
+			row("Recipe", "%s", e.Recipe)
 		}
 		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
 		if e.Count {

@@ -57,7 +57,7 @@ Training does not say so: run "privgrad data verify csv:PATH" to see such record
 --data dir:PATH is a folder of images, PATH/train/CLASS/*.png or .jpg, and PATH/test where
 there are test images. --data npz:PATH is a file of NumPy arrays: x_train, y_train and,
 if you like, x_test and y_test. List the classes by --class-names; --image-size is the
-size that every image gets. Add --recipe best: it is the first thing to try on images.
+size that every image gets. Add --mirror if a mirrored image is of the same class.
 
 Files count as private unless you say otherwise. Give --delta and --public-n. --public-n
 is a number that everyone may know: do not count private records for it. It must be at
@@ -75,15 +75,16 @@ set are public. For sets beyond memory see "privgrad data shard --help".`,
 	},
 	{
 		Name:  "features",
-		Short: "Fixed image features and the recipe for images",
+		Short: "Fixed image features, and recipes",
 		Text: `--features replaces the pixels of an image by fixed features. They are a public function
 of that image alone and cost no privacy. At a small ε, a linear model on such features is
 often more accurate than a network that learns from pixels.
 
---recipe best fills in what you leave open: features, model, optimizer, learning rate and
-batch size. It takes the settings that were most accurate on public images at your ε. It
-needs --epsilon 0.5 or more. Flags that you give win.`,
-		Example: `  privgrad train --epsilon 3 --recipe best
+A recipe is the settings that were most accurate on public data at your ε: features, model,
+optimizer, learning rate, batch size and so on. There is one for images, from --epsilon 0.5
+on, and one for tables. It is taken where you choose none of these settings. --recipe best
+takes it for all that you leave open. --recipe none takes the plain defaults.`,
+		Example: `  privgrad train --epsilon 3
   privgrad train --epsilon 3 --features scatter --mirror --batch 8192`,
 	},
 	{

@@ -22,8 +22,8 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-const trainExample = `  privgrad train --epsilon 3                              # a CNN on Fashion-MNIST, half a minute
-  privgrad train --epsilon 3 --recipe best --dry-run      # ε, noise, memory and time beforehand
+const trainExample = `  privgrad train --epsilon 3                              # Fashion-MNIST, a minute
+  privgrad train --epsilon 3 --dry-run                    # ε, noise, memory and time beforehand
   privgrad train --epsilon 1 --data csv:mine.csv --public-n 5000 --delta 1e-5
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train -c runs/plain/config.yaml --epsilon 8    # another run, with an ε of its own`

@@ -29,7 +29,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk", "events", "digests", "classes",
+	"recipe", "defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk", "events", "digests", "classes",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -209,6 +209,7 @@ func TestSettings(t *testing.T) {
 	}
 	ptr := func(x float64) *float64 { return &x }
 	want := train.Default()
+	want.Recipe = "" // a file says all that it wants
 	want.Epsilon, want.SamplingRate, want.Epochs, want.DataIsPublic, want.Classes, want.Seed = ptr(2), ptr(0.1), ptr(3), true, []int{1, 2}, 9
 	if got := settingsOf(t, file); !sameSettings(got, want) {
 		t.Errorf("from the file: %+v, want %+v", got, want)
@@ -225,7 +226,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = train.Default()
-	want.Clipping = "per-layer"
+	want.Recipe, want.Clipping = "", "per-layer"
 	if got := settingsOf(t, file, "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping than the file's: %+v, want %+v", got, want)
 	}

@@ -40,6 +40,7 @@ type Result struct {
 	NoGuarantee     []string         `json:"not_a_guarantee_because"`
 	Assumptions     []string         `json:"assumptions"`
 	TuningCharged   bool             `json:"tuning_charged"`
+	Recipe          string           `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
 	DefaultsFrom    string           `json:"defaults_chosen_on"`
 	Released        []string         `json:"released"`
 	Diagnostics     bool             `json:"private_diagnostics"`

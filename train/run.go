@@ -152,9 +152,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if o.keys != nil { // whoever knows them can subtract the noise
 		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
 	}
-	for _, w := range p.Warnings {
-		o.Log.Warn(w)
-	}
+	p.Announce(o.Log)
 	if r.stopping(ctx) { // features may have been made for a minute
 		return nil, fmt.Errorf("%w before the first step; nothing was charged", ErrInterrupted)
 	}

@@ -27,6 +27,7 @@ type Estimate struct {
 	Model      string `json:"model"`
 	Parameters int    `json:"parameters"`
 	Optimizer  string `json:"optimizer"`
+	Recipe     string `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
 	Device     string `json:"device"`
 	Threads    int    `json:"threads"`
 
@@ -251,7 +252,7 @@ func (t *trial) timeEvaluation() (float64, error) {
 func (t *trial) estimate() *Estimate {
 	p, c, info := t.plan, &t.plan.Config, t.device.Info()
 	e := &Estimate{
-		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Device: info.Name, Threads: info.Threads,
+		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Recipe: p.Recipe, Device: info.Name, Threads: info.Threads,
 		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations(),
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}

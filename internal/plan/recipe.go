@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -30,6 +31,16 @@ var choosing = []string{
 
 // mostPixels bounds the images whose features are kept in memory though nobody asked for them: they take about ten times as many bytes.
 const mostPixels = 1 << 30
+
+// Announce says at the start of a run what its user should know of the plan.
+func (p *Plan) Announce(log *slog.Logger) {
+	if p.Config.RecipeChosenOn != "" {
+		log.Info("recipe: " + p.Recipe)
+	}
+	for _, w := range p.Warnings {
+		log.Warn(w)
+	}
+}
 
 // wanted says whether a recipe is to be taken where it fits the data, or else why not.
 func (c *Config) wanted(o Options) (wanted bool, why string) {
@@ -90,10 +101,23 @@ func (c *Config) recipe(set *datasets.Set, epsilon float64) (recipes.Recipe, err
 		return recipes.ForTable(recipes.Table{Records: c.records(set), Features: shape[0] * shape[1] * shape[2], Classes: set.Classes}, epsilon), nil
 	}
 	r, err := recipes.Find(c.recordsOf(), shape, epsilon)
-	if err == nil && r.Data != c.recordsOf() {
+	if err == nil && c.ownImages(r) {
 		r.Mirror = false // left and right may matter
 	}
 	return r, err
+}
+
+// title says what a recipe was chosen for.
+func (c *Config) title(r recipes.Recipe) string {
+	if c.ownImages(r) {
+		return r.Title() + ", the nearest in shape,"
+	}
+	return r.Title()
+}
+
+// ownImages reports whether a recipe was chosen on other images than those of the run.
+func (c *Config) ownImages(r recipes.Recipe) bool {
+	return r.Shape != [3]int{} && r.Data != c.recordsOf()
 }
 
 // checkRecipe finds settings that no recipe goes with.
@@ -127,7 +151,11 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
 		r.LR *= min(float64(n)/float64(r.Records), 1)
 	}
-	which = fmt.Sprintf("%s for %s at ε = %.4g", recipes.Best, r.Title(), *c.Epsilon)
+	why := map[string]string{autoRecipe: "as nothing else was chosen", recipes.Best: "as asked"}[c.Recipe]
+	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipes.Best, c.title(r), *c.Epsilon, why)
+	if !c.given["mirror"] && !c.Mirror && c.ownImages(r) {
+		which += "; where a mirrored image is of the same class, add --mirror"
+	}
 	initial, values := Default(), r.Keys()
 	if others := c.others(&initial, values); len(others) > 0 {
 		which = "features alone, since " + strings.Join(others, " and ") + " was given"
