@@ -32,18 +32,24 @@ type Settings struct {
 	SamplingRate, Epochs float64
 }
 
-// Keys are the settings by their names in a configuration.
+// Keys are the settings by their names in a configuration. A recipe of a table has none of a front end's.
 func (s Settings) Keys() map[string]any {
-	return map[string]any{
-		"features": s.Features, "whiten": s.Whiten, "mirror": s.Mirror, "deskew": s.Deskew,
+	keys := map[string]any{
 		"optimizer": s.Optimizer, "model": s.Model,
 		"lr": s.LR, "momentum": s.Momentum, "clip": s.Clip, "lr_schedule": s.LRSchedule,
 		"sampling_rate": s.SamplingRate, "epochs": s.Epochs,
 	}
+	if s.Features != "" {
+		keys["features"], keys["whiten"], keys["mirror"], keys["deskew"] = s.Features, s.Whiten, s.Mirror, s.Deskew
+	}
+	return keys
 }
 
 // From says where a recipe was chosen.
 func (r Recipe) From() string {
+	if r.Data == tablesData {
+		return fmt.Sprintf("held-out training records of %s (public benchmark data)", r.Data)
+	}
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
