@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -22,12 +23,14 @@ const (
 )
 
 // choosing are the settings that a recipe settles, and those that say something of other networks and rules alone. Who gives one
-// has made a choice, beside which no recipe is taken that was not asked for. A recipe's ways to look at an image are
-// none: they refine its features.
+// has made a choice, beside which no recipe is taken that was not asked for. looking is none: it refines a recipe's features.
 var choosing = []string{
 	"model", "activation", "init", "features", "feature_norm", "strategy",
 	"optimizer", "lr", "lr_schedule", "momentum", "batch", "sampling_rate", "steps", "epochs", "clip", "clipping",
 }
+
+// looking are a recipe's ways to look at an image.
+var looking = []string{"whiten", "mirror", "deskew"}
 
 // mostPixels bounds the images whose features are kept in memory though nobody asked for them: they take about ten times as many bytes.
 const mostPixels = 1 << 30
@@ -96,11 +99,10 @@ func (c *Config) records(set *datasets.Set) int {
 
 // recipe is the best known one for a set and a budget.
 func (c *Config) recipe(set *datasets.Set, epsilon float64) (recipes.Recipe, error) {
-	shape := set.Train.Shape
 	if set.Train.Unit {
-		return recipes.ForTable(recipes.Table{Records: c.records(set), Features: shape[0] * shape[1] * shape[2], Classes: set.Classes}, epsilon), nil
+		return recipes.ForTable(recipes.Table{Records: c.records(set), Features: size(set), Classes: set.Classes}, epsilon), nil
 	}
-	r, err := recipes.Find(c.recordsOf(), shape, epsilon)
+	r, err := recipes.Find(c.recordsOf(), set.Train.Shape, epsilon)
 	if err == nil && c.ownImages(r) {
 		r.Mirror = false // left and right may matter
 	}
@@ -108,11 +110,23 @@ func (c *Config) recipe(set *datasets.Set, epsilon float64) (recipes.Recipe, err
 }
 
 // title says what a recipe was chosen for.
-func (c *Config) title(r recipes.Recipe) string {
-	if c.ownImages(r) {
-		return r.Title() + ", the nearest in shape,"
+func (c *Config) title(set *datasets.Set, r recipes.Recipe) string {
+	title := "images of " + r.Data
+	switch {
+	case set.Train.Unit && set.Classes == 0:
+		title = fmt.Sprintf("tables of %d records and %d values, which predict a number,", c.records(set), size(set))
+	case set.Train.Unit:
+		title = fmt.Sprintf("tables of %d records, %d values and %d classes", c.records(set), size(set), set.Classes)
+	case c.ownImages(r):
+		title += ", the nearest in shape,"
 	}
-	return r.Title()
+	return title
+}
+
+// size is how many values a record has.
+func size(set *datasets.Set) int {
+	shape := set.Train.Shape
+	return ir.Size(shape[:])
 }
 
 // ownImages reports whether a recipe was chosen on other images than those of the run.
@@ -152,7 +166,7 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 		r.LR *= min(float64(n)/float64(r.Records), 1)
 	}
 	why := map[string]string{autoRecipe: "as nothing else was chosen", recipes.Best: "as asked"}[c.Recipe]
-	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipes.Best, c.title(r), *c.Epsilon, why)
+	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipes.Best, c.title(set, r), *c.Epsilon, why)
 	if !c.given["mirror"] && !c.Mirror && c.ownImages(r) {
 		which += "; where a mirrored image is of the same class, add --mirror"
 	}
@@ -161,7 +175,7 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 		which = "features alone, since " + strings.Join(others, " and ") + " was given"
 		warnings = append(warnings, fmt.Sprintf("recipe %s: %s is not its own, so that its learning rate, clip norm, batch and epochs are left out, too", c.Recipe, strings.Join(others, ", ")))
 		if maps.DeleteFunc(values, func(key string, _ any) bool {
-			return !slices.Contains([]string{"features", "whiten", "mirror", "deskew"}, key)
+			return key != "features" && !slices.Contains(looking, key)
 		}); c.Features != "" {
 			clear(values)
 		}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
@@ -96,10 +95,8 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.forget(s.Key)
 		}
 	}
-	for key := range (recipes.Settings{}).Keys() {
-		if moves(key) {
-			c.RecipeChosenOn = "" // not any more
-		}
+	if slices.ContainsFunc(slices.Concat(choosing, looking), moves) {
+		c.RecipeChosenOn = "" // not any more
 	}
 	if moves("epsilon") {
 		c.recipeFor = before.Epsilon

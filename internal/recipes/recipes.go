@@ -14,7 +14,7 @@ const Best = "best"
 
 // A Recipe is a row of the table.
 type Recipe struct {
-	Data    string // the set on which it was chosen, or what tables it is for
+	Data    string // the set on which it was chosen, or the sets
 	Shape   [3]int // of its images: channels, height, width
 	Records int    // of its training images; where there are fewer, LR wants to be smaller by as much
 	Epsilon float64
@@ -32,27 +32,25 @@ type Settings struct {
 	SamplingRate, Epochs float64
 }
 
-// Keys are the settings by their names in a configuration.
+// Keys are the settings by their names in a configuration. A recipe of a table has none of a front end's.
 func (s Settings) Keys() map[string]any {
-	return map[string]any{
-		"features": s.Features, "whiten": s.Whiten, "mirror": s.Mirror, "deskew": s.Deskew,
+	keys := map[string]any{
 		"optimizer": s.Optimizer, "model": s.Model,
 		"lr": s.LR, "momentum": s.Momentum, "clip": s.Clip, "lr_schedule": s.LRSchedule,
 		"sampling_rate": s.SamplingRate, "epochs": s.Epochs,
 	}
+	if s.Features != "" {
+		keys["features"], keys["whiten"], keys["mirror"], keys["deskew"] = s.Features, s.Whiten, s.Mirror, s.Deskew
+	}
+	return keys
 }
 
 // From says where a recipe was chosen.
 func (r Recipe) From() string {
-	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
-}
-
-// Title says what a recipe is for.
-func (r Recipe) Title() string {
-	if r.Shape == [3]int{} {
-		return r.Data
+	if r.Data == tablesData {
+		return fmt.Sprintf("held-out training records of %s (public benchmark data)", r.Data)
 	}
-	return "images of " + r.Data
+	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
 // Like reports whether two recipes are the same but for learning rates of about the same size.
