@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
@@ -30,8 +31,9 @@ type Plan struct {
 	Config Config // complete and re-runnable
 	Set    *datasets.Set
 	Front  *features.Front // nil: the network reads the records as they are
-	// FrontDigest identifies the front end; empty where there is none.
+	// FrontDigest identifies the front end; empty where there is none, and where its constants are made up.
 	FrontDigest string
+	FrontTime   time.Duration // that making its constants took
 	Network     *nn.Network
 	Initial     *Initial // nil: every weight begins as usual
 	Schedule    *ir.Schedule
@@ -75,7 +77,7 @@ type Options struct {
 	Front   *features.Front // nil: the named features
 	Method  dpoptim.Method  // nil: the named optimizer
 	Device  device.Device   // nil: the named one
-	// Facts takes of the data set what is public of it, and opens no record.
+	// Facts takes of the data set what is public of it, and opens no record. The front end may then have made-up constants.
 	Facts bool
 	// Rank is which part of the training records to open.
 	Rank datasets.Rank
