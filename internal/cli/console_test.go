@@ -114,3 +114,23 @@ func TestLinesWithoutATerminal(t *testing.T) {
 		t.Error("a format that is none passes")
 	}
 }
+
+// Work on features is told in ten lines where there is no terminal.
+func TestFeatureLines(t *testing.T) {
+	for mode, want := range map[string]int{"auto": 20, "off": 0} {
+		var b strings.Builder
+		con, err := newConsole(&b, mode, "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Steps{Console: con}
+		for _, work := range []string{"features of the training images", "features of the test images"} {
+			for percent := 1; percent <= 100; percent++ {
+				s.Features(work, percent)
+			}
+		}
+		if got := strings.Count(b.String(), "\n"); got != want || want > 0 && !strings.HasPrefix(b.String(), "privgrad: features of the training images: 10%\n") {
+			t.Errorf("%s: %d lines, want %d:\n%s", mode, got, want, b.String())
+		}
+	}
+}
