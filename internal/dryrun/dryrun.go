@@ -57,9 +57,9 @@ type Estimate struct {
 	Warnings []string `json:"-"`
 }
 
-// Run plans a run and tries some of its steps. It opens no record, writes nothing, and charges
-// nothing.
-func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
+// Run plans a run and tries some of its steps, before which it calls trying, unless nil. It opens no record, writes nothing,
+// and charges nothing.
+func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
 	defer fault.Recover(&err)
 	o.Facts = true
 	start := time.Now()
@@ -69,6 +69,9 @@ func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if trying != nil {
+		trying()
 	}
 	t := &trial{plan: p, device: d, seconds: time.Since(start).Seconds(), tests: testRecords(p.Set, p.PublicN)}
 	defer t.close()
@@ -132,11 +135,13 @@ func (t *trial) load() (err error) {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	data, err := t.device.Load(rows, values)
 	if err != nil {
 		return fmt.Errorf("loading made-up records onto device %s: %w", t.device.Info().Name, err)
 	}
 	t.data = tables.Records{Data: data, Rows: rows, Values: values}
+	each += time.Since(start).Seconds() / float64(n)
 	t.seconds += each * (float64(p.PublicN) + t.tests)
 	if p.Front != nil {
 		t.fitting = p.Front.FitTime()
@@ -148,15 +153,16 @@ func (t *trial) load() (err error) {
 // table is what a network reads of all records, and the seconds that one takes. Features may take long: then only those of some
 // records are made, and the others have the same ones.
 func (t *trial) table() (each float64, rows device.Rows, values device.Features, err error) {
-	const fewest, enough = 16, time.Second / 2
-	n := t.records.Len()
+	const fewest, enough = 64, time.Second / 2
+	n, reader := t.records.Len(), t.plan.Reader()
+	reader.Parts = 1 // as a part of all records is large
 	some := n
 	if t.plan.Front != nil {
 		some = min(fewest, n)
 	}
 	for {
 		start := time.Now()
-		if rows, values, err = t.plan.Reader().Table(part(t.records, some)); err != nil {
+		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
 			return 0, rows, nil, err
 		}
 		took := time.Since(start)

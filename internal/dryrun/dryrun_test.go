@@ -19,7 +19,7 @@ func TestMemory(t *testing.T) {
 			return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: n,
 				Train: datasets.Split{Shape: [3]int{1, 1, width}, Unit: true, Mapped: mapped}}
 		}
-		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}})
+		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestNewSize(t *testing.T) {
 	e, err := Run(c, plan.Options{
 		Sources:       map[string]plan.Source{"made": {BuiltIn: true, Facts: set}},
 		FrontProgress: func(percent int) { t.Errorf("%d%% of the constants are made", percent) },
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
