@@ -19,6 +19,7 @@ const (
 // What is larger, and why. CONTRIBUTING.md shows these rows.
 var (
 	largePackages = map[string]string{
+		"features":                   "one front end: how its constants are made, timed, stored, applied and exported follows the same layers, which nothing else sees",
 		"internal/device/devicetest": "each claim of the device contract is one test, and there are many claims",
 		"bench":                      "each benchmark is one file, and all use the same workload",
 		"accountant/pld":             "one method: grids, composition and its certified ends share bounds on rounding that only hold together",

@@ -253,7 +253,10 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		}
 		row("Memory", "about %s for records, features and a batch (result.json will say %s)", cli.ByteSize(e.Memory), cli.ByteSize(e.Rounded))
 		if e.Seconds != nil {
-			row("Time", "about %v, as busy as this machine is now", (time.Duration(*e.Seconds) * time.Second).String())
+			row("Time", "about %v, as busy as this machine is now", time.Duration(*e.Seconds)*time.Second)
+			if e.Fitting > 0 {
+				row("", "%v of this to prepare the features for this image size", time.Duration(e.Fitting)*time.Second)
+			}
 		} else {
 			row("Time", "unknown: %s is no sequence of steps", e.Optimizer)
 		}

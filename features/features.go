@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -62,6 +63,8 @@ type kind struct {
 	shapes func(shape [3]int) map[string][]int
 	// fit makes these constants.
 	fit func(shape [3]int) map[string][]float32
+	// fitTime is about how long that takes on this machine; nil: no time.
+	fitTime func(shape [3]int) time.Duration
 	// open gives the map that the constants make.
 	open func(shape [3]int, mirror bool, constants map[string][]float32) layer
 	// graph is what open gives, as operations of ONNX: from images to channels on a grid, of

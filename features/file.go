@@ -50,7 +50,7 @@ func committed(spec Spec) (*Front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("constants of features %s: %w", spec.name(), err)
 	}
-	f.spec = spec
+	f.spec, f.origin = spec, fitted
 	return f, nil
 }
 
@@ -59,6 +59,9 @@ func committed(spec Spec) (*Front, error) {
 func (f *Front) Write(w io.Writer) error {
 	if f.own != nil {
 		return usage.Errorf("features %s are a Go function, which cannot be written to a file; make them again with features.Own where they are needed", f.spec.Kind)
+	}
+	if f.origin == madeUp {
+		return fmt.Errorf("features %s have made-up constants, which are for measuring alone", f.spec.name())
 	}
 	var tensors []safetensors.Tensor
 	for _, b := range f.blocks {

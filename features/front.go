@@ -17,19 +17,22 @@ type Front struct {
 	own    Func   // in place of blocks
 	probed []byte // digest of what own gave for synthetic images
 	out    [3]int
-	made   bool // by this program, not by a user or of a file
+	origin origin
 }
 
-// Made reports whether this program made the constants, of synthetic images. What a file or a
-// function holds is its owner's word.
-func (f *Front) Made() bool { return f.made }
+// Made reports whether this program made the constants. What a file or a function holds is its owner's
+// word.
+func (f *Front) Made() bool { return f.origin != given }
 
 // IsFunc reports whether the front end is a Go function of a user's own.
 func (f *Front) IsFunc() bool { return f.own != nil }
 
 // Digest identifies the front end: its constants, or what a user's function gives for synthetic
-// images. No record is part of it.
+// images. No record is part of it. Made-up constants have none: it is empty.
 func (f *Front) Digest() (string, error) {
+	if f.origin == madeUp {
+		return "", nil
+	}
 	if f.own != nil {
 		return hex.EncodeToString(f.probed), nil
 	}
@@ -59,9 +62,6 @@ func New(spec Spec, progress func(percent int)) (*Front, error) {
 		return nil, err
 	}
 	if f, err := committed(spec); f != nil || err != nil {
-		if f != nil {
-			f.made = true
-		}
 		return f, err
 	}
 	return Fit(spec, progress)
@@ -99,7 +99,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 	}
 	p.finish()
 	f := assemble(spec, constants)
-	f.made = true
+	f.origin = fitted
 	return f, nil
 }
 

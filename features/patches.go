@@ -64,6 +64,7 @@ var patchesKind = kind{
 		}
 		return all
 	},
+	fitTime: dictionariesTime,
 	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
 		var all []*patches
 		for _, side := range patchSides {
@@ -264,18 +265,8 @@ func box(plane []float32, height, width, side int) {
 // dictionary makes the atoms, for products of deviation 1 on dead leaves.
 func dictionary(shape [3]int, side int) []float32 {
 	size := shape[0] * side * side
-	random := rand.NewPCG(patchSeed, uint64(side))
-	below := func(n int) int { return int((random.Uint64() >> 11) % uint64(n)) }
-
-	samples := make([]float64, 0, patchImages*patchDraws*size)
-	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
-	for i := range patchImages {
-		source.Draw(image, patchSeed, uint64(i))
-		for range patchDraws {
-			y, x := below(shape[1]-side+1), below(shape[2]-side+1)
-			samples = append(samples, normalized(image, shape, side, y, x)...)
-		}
-	}
+	below := patchBelow(side)
+	samples := patchSamples(shape, side, patchImages, below)
 	whiten := inverseRoot(secondMoments(samples, size), size, func(eigenvalues []float64) float64 {
 		return patchDamp * eigenvalues[len(eigenvalues)-1]
 	})
@@ -306,11 +297,31 @@ func dictionary(shape [3]int, side int) []float32 {
 			atoms[k*size+j] = float32((v - mean) / norm) // without its mean it does not see the patch's
 		}
 	}
-	spread := spreadOf(shape, side, atoms)
+	spread := spreadOf(shape, side, atoms, patchSpread)
 	for i, v := range atoms {
 		atoms[i] = float32(float64(v) / spread)
 	}
 	return atoms
+}
+
+// patchBelow draws numbers below n for the atoms of a side.
+func patchBelow(side int) func(n int) int {
+	random := rand.NewPCG(patchSeed, uint64(side))
+	return func(n int) int { return int((random.Uint64() >> 11) % uint64(n)) }
+}
+
+// patchSamples are patches of dead leaves, some of every image.
+func patchSamples(shape [3]int, side, images int, below func(n int) int) []float64 {
+	samples := make([]float64, 0, images*patchDraws*shape[0]*side*side)
+	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
+	for i := range images {
+		source.Draw(image, patchSeed, uint64(i))
+		for range patchDraws {
+			y, x := below(shape[1]-side+1), below(shape[2]-side+1)
+			samples = append(samples, normalized(image, shape, side, y, x)...)
+		}
+	}
+	return samples
 }
 
 // normalized is a patch less its mean and over its contrast.
@@ -338,14 +349,14 @@ func normalized(image []float32, shape [3]int, side, y, x int) []float64 {
 	return patch
 }
 
-// spreadOf is the standard deviation of the products of patches with atoms.
-func spreadOf(shape [3]int, side int, atoms []float32) float64 {
+// spreadOf is the standard deviation of the products of patches with atoms, over some images.
+func spreadOf(shape [3]int, side int, atoms []float32, images int) float64 {
 	p := newPatches(shape, false, side, atoms)
 	m := p.matcher()
 	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
 	var packed gemm.PackedA
 	sum, square, count := 0., 0., 0.
-	for i := range patchSpread {
+	for i := range images {
 		source.Draw(image, patchSeed, uint64(i))
 		m.read(image, func(y0, y1 int) {
 			places := (y1 - y0) * p.cols

@@ -34,17 +34,13 @@ type moments struct {
 
 // fitWhitening gives the mean of the channels and the lower triangle of the matrix.
 func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress func(share float64)) (mean, lower []float32, err error) {
-	open := synthetic.Leaves
-	if from == Pink {
-		open = synthetic.Pink
-	}
-	about := provisionalMean(l, open(shape), shape)
+	about := provisionalMean(l, from.source(shape), shape)
 	var total moments
 	waiting := map[int]moments{} // until all before them are in total
 	var lock sync.Mutex
 	next, done := 0, 0
 	err = parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
-		source, maps := open(shape), l.worker()
+		source, maps := from.source(shape), l.worker()
 		return func(i int) {
 			shard := l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)
 			lock.Lock()

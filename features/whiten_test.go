@@ -140,7 +140,7 @@ func TestDictionary(t *testing.T) {
 			}
 		}
 	}
-	if d := spreadOf(shape, side, atoms); math.Abs(d-1) > 1e-5 {
+	if d := spreadOf(shape, side, atoms, patchSpread); math.Abs(d-1) > 1e-5 {
 		t.Errorf("products have deviation %g", d)
 	}
 	if !slices.Equal(atoms, dictionary(shape, side)) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/features"
 )
 
 // A run on public records states what it took. One on records of one's own states no time of reading them, and no memory that
@@ -64,3 +65,37 @@ func TestLargeImageLeavesNoTrace(t *testing.T) {
 		}
 	}
 }
+
+// The time of a run has that of its features, but of one's own records none that a function takes over a single one.
+func TestFeaturesTakeTime(t *testing.T) {
+	shape := [3]int{1, 8, 8}
+	asleep := false
+	front, err := features.Own("slow", shape, shape, func(dst, image []float32) {
+		if asleep {
+			time.Sleep(10 * time.Millisecond)
+		}
+		copy(dst, image)
+	})
+	check(t, err)
+	asleep = true
+	c := small()
+	c.Classes, c.Steps, c.Delta, c.PublicN, c.Threads = nil, ptr(2), ptr(1e-4), ptr(400), 1
+	open := func(string) (*datasets.Set, error) { return made(1, 400), nil }
+	for _, public := range []bool{false, true} {
+		var shown elapsed
+		s := map[string]Source{"made": {BuiltIn: public, Open: open}}
+		r, err := Run(context.Background(), c, Options{Sources: s, Features: front, Out: filepath.Join(t.TempDir(), "run"), Watch: []Watcher{&shown}})
+		check(t, err)
+		if long := r.Seconds >= 4; long != public {
+			t.Errorf("public records %v: %v s", public, r.Seconds)
+		}
+		if shown.time%(10*time.Second) != 0 || shown.time.Seconds() > r.Seconds {
+			t.Errorf("public records %v: %v were shown of %v s", public, shown.time, r.Seconds)
+		}
+	}
+}
+
+// elapsed notes the time that a run says has passed.
+type elapsed struct{ time time.Duration }
+
+func (e *elapsed) Evaluated(m Measurement) { e.time = m.Elapsed }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
@@ -13,19 +14,20 @@ import (
 
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
 type Measurement struct {
-	Run             string   `json:"-"` // its directory, for a Watcher
-	Step            int      `json:"step"`
-	Epoch           float64  `json:"epoch"` // passes over the data so far: steps times the sampling rate
-	EpsilonSoFar    *float64 `json:"epsilon_so_far"`
-	NotPrivate      string   `json:"not_private,omitempty"` // why, where ε is none
-	TestLoss        *float64 `json:"test_loss"`
-	TestAccuracy    *float64 `json:"test_accuracy"`
-	AverageLoss     *float64 `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
-	AverageAccuracy *float64 `json:"average_test_accuracy,omitempty"`
-	LR              *float64 `json:"lr"`             // of the last step; nil where there is none
-	Clip            *float64 `json:"clip,omitempty"` // of the next step, where it moves
-	TrainLoss       *float64 `json:"train_loss"`
-	TrainAccuracy   *float64 `json:"train_accuracy,omitempty"`
+	Run             string        `json:"-"` // its directory, for a Watcher
+	Elapsed         time.Duration `json:"-"` // since the clock of Result.Seconds began, in whole tens of seconds, for a Watcher
+	Step            int           `json:"step"`
+	Epoch           float64       `json:"epoch"` // passes over the data so far: steps times the sampling rate
+	EpsilonSoFar    *float64      `json:"epsilon_so_far"`
+	NotPrivate      string        `json:"not_private,omitempty"` // why, where ε is none
+	TestLoss        *float64      `json:"test_loss"`
+	TestAccuracy    *float64      `json:"test_accuracy"`
+	AverageLoss     *float64      `json:"average_test_loss,omitempty"` // of the average of the parameters, where one is kept
+	AverageAccuracy *float64      `json:"average_test_accuracy,omitempty"`
+	LR              *float64      `json:"lr"`             // of the last step; nil where there is none
+	Clip            *float64      `json:"clip,omitempty"` // of the next step, where it moves
+	TrainLoss       *float64      `json:"train_loss"`
+	TrainAccuracy   *float64      `json:"train_accuracy,omitempty"`
 	// Confusion counts the public test records of a class (row) by the class that they were
 	// taken for (column); nil of a regression, and of very many classes.
 	Confusion [][]int `json:"confusion,omitempty"`
@@ -137,7 +139,7 @@ func (r *run) evaluate(loss *float64) error {
 		return err
 	}
 	told := *m
-	told.Run = r.options.Out
+	told.Run, told.Elapsed = r.options.Out, time.Since(r.started).Truncate(10*time.Second)
 	for _, w := range r.options.Watch {
 		w.Evaluated(told)
 	}

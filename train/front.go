@@ -2,18 +2,19 @@ package train
 
 import "github.com/privgrad/privgrad/internal/rundir"
 
-// FeatureProgress is a Progress that is also told how far the features of the records are. The
-// percentages are the same for any number of records.
+// FeatureProgress is a Progress that is also told how far work on features is: each of 1 to 100 for each work. They are
+// percent of the work, and the same for any number of records.
 type FeatureProgress interface {
 	Progress
-	Features(percent int)
+	Features(work string, percent int)
 }
 
-func (o *Options) featureProgress() func(percent int) {
-	if p, ok := o.Progress.(FeatureProgress); ok {
-		return p.Features
+func (o *Options) featureProgress(work string) func(percent int) {
+	p, ok := o.Progress.(FeatureProgress)
+	if !ok {
+		return nil
 	}
-	return nil
+	return func(percent int) { p.Features(work, percent) }
 }
 
 // keepFront writes the front end with all its constants beside the model, or goes on with the

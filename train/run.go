@@ -138,7 +138,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err) // before the others are told
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
-		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress(), Rank: r.team.Part(),
+		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress("preparing the features for this image size"), Rank: r.team.Part(),
 		DeviceName: r.team.Device(c.Device),
 	})
 	if err = r.team.All(err); err != nil {
@@ -395,16 +395,22 @@ func (r *run) openLedger() error {
 func (r *run) openEngine(ctx context.Context) error {
 	p := r.plan
 	read := p.Reader()
-	read.Progress = r.options.featureProgress()
+	read.Progress = r.options.featureProgress("features of the training images")
 	read.Stopped = func() error {
 		if ctx.Err() == nil {
 			return nil
 		}
 		return fmt.Errorf("%w before the next step; continue by %s", ErrInterrupted, r.goOn())
 	}
+	if !p.PublicRecords() { // behind the reading of records, of which one may take very long
+		r.started = time.Now().Add(-p.FrontTime)
+	}
 	var err error
 	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
 		return err
+	}
+	if !p.PublicRecords() && p.Front != nil && p.Front.IsFunc() { // which may take very long over one
+		r.started = time.Now()
 	}
 	keys, err := r.keys()
 	if err != nil {
@@ -425,6 +431,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		return err
 	}
 	if p.Set.TestIsPublic {
+		read.Progress = r.options.featureProgress("features of the test images")
 		if r.test, err = read.Load(r.device, p.Set.Test); err != nil {
 			return err
 		}
@@ -443,9 +450,6 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
 		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
-	}
-	if !p.PublicRecords() {
-		r.started = time.Now()
 	}
 	return err
 }

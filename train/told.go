@@ -39,8 +39,8 @@ func (t *told) Step(done int, epsilon, testAccuracy *float64) {
 func (t *told) Finish() {}
 
 // Features is of FeatureProgress.
-func (t *told) Features(percent int) {
-	if percent == 1 {
-		t.options.Log.Info("making the features of the records")
+func (t *told) Features(work string, percent int) {
+	if percent%10 == 0 {
+		t.options.Log.Info(fmt.Sprintf("%s: %d%%", work, percent))
 	}
 }

@@ -235,8 +235,8 @@ func (s *transcriptStep) Wait() (device.Outputs, error) {
 // screen notes what a run shows while it goes.
 type screen struct{ bytes.Buffer }
 
-func (s *screen) Features(percent int) { fmt.Fprintln(s, "features", percent) }
-func (s *screen) Start(total int)      { fmt.Fprintln(s, "start", total) }
+func (s *screen) Features(work string, percent int) { fmt.Fprintln(s, work, percent) }
+func (s *screen) Start(total int)                   { fmt.Fprintln(s, "start", total) }
 func (s *screen) Step(done int, epsilon, accuracy *float64) {
 	show := func(x *float64) float64 {
 		if x == nil {

@@ -83,6 +83,13 @@ func (c *Console) Line(text string) { fmt.Fprintln(lineWriter{c}, text) }
 // Notice writes a line about the work, as text or JSON.
 func (c *Console) Notice(text string) { slog.New(c).Info(text) }
 
+// Doing says in a line what is done now, unless progress is off.
+func (c *Console) Doing(text string) {
+	if c.lines || c.bars {
+		c.Notice(text)
+	}
+}
+
 // lineWriter writes whole lines, over the bar.
 type lineWriter struct{ *Console }
 

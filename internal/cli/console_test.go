@@ -98,20 +98,39 @@ func TestLinesWithoutATerminal(t *testing.T) {
 	epsilon, loss := 1.25, 0.5
 	tell := func(ago time.Duration) string {
 		b.Reset()
-		s.started = time.Now().Add(-ago)
-		s.Evaluated(train.Measurement{Step: 10, Epoch: 1.25, EpsilonSoFar: &epsilon, TestLoss: &loss})
+		s.Evaluated(train.Measurement{Elapsed: ago, Step: 10, Epoch: 1.25, EpsilonSoFar: &epsilon, TestLoss: &loss})
 		return b.String()
 	}
 	const line = "privgrad: epoch 1.25, ε 1.25 so far, test loss 0.5"
 	for _, c := range []struct {
 		ago  time.Duration
 		want string
-	}{{9 * time.Second, line}, {14 * time.Second, line + ", 10 s"}, {18 * time.Second, line}, {47 * time.Second, line + ", 40 s"}} {
+	}{{0, line}, {10 * time.Second, line + ", 10 s"}, {10 * time.Second, line}, {40 * time.Second, line + ", 40 s"}} {
 		if got := tell(c.ago); got != c.want+"\n" {
 			t.Errorf("after %v: %q, want %q", c.ago, got, c.want)
 		}
 	}
 	if _, err := newConsole(&b, "auto", "xml"); err == nil {
 		t.Error("a format that is none passes")
+	}
+}
+
+// Work on features is told in ten lines where there is no terminal.
+func TestFeatureLines(t *testing.T) {
+	for mode, want := range map[string]int{"auto": 20, "off": 0} {
+		var b strings.Builder
+		con, err := newConsole(&b, mode, "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Steps{Console: con}
+		for _, work := range []string{"features of the training images", "features of the test images"} {
+			for percent := 1; percent <= 100; percent++ {
+				s.Features(work, percent)
+			}
+		}
+		if got := strings.Count(b.String(), "\n"); got != want || want > 0 && !strings.HasPrefix(b.String(), "privgrad: features of the training images: 10%\n") {
+			t.Errorf("%s: %d lines, want %d:\n%s", mode, got, want, b.String())
+		}
 	}
 }

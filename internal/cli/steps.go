@@ -15,22 +15,21 @@ import (
 type Steps struct {
 	*Console
 	NotPrivate   string // why ε is none, where it is not
-	front        bool   // the features of training images are announced; those of test images follow
 	total, first int
-	started      time.Time
+	started      time.Time     // of the steps
 	told         time.Duration // how long the run took, when that was last said
 }
 
 // Features is of train.FeatureProgress.
-func (s *Steps) Features(percent int) {
-	if percent == 1 && s.lines && !s.front {
-		s.front = true
-		s.Notice("making the features of all images")
-	}
+func (s *Steps) Features(work string, percent int) {
 	if percent == 1 {
 		s.Console.Start(100)
 	}
-	s.Update(percent, fmt.Sprintf("features of all images: %d%%", percent))
+	text := fmt.Sprintf("%s: %d%%", work, percent)
+	if s.lines && percent%10 == 0 {
+		s.Notice(text)
+	}
+	s.Update(percent, text)
 	if percent == 100 {
 		s.Finish()
 	}
@@ -67,13 +66,13 @@ func (s *Steps) Step(done int, epsilon, testAccuracy *float64) {
 	s.Update(done, text)
 }
 
-// Evaluated writes a line where there is no bar. Elapsed time is said in whole tens of
-// seconds, and once in ten seconds at most: times of steps depend on the data.
+// Evaluated writes a line where there is no bar. Elapsed time comes in whole tens of
+// seconds, and is said once in ten seconds at most: times of steps depend on the data.
 func (s *Steps) Evaluated(m train.Measurement) {
 	if !s.lines {
 		return
 	}
-	elapsed := time.Since(s.started).Truncate(tick)
+	elapsed := m.Elapsed
 	if elapsed == s.told {
 		elapsed = 0
 	} else {
@@ -104,9 +103,6 @@ func (s *Steps) Evaluated(m train.Measurement) {
 	}
 	s.Notice(text)
 }
-
-// tick is how coarsely elapsed time is said.
-const tick = 10 * time.Second
 
 // attributes are an evaluation's figures by the names that metrics.jsonl has for them.
 func attributes(m train.Measurement, elapsed time.Duration) []slog.Attr {

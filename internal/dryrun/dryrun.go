@@ -3,8 +3,10 @@
 package dryrun
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -52,12 +54,13 @@ type Estimate struct {
 
 	Asked    *float64 `json:"-"` // the configuration's ε, to which Epsilon comes close
 	Rounded  int64    `json:"-"` // what a result would state of Memory
+	Fitting  float64  `json:"-"` // of Seconds, for features of a new image size
 	Warnings []string `json:"-"`
 }
 
-// Run plans a run and tries some of its steps. It opens no record, writes nothing, and charges
-// nothing.
-func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
+// Run plans a run and tries some of its steps, before which it calls trying, unless nil. It opens no record, writes nothing,
+// and charges nothing.
+func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
 	defer fault.Recover(&err)
 	o.Facts = true
 	start := time.Now()
@@ -67,6 +70,9 @@ func Run(c plan.Config, o plan.Options) (_ *Estimate, err error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if trying != nil {
+		trying()
 	}
 	t := &trial{plan: p, device: d, seconds: time.Since(start).Seconds(), tests: testRecords(p.Set, p.PublicN)}
 	defer t.close()
@@ -104,6 +110,7 @@ type trial struct {
 	engine  *engine.Engine
 	tests   float64
 	seconds float64
+	fitting time.Duration // of seconds, for the front end's constants
 	timed   bool
 }
 
@@ -119,18 +126,85 @@ func (t *trial) close() {
 // mostRecords that a trial makes; larger batches repeat them.
 const mostRecords = 2048
 
-// load puts random records onto the device, and times their features.
+// load puts random records onto the device, and times what is made of them.
 func (t *trial) load() (err error) {
 	p := t.plan
 	n := int(math.Min(math.Ceil(p.ExpectedBatch), mostRecords))
 	t.mapped, t.records = p.Set.Train.Mapped, random(p.Set, n)
 	p.Set.Train = t.records
-	start := time.Now()
-	if t.data, err = p.Reader().Records(t.device, t.records); err != nil {
+	each, rows, values, err := t.table()
+	if err != nil {
 		return err
 	}
-	t.seconds += time.Since(start).Seconds() * (float64(p.PublicN) + t.tests) / float64(n)
+	start := time.Now()
+	data, err := t.device.Load(rows, values)
+	if err != nil {
+		return fmt.Errorf("loading made-up records onto device %s: %w", t.device.Info().Name, err)
+	}
+	t.data = tables.Records{Data: data, Rows: rows, Values: values}
+	each += time.Since(start).Seconds() / float64(n)
+	t.seconds += each * (float64(p.PublicN) + t.tests)
+	if p.Front != nil {
+		t.fitting = p.Front.FitTime()
+		t.seconds += t.fitting.Seconds()
+	}
 	return nil
+}
+
+// table is what a network reads of all records, and the seconds that one takes. Features may take long: then only those of some
+// records are made, and the others have the same ones.
+func (t *trial) table() (each float64, rows device.Rows, values device.Features, err error) {
+	const fewest, enough = 64, time.Second / 2
+	n, reader := t.records.Len(), t.plan.Reader()
+	reader.Parts = 1 // as a part of all records is large
+	some := n
+	if t.plan.Front != nil {
+		some = min(fewest, n)
+	}
+	for {
+		start := time.Now()
+		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
+			return 0, rows, nil, err
+		}
+		took := time.Since(start)
+		each = took.Seconds() / float64(some)
+		if some == n || took > enough {
+			break
+		}
+		some = min(2*some, n)
+	}
+	rows.Count = n
+	rows.Targets, values = cycle(rows.Targets, n), cycled(values, n*rows.Width)
+	return each, rows, values, nil
+}
+
+// part is the first of some records.
+func part(s datasets.Split, n int) datasets.Split {
+	size := n * ir.Size(s.Shape[:])
+	s.Features, s.Values = first(s.Features, size), first(s.Values, size)
+	s.Labels, s.Targets = first(s.Labels, n), first(s.Targets, n)
+	return s
+}
+
+// first are n values, or none of none.
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+// cycle repeats values up to n of them.
+func cycle[S ~[]T, T any](some S, n int) S {
+	if len(some) == n {
+		return some
+	}
+	return slices.Repeat(some, n/len(some)+1)[:n]
+}
+
+func cycled(some device.Features, n int) device.Features {
+	switch f := some.(type) {
+	case device.Floats:
+		return cycle(f, n)
+	case device.Halves:
+		return cycle(f, n)
+	}
+	return some
 }
 
 // random are records like those of a set.
@@ -265,7 +339,7 @@ func (t *trial) estimate() *Estimate {
 	e.Guarantee = len(e.NoGuarantee) == 0
 	if t.timed {
 		seconds := math.Max(math.Round(t.seconds), 1)
-		e.Seconds = &seconds
+		e.Seconds, e.Fitting = &seconds, math.Round(t.fitting.Seconds())
 	}
 	if !c.Private() {
 		return e

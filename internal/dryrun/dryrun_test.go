@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
@@ -18,7 +19,7 @@ func TestMemory(t *testing.T) {
 			return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: n,
 				Train: datasets.Split{Shape: [3]int{1, 1, width}, Unit: true, Mapped: mapped}}
 		}
-		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}})
+		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,5 +29,35 @@ func TestMemory(t *testing.T) {
 	const want, slack = 3 * 4 * width * n, 64 << 20 // a file takes three times its records while it is read
 	if more := inMemory - inFiles; more < want-slack || more > want+slack {
 		t.Errorf("%d bytes in memory, %d in files: %d more, want %d", inMemory, inFiles, more, int64(want))
+	}
+}
+
+// A dry run on images of a size that no constants come for makes none, and says so of the time.
+func TestNewSize(t *testing.T) {
+	c := plan.Default()
+	c.Data, c.Model, c.Device, c.Features, c.Whiten = "made", "logistic", "cpu", "scatter", "leaves"
+	c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(100.0), new(20), new(1e-4), new(1.0)
+	set := func() *datasets.Set {
+		return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: 1000, Train: datasets.Split{Shape: [3]int{1, 12, 20}}}
+	}
+	e, err := Run(c, plan.Options{
+		Sources:       map[string]plan.Source{"made": {BuiltIn: true, Facts: set}},
+		FrontProgress: func(percent int) { t.Errorf("%d%% of the constants are made", percent) },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Parameters != 81*3*5+1 || e.Seconds == nil || *e.Seconds < e.Fitting {
+		t.Errorf("%d parameters, %v s, %v s of them for constants", e.Parameters, e.Seconds, e.Fitting)
+	}
+}
+
+// Records beyond those that are made are the same again.
+func TestCycle(t *testing.T) {
+	if got := cycle([]int{1, 2, 3}, 7); !slices.Equal(got, []int{1, 2, 3, 1, 2, 3, 1}) {
+		t.Errorf("got %v", got)
+	}
+	if got := cycle([]int{}, 0); len(got) != 0 {
+		t.Errorf("got %v", got)
 	}
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -48,9 +49,21 @@ func (p *Plan) resolveFront(o Options) (err error) {
 	if c.Whiten == "" {
 		c.Whiten = string(features.Leaves)
 	}
-	if p.Front, err = features.New(c.FrontSpec(shape), o.FrontProgress); err != nil && c.RecipeChosenOn != "" {
+	if err = p.makeFront(c.FrontSpec(shape), o); err != nil && c.RecipeChosenOn != "" {
 		return fmt.Errorf("%w, or give --recipe none", err)
 	}
+	return err
+}
+
+// makeFront makes the front end of a spec. A plan of facts only needs one that takes as long.
+func (p *Plan) makeFront(spec features.Spec, o Options) (err error) {
+	if o.Facts {
+		p.Front, err = features.Rehearse(spec)
+		return err
+	}
+	start := time.Now()
+	p.Front, err = features.New(spec, o.FrontProgress)
+	p.FrontTime = time.Since(start)
 	return err
 }
 

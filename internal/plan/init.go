@@ -29,7 +29,9 @@ func (p *Plan) initialise() error {
 		if err != nil {
 			return err
 		}
-		if of, ok := facts[rundir.FeaturesDigest]; ok != (p.Front != nil) || of != p.FrontDigest {
+		of, ok := facts[rundir.FeaturesDigest]
+		unknown := p.Front != nil && p.FrontDigest == "" // made up
+		if ok != (p.Front != nil) || of != p.FrontDigest && !unknown {
 			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten, --mirror and --deskew", c.Init)
 		}
 		p.Initial = initial

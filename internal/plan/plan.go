@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
@@ -29,9 +30,10 @@ type Plan struct {
 	Config Config // complete and re-runnable
 	Set    *datasets.Set
 	Front  *features.Front // nil: the network reads the records as they are
-	// FrontDigest identifies the front end; empty where there is none.
+	// FrontDigest identifies the front end; empty where there is none, and where its constants are made up.
 	FrontDigest string
-	Recipe      string // which one filled in what was left open, or why none did; empty where a file said all
+	Recipe      string        // which one filled in what was left open, or why none did; empty where a file said all
+	FrontTime   time.Duration // that making its constants took
 	Network     *nn.Network
 	Initial     *Initial // nil: every weight begins as usual
 	Schedule    *ir.Schedule
@@ -75,7 +77,7 @@ type Options struct {
 	Front   *features.Front // nil: the named features
 	Method  dpoptim.Method  // nil: the named optimizer
 	Device  device.Device   // nil: the named one
-	// Facts takes of the data set what is public of it, and opens no record.
+	// Facts takes of the data set what is public of it, and opens no record. The front end may then have made-up constants.
 	Facts bool
 	// Rank is which part of the training records to open.
 	Rank datasets.Rank

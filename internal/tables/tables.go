@@ -25,6 +25,7 @@ type Reader struct {
 	Classes  int
 	Threads  int               // of the front end; 0: all cores
 	Progress func(percent int) // of the front end; nil: nobody asks
+	Parts    int               // in which the front end works through the records; 0: 50
 	Stopped  func() error      // asked now and then while the front end works; nil: it goes on
 }
 
@@ -148,7 +149,7 @@ func shrunk(rows device.Rows, values device.Features, norm float64) device.Float
 // halves are the features of all records, made in so many parts whatever their number, between
 // which the work may be stopped. A record's row depends on that record alone.
 func (r Reader) halves(m datasets.Split) (device.Halves, error) {
-	const parts = 50
+	parts := cmp.Or(r.Parts, 50)
 	n, in, width := m.Len(), ir.Size(m.Shape[:]), r.Front.Width()
 	all := device.Halves(pages.Make[uint16](n * width))
 	for k := range parts {
