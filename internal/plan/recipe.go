@@ -202,7 +202,7 @@ func (c *Config) outgrown(set *datasets.Set) (warnings []string) {
 	}
 	was, _ := c.recipe(set, *c.recipeFor)
 	is, err := c.recipe(set, *c.Epsilon)
-	other := fmt.Sprintf("for %g others reached more: give --recipe %s in place of the file", *c.Epsilon, recipes.Best)
+	other := fmt.Sprintf("for %g others reached more: train without the file", *c.Epsilon)
 	switch {
 	case err != nil:
 		other = fmt.Sprintf("%g is too small for any recipe: expect less of them", *c.Epsilon)

@@ -148,7 +148,7 @@ func TestRecipeOfOwnImages(t *testing.T) {
 func TestRecipeOfAnotherEpsilon(t *testing.T) {
 	p, err := follows(t, "mnist", grey, 3, nil)
 	check(t, err)
-	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "--recipe best", 1e-3: "too small for any recipe"} {
+	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "train without the file", 1e-3: "too small for any recipe"} {
 		c, by := p.Config, Default()
 		by.Epsilon = &epsilon
 		c.Override(&by, map[string]bool{"epsilon": true})
