@@ -16,7 +16,7 @@ import (
 )
 
 func counts(r *Records) string {
-	return fmt.Sprint(r.Records, r.Malformed.Count, r.Unreadable(), r.Clamped(), r.Unknown(), r.BadLabels(), r.PerClass)
+	return fmt.Sprint(r.Records, r.Malformed.Count, r.Missing()+r.Unreadable(), r.Clamped(), r.Unknown(), r.BadLabels(), r.PerClass)
 }
 
 func write(t testing.TB, dir, name, text string) string {
@@ -533,7 +533,7 @@ func TestSplits(t *testing.T) {
 // inUnits compares a number's share of its bounds with the number in standard units; a missing one is the
 // lower bound in one and the mean in the other.
 func inUnits(c Column, share, units float32) bool {
-	x := c.Bounds[0] + float64(share)*(c.Bounds[1]-c.Bounds[0])
+	x := c.Bounds.low() + float64(share)*(c.Bounds.high()-c.Bounds.low())
 	return math.Abs(float64(units)-(x-c.Mean)/c.SD) < 1e-4 || share == 0 && units == 0
 }
 
@@ -559,7 +559,7 @@ func FuzzRecords(f *testing.F) {
 	more.Columns = append(slices.Clone(s.Columns), Column{Name: "from", ByFile: []float64{0, 1}})
 	for i := range more.Columns {
 		if c := &more.Columns[i]; c.Bounds != nil {
-			c.Mean, c.SD = c.Bounds[0]+1, 0.25
+			c.Mean, c.SD = c.Bounds.low()+1, 0.25
 		}
 	}
 	const header = "age;back;ward;note;temperature\n"

@@ -40,7 +40,7 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := r.Private.Files[0]
-	got := []Fault{f.Malformed, f.Columns[0].Unreadable, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
+	got := []Fault{f.Malformed, f.Columns[0].Missing, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
 	if want := []Fault{{1, 7}, {2, 6}, {2, 4}, {2, 5}, {2, 7}}; !slices.Equal(got, want) {
 		t.Errorf("faults %v, want %v", got, want)
 	}

@@ -272,6 +272,9 @@ func (c *Config) recordsOf() string {
 
 // UnknownData is the error of a name that is neither a known data set's nor one of own data.
 func UnknownData(name string, known []string) error {
+	if err := tabular.CheckName(name); err != nil {
+		return err
+	}
 	prefixes := []string{TablePrefix}
 	for _, f := range Forms() {
 		prefixes = append(prefixes, f.Prefix)

@@ -45,6 +45,9 @@ show it to others.`,
 		},
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
+			if err := tabular.CheckName(name); err != nil {
+				return err
+			}
 			if !strings.HasPrefix(name, plan.TablePrefix) {
 				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, plan.TablePrefix)
 			}

@@ -261,10 +261,16 @@ func verifyTable(c *cli.Call, path, schema string) error {
 				}
 				fmt.Fprintln(w)
 			}
+			fmt.Fprint(w, "separator")
+			for _, f := range r.Private.Files {
+				fmt.Fprintf(w, "\t%q", f.Separator)
+			}
+			fmt.Fprintln(w)
 			row("records", func(r *tabular.Records) int { return r.Records })
 			row("malformed records", func(r *tabular.Records) int { return r.Malformed.Count })
-			row("unreadable numbers", (*tabular.Records).Unreadable)
-			row("numbers out of bounds", (*tabular.Records).Clamped)
+			row("missing numbers and dates", (*tabular.Records).Missing)
+			row("unreadable numbers and dates", (*tabular.Records).Unreadable)
+			row("numbers and dates out of bounds", (*tabular.Records).Clamped)
 			row("unknown categories", (*tabular.Records).Unknown)
 			row("bad labels", (*tabular.Records).BadLabels)
 			if p := r.Private.Published; p != nil {
