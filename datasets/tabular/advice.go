@@ -85,10 +85,14 @@ func (s *Schema) mismatch(r *Records) (faults []string) {
 		return []string{fmt.Sprintf("most records have too few or too many fields between separators %q: the schema may name another separator", r.Separator)}
 	}
 	for i, c := range r.Columns {
+		missing := c.Missing.Count
+		if s.Columns[i].Missing != nil { // which expects some
+			missing = 0
+		}
 		switch {
-		case most(c.Unreadable.Count):
+		case most(missing+c.Unreadable.Count) && missing <= c.Unreadable.Count:
 			faults = append(faults, strings.TrimSuffix(fmt.Sprintf("most values of column %q are no %ss: %s", c.Name, c.What, c.Advice), ": "))
-		case most(c.Missing.Count+c.Unreadable.Count) && s.Columns[i].Missing == nil:
+		case most(missing + c.Unreadable.Count):
 			faults = append(faults, fmt.Sprintf("most values of column %q are no %ss, since most are missing: if they may be, add missing: VALUE, which they then count as", c.Name, c.What))
 		case most(c.Unknown.Count):
 			faults = append(faults, fmt.Sprintf("most values of column %q are none of its categories, which must be written the same, in UTF-8", c.Name))

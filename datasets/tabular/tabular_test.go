@@ -403,7 +403,7 @@ func TestRefusals(t *testing.T) {
 		{"columns: [{name: y}]\n" + label, "", "no column is a feature"},
 		{"header: none\ncolumns: [{name: a, bounds: [0, 1]}]\n" + label, "", "not among the columns"},
 		{"columns: [{name: a, bounds: [0, 1]}]\n", "", "it has no label: add label"},
-		{"columns: [{name: a, mean: 1, sd: 1}, {name: y}]\n" + label, "", "give it bounds, or categories"},
+		{"columns: [{name: a, mean: 1, sd: 1}, {name: y}]\n" + label, "", "mean and sd are of numbers: give it bounds"},
 		{"columns: [{name: a, categories: [b, c], sd: 1}, {name: y}]\n" + label, "", "mean and sd are of numbers"},
 		{"columns: [{name: a, bounds: [0, 1], mean: 0.5}, {name: y}]\n" + label, "", "without sd"},
 		{"columns: [{name: a, bounds: [0, 1], mean: 2, sd: 1}, {name: y}]\n" + label, "", "within the bounds"},
