@@ -159,7 +159,7 @@ func TestSchemaOfATable(t *testing.T) {
 		t.Errorf("it writes %q, %v", b, err)
 	}
 	fails(t, cli.ExitUsage, write, "exists already")
-	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "t.csv.schema.yaml", "column dose: replace LOW and HIGH by its public bounds; column group: replace", "list the classes of column more")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "t.csv.schema.yaml", "columns dose and group: replace LOW and HIGH by public bounds", "list the classes of column more")
 	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:" + path, "--label", "none"}, `no column "none"`)
 	fails(t, cli.ExitUsage, []string{"data", "schema", "mnist"}, "give csv:PATH")
 	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:nowhere.csv"}, "nowhere.csv does not exist")

@@ -72,5 +72,5 @@ func (k fileKind) refuse(path string) error {
 		shown = "FILE" + k.endings[0]
 	}
 	csv := strings.TrimSuffix(shown, filepath.Ext(shown)) + ".csv"
-	return usage.Errorf(`%s is %s, and privgrad reads tables as CSV: convert it by python -c "import pandas; pandas.%s('%s').to_csv('%s', index=False)", and give csv:%[5]s`, path, k.name, k.read, shown, csv)
+	return usage.Errorf(`%s is %s, and privgrad reads tables as CSV: convert it by python -c "import pandas; pandas.%s('%s').to_csv('%s', index=False)", and give csv:%[5]s, or %[5]s to predict`, path, k.name, k.read, shown, csv)
 }

@@ -19,14 +19,20 @@ const mostShown = 5
 
 // unfilled says which placeholders of Skeleton are left, so that all can be replaced at once.
 func (s *Schema) unfilled() error {
-	var left []string
+	columns, order := map[string][]string{}, []string(nil) // by what is left in them
 	for _, c := range s.Columns {
-		if words := c.Bounds.placeholders(); words != "" && c.Categories == nil && !c.Ignore {
-			left = append(left, fmt.Sprintf("column %s: replace %s", c.Name, words))
+		words := c.Bounds.placeholders()
+		if words == "" || c.Categories != nil || c.Ignore {
+			continue
 		}
+		if columns[words] == nil {
+			order = append(order, words)
+		}
+		columns[words] = append(columns[words], c.Name)
 	}
-	if n := len(left) - mostShown; n > 0 {
-		left = append(left[:mostShown], fmt.Sprintf("and %d columns more", n))
+	var left []string
+	for _, words := range order {
+		left = append(left, fmt.Sprintf("%s: replace %s, or write categories or ignore: true instead", some(columns[words]), words))
 	}
 	if of := s.Label.unfilled(); of != "" {
 		left = append(left, "label: "+of)
@@ -35,6 +41,19 @@ func (s *Schema) unfilled() error {
 		return nil
 	}
 	return errors.New(strings.Join(left, "; "))
+}
+
+// some names columns.
+func some(names []string) string {
+	n := len(names)
+	switch {
+	case n == 1:
+		return "column " + names[0]
+	case n > mostShown:
+		names = append(slices.Clone(names[:mostShown]), fmt.Sprintf("%d more", n-mostShown))
+	}
+	last := len(names) - 1
+	return "columns " + strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func (l *Label) unfilled() string {
@@ -57,11 +76,11 @@ func (b bounds) placeholders() string {
 	}
 	switch {
 	case has(low) && has(high):
-		return "LOW and HIGH by its public bounds"
+		return "LOW and HIGH by public bounds"
 	case has(low):
-		return "LOW by its public lower bound"
+		return "LOW by a public lower bound"
 	case has(high):
-		return "HIGH by its public upper bound"
+		return "HIGH by a public upper bound"
 	}
 	return ""
 }
