@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // isBlank says of a field that is no number and no date whether it looks as if nothing was known, and not as if it was written in
@@ -33,7 +35,7 @@ func (s *Schema) advice(c *Column) (a Advice) {
 	switch {
 	case !s.advise || c.Bounds == nil:
 	case c.Kind == dates:
-		for _, f := range formats() {
+		for _, f := range written.DateFormats() {
 			if f != s.reader(c) {
 				a.others = append(a.others, other{reader: f, question: "dates in another format? write", key: "format: " + string(f)})
 			}
@@ -41,12 +43,12 @@ func (s *Schema) advice(c *Column) (a Advice) {
 	case s.Decimal == comma:
 		a.others = []other{
 			{reader: decimal(""), question: "decimal points, as in 3.14? write 3,14, or leave out", key: `decimal: ","`},
-			{reader: anyFormat{}, question: "dates? add", key: "kind: date"},
+			{reader: written.AnyDate{}, question: "dates? add", key: "kind: date"},
 		}
 	default:
 		a.others = []other{
 			{reader: comma, question: "decimal commas, as in 3,14? write 3.14, or add", key: `decimal: ","`},
-			{reader: anyFormat{}, question: "dates? add", key: "kind: date"},
+			{reader: written.AnyDate{}, question: "dates? add", key: "kind: date"},
 		}
 	}
 	return a
@@ -55,7 +57,7 @@ func (s *Schema) advice(c *Column) (a Advice) {
 func (a *Advice) look(field string) {
 	a.looked++
 	for i := range a.others {
-		if _, ok := a.others[i].read(field); ok {
+		if _, ok := a.others[i].Read(field); ok {
 			a.others[i].n++
 		}
 	}

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // Column is a feature: a number or a date within public bounds, one of some categories, or a value of
 // the file. One with none of these is the label, a condition, or ignored.
 type Column struct {
-	Name   string `yaml:"name"`
-	Kind   kind   `yaml:"kind,omitempty"`   // dates; else the other keys say it
-	Format format `yaml:"format,omitempty"` // of dates in the file
-	Bounds bounds `yaml:"bounds,omitempty,flow"`
+	Name   string             `yaml:"name"`
+	Kind   kind               `yaml:"kind,omitempty"`   // dates; else the other keys say it
+	Format written.DateFormat `yaml:"format,omitempty"` // of dates in the file
+	Bounds bounds             `yaml:"bounds,omitempty,flow"`
 	// Missing is what a number or a date counts as that is missing or cannot be read.
 	Missing *point `yaml:"missing,omitempty"`
 	// Where SD is given, a number x within its bounds becomes (x − Mean)/SD. Both are public
@@ -64,7 +67,7 @@ func (s *Schema) checkColumn(i int) error {
 	return nil
 }
 
-// checkKind looks at the keys that are of numbers or dates alone.
+// checkKind looks at the keys that say what a column is where bounds alone do not.
 func (c *Column) checkKind(label bool) error {
 	switch {
 	case c.Kind == dates && label:
@@ -77,8 +80,15 @@ func (c *Column) checkKind(label bool) error {
 		return fmt.Errorf("kind %q: write kind: date for a column of dates, and no kind for others", c.Kind)
 	case c.Kind == "" && c.Format != "":
 		return errors.New("format is of dates: add kind: date, or leave it out")
-	case c.Format != "" && layouts[c.Format] == "":
-		return fmt.Errorf("format %q: choose one of %s", c.Format, formatNames())
+	case c.Format != "" && !slices.Contains(written.DateFormats(), c.Format):
+		return fmt.Errorf("format %q: choose one of %s", c.Format, strings.Trim(fmt.Sprint(written.DateFormats()), "[]"))
+	}
+	return c.checkOfNumbers(label)
+}
+
+// checkOfNumbers looks for keys that are of numbers and dates in a column that has none.
+func (c *Column) checkOfNumbers(label bool) error {
+	switch {
 	case c.Missing != nil && label:
 		return errors.New("it is the label, and missing is of other columns: leave it out; a record without a label adds zero to every sum")
 	case c.Missing != nil && c.Categories != nil:
@@ -156,7 +166,7 @@ func (c *Column) what() string {
 // reader is what makes numbers of a column's fields.
 func (s *Schema) reader(c *Column) reader {
 	if c.Kind == dates {
-		return cmp.Or(c.Format, defaultFormat)
+		return cmp.Or(c.Format, written.ISO)
 	}
 	return s.Decimal
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 const yesNo = "label: {column: y, classes: [\"no\", \"yes\"]}\n"
@@ -71,8 +73,8 @@ func TestDates(t *testing.T) {
 		if want := float32(31) / 62; got[0] != want || got[1] == want {
 			t.Errorf("%s: %q become %v, want %v first", format, fields, got, want)
 		}
-		if len(layouts) != 8 {
-			t.Errorf("%d formats, and 8 are tested", len(layouts))
+		if len(written.DateFormats()) != 8 {
+			t.Errorf("%d formats, and 8 are tested", len(written.DateFormats()))
 		}
 	}
 }

@@ -271,7 +271,7 @@ const badLabel = mostClasses
 
 // number reads a field, and moves what lies outside the bounds to their ends.
 func (e *encoder) number(text string, by reader, b bounds, seen *Faults) (x float64, ok bool) {
-	x, ok = by.read(text)
+	x, ok = by.Read(text)
 	switch {
 	case !ok && isBlank(text):
 		seen.Missing.note(e.line)
@@ -292,8 +292,8 @@ type decimal string
 
 const comma decimal = ","
 
-// read takes nothing for a separator of thousands: where a comma stands before decimals, 1.234 is no number.
-func (d decimal) read(field string) (x float64, ok bool) {
+// Read takes nothing for a separator of thousands: where a comma stands before decimals, 1.234 is no number.
+func (d decimal) Read(field string) (x float64, ok bool) {
 	if d == comma {
 		if strings.Contains(field, ".") {
 			return 0, false

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/datasets"
 )
 
 // Files of other kinds are refused with how to convert them, wherever one may be given, by their names and by how they begin.
@@ -37,11 +39,11 @@ func TestOtherKindsOfFiles(t *testing.T) {
 			}
 		}
 	}
-	never("by a prefix", CheckName("parquet:visits"), "visits", "read_parquet")
-	never("by a prefix and a name", CheckName("csv:x/v.parquet"), "x/v.parquet", "read_parquet")
-	never("a path that needs quotes", CheckName("it's.parquet"), "FILE.parquet", "read_parquet")
+	never("by a prefix", datasets.CheckName("parquet:visits"), "visits", "read_parquet")
+	never("by a prefix and a name", datasets.CheckName("csv:x/v.parquet"), "x/v.parquet", "read_parquet")
+	never("a path that needs quotes", datasets.CheckName("it's.parquet"), "FILE.parquet", "read_parquet")
 	for _, name := range []string{"csv:visits.csv", "fmnist", "dir:photos", "visits.csv.gz", "parquet", `C:\visits.csv`} {
-		if err := CheckName(name); err != nil {
+		if err := datasets.CheckName(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

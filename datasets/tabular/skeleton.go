@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/written"
 )
 
@@ -59,12 +60,10 @@ func firstLine(path string) ([]byte, error) {
 	switch {
 	case err != nil && err != io.EOF:
 		return nil, unread(path, err)
-	case checkBytes(path, line) != nil:
-		return nil, checkBytes(path, line)
 	case err != nil && len(line) == longestHeader:
 		return nil, fmt.Errorf("table %s has no end of a line within %d bytes: give a text file", path, longestHeader)
 	}
-	return line, nil
+	return line, datasets.CheckBytes(path, line)
 }
 
 func skeleton(line []byte, label string) (string, error) {

@@ -317,7 +317,7 @@ func unread(path string, err error) error {
 
 // openFile opens a file of a table by pieces, and readFile reads it at once.
 func openFile(path string) (io.ReadCloser, error) {
-	if err := CheckName(path); err != nil {
+	if err := datasets.CheckName(path); err != nil {
 		return nil, err
 	}
 	f, err := datasets.OpenFile(path)
@@ -327,8 +327,16 @@ func openFile(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
+// checkBytes looks at how a file begins. Of one without a header these are bytes of a record, and it looks at none.
+func (s *Schema) checkBytes(path string, text []byte) error {
+	if s.Header != headerRequired {
+		return nil
+	}
+	return datasets.CheckBytes(path, text)
+}
+
 func (s *Schema) readFile(path string) ([]byte, error) {
-	if err := CheckName(path); err != nil {
+	if err := datasets.CheckName(path); err != nil {
 		return nil, err
 	}
 	text, err := datasets.ReadFile(path)
@@ -355,7 +363,7 @@ func (o Options) find(path string) (*Known, *Schema, error) {
 
 // find looks for a schema by name, or beside the table.
 func find(path, name string) (known *Known, s *Schema, err error) {
-	if err := CheckName(path); err != nil {
+	if err := datasets.CheckName(path); err != nil {
 		return nil, nil, err
 	}
 	for _, k := range Schemas() {

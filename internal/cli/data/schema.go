@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
@@ -58,8 +59,8 @@ as male or A12, from names of columns. So look at what it prints before you show
 		},
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
-			if err := tabular.CheckName(name); err != nil {
-				return err
+			if err := datasets.CheckName(name); err != nil {
+				return usage.Wrap(err)
 			}
 			if !strings.HasPrefix(name, plan.TablePrefix) {
 				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, plan.TablePrefix)

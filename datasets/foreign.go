@@ -1,13 +1,12 @@
-package tabular
+package datasets
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // fileKind is a kind of files that hold tables and are no CSV.
@@ -33,7 +32,7 @@ func CheckName(name string) error {
 	if !prefixed || len(before) == 1 { // which is a drive
 		before, path = "", name
 	}
-	ending := strings.ToLower(filepath.Ext(trim(path)))
+	ending := strings.ToLower(filepath.Ext(strings.TrimSuffix(path, ".gz")))
 	for _, k := range fileKinds {
 		if slices.Contains(k.endings, ending) || before != "" && slices.Contains(k.endings, "."+strings.ToLower(before)) {
 			return k.refuse(path)
@@ -42,15 +41,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkBytes refuses them by how they begin. Of a file without a header these are bytes of a record, so it looks at none.
-func (s *Schema) checkBytes(path string, text []byte) error {
-	if s.Header != headerRequired {
-		return nil
-	}
-	return checkBytes(path, text)
-}
-
-func checkBytes(path string, text []byte) error {
+// CheckBytes refuses them by how they begin.
+func CheckBytes(path string, text []byte) error {
 	head := text[:min(len(text), 512)]
 	if bytes.IndexByte(head, 0) < 0 { // a name of a column may begin with PAR1
 		return nil
@@ -72,5 +64,5 @@ func (k fileKind) refuse(path string) error {
 		shown = "FILE" + k.endings[0]
 	}
 	csv := strings.TrimSuffix(shown, filepath.Ext(shown)) + ".csv"
-	return usage.Errorf(`%s is %s, and privgrad reads tables as CSV: convert it by python -c "import pandas; pandas.%s('%s').to_csv('%s', index=False)", and give csv:%[5]s, or %[5]s to predict`, path, k.name, k.read, shown, csv)
+	return fmt.Errorf(`%s is %s, and privgrad reads tables as CSV: convert it by python -c "import pandas; pandas.%s('%s').to_csv('%s', index=False)", and give csv:%[5]s, or %[5]s to predict`, path, k.name, k.read, shown, csv)
 }
