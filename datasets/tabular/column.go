@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )
 
@@ -81,7 +81,7 @@ func (c *Column) checkKind(label bool) error {
 	case c.Kind == "" && c.Format != "":
 		return errors.New("format is of dates: add kind: date, or leave it out")
 	case c.Format != "" && !slices.Contains(written.DateFormats(), c.Format):
-		return fmt.Errorf("format %q: choose one of %s", c.Format, strings.Trim(fmt.Sprint(written.DateFormats()), "[]"))
+		return usage.Unknown("format", c.Format, written.DateFormats())
 	}
 	return c.checkOfNumbers(label)
 }

@@ -104,7 +104,7 @@ func TestRefusedColumns(t *testing.T) {
 		"kind: date, bounds: [2022-12-31, 2019-01-01]":                      "the earlier one first",
 		"kind: date, bounds: [2019-01-01, 2022-12-31], sd: 3":               "leave them out",
 		"kind: day, bounds: [0, 1]":                                         "write kind: date for a column of dates, and no kind for others",
-		"kind: date, format: YYYY, bounds: [2019-01-01, 2022-12-31]":        `format "YYYY": choose one of DD-MM-YYYY, DD.MM.YYYY, `,
+		"kind: date, format: YYYY, bounds: [2019-01-01, 2022-12-31]":        `unknown format "YYYY": choose one of DD-MM-YYYY, DD.MM.YYYY, `,
 		"format: DD.MM.YYYY, bounds: [0, 1]":                                "add kind: date",
 		"bounds: [0, 1], missing: 2":                                        "missing 2: must be within the bounds [0, 1]",
 		"bounds: [0, 1], missing: .nan":                                     "missing NaN: must be within the bounds",
