@@ -114,6 +114,8 @@ func TestRefusedColumns(t *testing.T) {
 		"kind: date, bounds: [2019-01-01, 2022-12-31], missing: 2023-01-01": "missing 2023-01-01: must be within",
 		"categories: [b, c], missing: b":                                    "missing is of numbers and dates: leave it out; what is none of the categories counts as none of them",
 		"ignore: true, missing: 3":                                          "missing is of numbers and dates",
+		"bounds: [0, 1], missing:":                                          "columns.missing has no value: write one, or leave the key out",
+		"bounds: [[0], 1]":                                                  "must be a number, not a list",
 		"bounds: [low, 3]":                                                  "bounds [low, 3]: must be two finite numbers",
 	} {
 		_, err := parse([]byte("columns: [{name: a, " + column + "}]\n" + yesNo))

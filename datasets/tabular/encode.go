@@ -79,7 +79,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 			return fmt.Errorf("its header names column %q twice: rename one of them", name)
 		case at >= 0 || !labeled && name == s.Label.Column:
 		case labeled:
-			return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
+			return absent(name, names)
 		default:
 			return fmt.Errorf("its header has no column %q, which the model takes: give the file all columns of the table that the model was trained on, by the same names", name)
 		}
@@ -94,6 +94,19 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 		}
 	}
 	return t, place(s.Label.Column)
+}
+
+// absent is the error of a column that a header does not name.
+func absent(name string, header []string) error {
+	if len(header) == 1 {
+		if by := mostOf([]byte(header[0])); strings.IndexByte(header[0], by) >= 0 {
+			return fmt.Errorf("its header is one field, as other separators are in it than the schema names: write separator: %q there", string(by))
+		}
+	}
+	if name == labelColumn {
+		return fmt.Errorf("its header has no column %s: replace %[1]s in the schema by the column to predict", name)
+	}
+	return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
 }
 
 func lines(text []byte) (all [][]byte) {

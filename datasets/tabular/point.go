@@ -1,6 +1,7 @@
 package tabular
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,11 +31,9 @@ const schemaDay = "2006-01-02"
 
 // UnmarshalYAML takes any word: check says by the name of a column what is wrong with it.
 func (p *point) UnmarshalYAML(decode func(any) error) error {
-	if decode(&p.at) == nil {
-		return nil
-	}
+	err := decode(&p.at)
 	var word string
-	if err := decode(&word); err != nil {
+	if err == nil || decode(&word) != nil {
 		return err
 	}
 	*p = point{is: isWord, word: word}
@@ -86,7 +85,7 @@ func (b bounds) check(k kind) error {
 	date := slices.ContainsFunc(b, func(p point) bool { _, ok := written.AnyDate{}.Read(p.word); return ok })
 	switch {
 	case k != dates && b.has(isDay):
-		return fmt.Errorf("its bounds are dates: add kind: date")
+		return errors.New("its bounds are dates: add kind: date")
 	case date:
 		return fmt.Errorf("bounds %v: write dates of a schema as year-month-day, %s, however the file writes them", b, such)
 	case k == dates && (len(b) != 2 || b.has(isNumber) || b.has(isWord) || !(b.low() < b.high())):

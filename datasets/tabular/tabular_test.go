@@ -428,6 +428,9 @@ func TestRefusals(t *testing.T) {
 		{plain, "a,secret,y\n", `no column "b"`},
 		{plain, "1,secret,0\n", `no column`},
 		{plain, "a,b,y,a\n", `"a" twice`},
+		{plain, "a;b;y;secret\n", `write separator: ";" there`},
+		{plain, "a;\"b,y\n", `no column "a"`},
+		{strings.NewReplacer(", {name: y}", "", "column: y", "column: LABEL").Replace(plain), "a,b,y\n", "replace LABEL in the schema by the column to predict"},
 		{plain, "\xff\xfea\x00,\x00b\x00", "save it in UTF-8"},
 	} {
 		dir := t.TempDir()
@@ -562,6 +565,10 @@ func FuzzRecords(f *testing.F) {
 			c.Mean, c.SD = c.Bounds.low()+1, 0.25
 		}
 	}
+	dated := *s
+	dated.Columns = slices.Clone(s.Columns)
+	dated.Columns[2] = Column{Name: "note", Kind: dates, Bounds: bounds{{at: 17000, is: isDay}, {at: 19000, is: isDay}}, Missing: &point{at: 18000, is: isDay}}
+	f.Add([]byte("5;yes;s.;2019-01-31T10:00;1\n5;yes;s.;2019-02-30;1\n5;yes;s.;0000-01-01 0:00;1\n"))
 	const header = "age;back;ward;note;temperature\n"
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read := func(s *Schema, body []byte) datasets.Split {
@@ -589,13 +596,21 @@ func FuzzRecords(f *testing.F) {
 		if len(other.Values) != len(all.Values) || !bytes.Equal(other.Labels, all.Labels) {
 			t.Fatal("the other schema reads other records")
 		}
-		var apart datasets.Split
-		for line := range bytes.Lines(body) {
-			m := read(s, line)
-			apart.Values, apart.Labels = append(apart.Values, m.Values...), append(apart.Labels, m.Labels...)
+		withDates := read(&dated, body)
+		for i := range withDates.Labels {
+			if day := withDates.Values[6*i+4]; !(day >= 0 && day <= 1) {
+				t.Errorf("record %d has the date %v", i, day)
+			}
 		}
-		if !slices.Equal(apart.Values, all.Values) || !bytes.Equal(apart.Labels, all.Labels) {
-			t.Error("a record's neighbours changed it")
+		for s, all := range map[*Schema]datasets.Split{s: all, &dated: withDates} {
+			var apart datasets.Split
+			for line := range bytes.Lines(body) {
+				m := read(s, line)
+				apart.Values, apart.Labels = append(apart.Values, m.Values...), append(apart.Labels, m.Labels...)
+			}
+			if !slices.Equal(apart.Values, all.Values) || !bytes.Equal(apart.Labels, all.Labels) {
+				t.Error("a record's neighbours changed it")
+			}
 		}
 	})
 }
