@@ -100,7 +100,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 func absent(name string, header []string) error {
 	if len(header) == 1 {
 		if by := mostOf([]byte(header[0])); strings.IndexByte(header[0], by) >= 0 {
-			return fmt.Errorf("its header is one field, as other separators are in it than the schema names: write separator: %q there", string(by))
+			return fmt.Errorf("its header is one field, since the schema names another separator than the file has: write separator: %q in the schema", string(by))
 		}
 	}
 	if name == labelColumn {

@@ -41,11 +41,11 @@ func Skeleton(path, label string) (string, error) {
 
 // howToFillIn begins a schema. What it shows are no placeholders.
 const howToFillIn = `# Fill in what you know about the data. Take nothing from the records: a schema is public.
-# Each column is one of these. Write in its line:
-#   a number       bounds: [0, 120]                                with missing: 48, what a missing one counts as
-#   a date         kind: date, bounds: [2019-01-01, 2022-12-31]    with format: DD.MM.YYYY if the file writes 31.01.2019
-#   a category     categories: [north, south]
-#   not used       ignore: true
+# A column is one of these:
+#   {name: age, bounds: [0, 120], missing: 48}    a number; one that is missing counts as 48, or without the key as 0
+#   {name: visit, kind: date, format: DD.MM.YYYY, bounds: [2019-01-01, 2022-12-31]}    a date, with how the file writes it
+#   {name: ward, categories: [north, south]}      one of some categories
+#   {name: patient, ignore: true}                 not used
 # If the file writes 3,14 and not 3.14, add the line decimal: ","
 `
 

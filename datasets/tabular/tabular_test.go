@@ -428,7 +428,7 @@ func TestRefusals(t *testing.T) {
 		{plain, "a,secret,y\n", `no column "b"`},
 		{plain, "1,secret,0\n", `no column`},
 		{plain, "a,b,y,a\n", `"a" twice`},
-		{plain, "a;b;y;secret\n", `write separator: ";" there`},
+		{plain, "a;b;y;secret\n", `write separator: ";" in the schema`},
 		{plain, "a;\"b,y\n", `no column "a"`},
 		{strings.NewReplacer(", {name: y}", "", "column: y", "column: LABEL").Replace(plain), "a,b,y\n", "replace LABEL in the schema by the column to predict"},
 		{plain, "\xff\xfea\x00,\x00b\x00", "save it in UTF-8"},
