@@ -106,6 +106,7 @@ func TestRefusedColumns(t *testing.T) {
 		"kind: day, bounds: [0, 1]":                                         "write kind: date for a column of dates, and no kind for others",
 		"kind: date, format: YYYY, bounds: [2019-01-01, 2022-12-31]":        `unknown format "YYYY": choose one of DD-MM-YYYY, DD.MM.YYYY, `,
 		"format: DD.MM.YYYY, bounds: [0, 1]":                                "add kind: date",
+		"bounds: [0, 1], missing: -1":                                       "missing -1: must be within the bounds [0, 1]",
 		"bounds: [0, 1], missing: 2":                                        "missing 2: must be within the bounds [0, 1]",
 		"bounds: [0, 1], missing: .nan":                                     "missing NaN: must be within the bounds",
 		"bounds: [0, 1], missing: mean":                                     "missing mean: must be a number within the bounds [0, 1]",
@@ -160,6 +161,12 @@ func TestUnfilled(t *testing.T) {
 		_, err := parse([]byte(strings.NewReplacer(c.what...).Replace(text)))
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: %v, want %s", c.what, err, c.want)
+		}
+	}
+	// A column that says twice what it is has no placeholder to fill in, but one of the two to leave out.
+	for _, more := range []string{"ignore: true", "categories: [b, c]"} {
+		if _, err := parse([]byte("columns: [{name: a, bounds: [LOW, HIGH], " + more + "}]\n" + yesNo)); err == nil || !strings.Contains(err.Error(), "one of these only") {
+			t.Errorf("%s: %v", more, err)
 		}
 	}
 	// The same in a name or a category is none.
