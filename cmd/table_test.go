@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,7 +128,7 @@ func TestVerifyTable(t *testing.T) {
 	path := tableFiles(t, 40)
 	human := ok(t, "data", "verify", "csv:"+path)
 	begin := strings.Index(human, "PRIVATE")
-	for _, row := range []string{"table: column dose, values out of bounds: ", "first in line ", "verdict: most values of each column are what the schema describes", "records                200", "malformed records      30", "bad labels             40"} {
+	for _, row := range []string{"table: column dose, values out of bounds: ", "first in line ", "verdict: most values of each column are what the schema describes", "records                          200", "malformed records                30", "bad labels                       40"} {
 		if at := strings.Index(human, row); at < begin || begin < 0 {
 			t.Errorf("%q is not under the banner:\n%s", row, human)
 		}
@@ -159,7 +161,7 @@ func TestSchemaOfATable(t *testing.T) {
 		t.Errorf("it writes %q, %v", b, err)
 	}
 	fails(t, cli.ExitUsage, write, "exists already")
-	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "t.csv.schema.yaml", "must be a number")
+	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:" + path}, "t.csv.schema.yaml", "columns dose and group: replace LOW and HIGH by public bounds", "list the classes of column more")
 	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:" + path, "--label", "none"}, `no column "none"`)
 	fails(t, cli.ExitUsage, []string{"data", "schema", "mnist"}, "give csv:PATH")
 	fails(t, cli.ExitUsage, []string{"data", "schema", "csv:nowhere.csv"}, "nowhere.csv does not exist")
@@ -208,4 +210,87 @@ func TestPredictTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, cli.ExitUsage, []string{"predict", out, other}, "record 0 has 1 field")
+}
+
+// A table with an index, missing values, dates and decimal commas is checked, trained on and cut into shards, and its model reads
+// new records as it read those, with the schema that it keeps.
+func TestTableOfAllKinds(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "t.csv")
+	lines := []string{";dose;visit;ward;back"}
+	for i := range 400 {
+		dose, visit := strings.Replace(fmt.Sprintf("%.1f", float64(i%50)/10), ".", ",", 1), fmt.Sprintf("%d.%d.20%d 10:00", 1+i%28, 1+i%12, 19+3*(i%2))
+		if i%10 == 0 {
+			dose, visit = "", "NA"
+		}
+		lines = append(lines, fmt.Sprintf("%d;%s;%s;%c;%d", i, dose, visit, 'a'+i%3, i%2))
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path, strings.Join(lines, "\n")+"\n")
+	const schema = "separator: ;\ncolumns:\n  - {name: dose, bounds: [0, 5], missing: 2.5}\n  - {name: visit, kind: date, bounds: [2019-01-01, 2022-12-31], missing: 2021-01-01}\n" +
+		"  - {name: ward, categories: [a, b, c]}\nlabel: {column: back, classes: [0, 1]}\n"
+	write(path+".schema.yaml", schema)
+	r := privgrad("data", "verify", "csv:"+path)
+	for _, want := range []string{"separator", "missing numbers and dates        80", `no number: 360, first in line 3 (decimal commas, as in 3,14? write 3.14, or add decimal: ",")`, "no date: 360, first in line 3 (dates in another format? write format: DD.MM.YYYY", `column "dose" are no numbers: decimal commas`} {
+		if r.code != cli.ExitFailed || !strings.Contains(r.stdout, want) {
+			t.Errorf("verify does not say %q:\n%s%s", want, r.stdout, r.stderr)
+		}
+	}
+	write(path+".schema.yaml", "decimal: \",\"\n"+strings.Replace(schema, "kind: date", "kind: date, format: DD.MM.YYYY", 1))
+	if human := ok(t, "data", "verify", "csv:"+path); !strings.Contains(human, "unreadable numbers and dates     0") || !strings.Contains(human, "missing numbers and dates        80") {
+		t.Errorf("verify says\n%s", human)
+	}
+	whole, shards, cut := filepath.Join(dir, "whole"), filepath.Join(dir, "shards"), filepath.Join(dir, "cut")
+	ok(t, "data", "shard", "csv:"+path, "--public-n", "400", "--shards", "2", "--out", shards)
+	settings := []string{"--public-n", "400", "--epsilon", "1000", "--delta", "1e-4", "--optimizer", "outpert-gd", "--steps", "200", "--device", "cpu", "--noise", "seeded"}
+	ok(t, append([]string{"train", "--data", "csv:" + path, "--out", whole}, settings...)...)
+	ok(t, append([]string{"train", "--data", "shards:" + shards, "--out", cut}, settings...)...)
+	if err := os.Remove(path + ".schema.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	table := filepath.Join(dir, "new.csv")
+	write(table, "ward;visit;dose\na;1.1.2019;2,5\nb;31.12.2022;\nc;NA;9\n")
+	array, head := filepath.Join(dir, "new.npy"), "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }"
+	text := "\x93NUMPY\x01\x00" + string([]byte{byte(len(head)), 0}) + head
+	for _, x := range []float32{0.5, 0, 1, 0, 0, 0.5, 1, 0, 1, 0, 1, 731. / 1460, 0, 0, 1} {
+		text += string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
+	}
+	write(array, text)
+	for _, run := range []string{whole, cut} {
+		got, want := predictionsOf(t, run, table), predictionsOf(t, run, array)
+		for i := range want {
+			if !slices.Equal(got[i].Probabilities, want[i].Probabilities) {
+				t.Errorf("%s: record %d: %v of the table, %v of what it becomes", run, i, got[i], want[i])
+			}
+		}
+		if len(got) != 3 || *got[0].Class != "0" || *got[1].Class != "1" {
+			t.Errorf("%s predicts %+v", run, got)
+		}
+	}
+	write(filepath.Join(dir, "other.csv"), lines[0]+"\n"+strings.Join(lines[300:], "\n"))
+	ok(t, "eval", whole, "--data", filepath.Join(dir, "other.csv"), "--test-is-public")
+	ok(t, "export", whole, "--onnx", filepath.Join(dir, "m.onnx"))
+}
+
+// Files that are no CSV are refused with what converts them, wherever data are given.
+func TestOtherKindsOfTables(t *testing.T) {
+	path := tableFiles(t, 0)
+	run, other := filepath.Join(t.TempDir(), "run"), filepath.Join(filepath.Dir(path), "x.parquet")
+	ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "majority", "--epsilon", "0.5", "--device", "cpu", "--out", run)
+	if err := os.WriteFile(other, []byte("PAR1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"predict", run, other}, {"eval", run, "--test-is-public", "--data", other}, {"eval", run, "--test-is-public", "--data", "parquet:" + other},
+		{"data", "verify", other}, {"data", "verify", "csv:" + other}, {"data", "schema", other}, {"data", "schema", "csv:" + other},
+		{"data", "shard", "csv:" + other, "--shards", "2", "--public-n", "9", "--out", "never"}, {"train", "--epsilon", "1", "--data", other},
+		{"train", "--epsilon", "1", "--data", "csv:" + other}, {"train", "--epsilon", "1", "--data", "parquet:" + other},
+	} {
+		fails(t, cli.ExitUsage, args, "x.parquet is a Parquet file", "pandas.read_parquet('", "give csv:")
+	}
 }

@@ -49,7 +49,7 @@ chooses how:
 	{
 		Name:  "own-data",
 		Short: "Training on your own table, images or arrays",
-		Text: `--data csv:PATH is a table of numbers and categories. A schema beside it,
+		Text: `--data csv:PATH is a table of numbers, dates and categories. A schema beside it,
 PATH.schema.yaml, gives public bounds and categories (docs/guides/own-table.md shows one).
 A record that does not fit the schema is replaced by a fixed valid one or counts as zero.
 Training does not say so: run "privgrad data verify csv:PATH" to see such records.

@@ -29,15 +29,19 @@ func Each(path string, o Options, take func(train, test datasets.Split) error) e
 }
 
 func (s *Schema) each(path string, file int, set *datasets.Set, o Options, take func(train, test datasets.Split) error) error {
-	f, err := datasets.OpenFile(path)
+	f, err := openFile(path)
 	if err != nil {
-		return unread(path, err)
+		return err
 	}
 	defer f.Close()
 	var t *table
+	var other error // path is no text
 	e, into := s.encoder(), s.sorter(set, o, file)
 	err = blocks(f, s.Skip+1, func(text []byte) (err error) {
 		if t == nil {
+			if other = s.checkBytes(path, text); other != nil {
+				return other
+			}
 			if t, err = s.cut(text, true); err != nil {
 				return err
 			}
@@ -53,7 +57,7 @@ func (s *Schema) each(path string, file int, set *datasets.Set, o Options, take 
 		}
 		return err
 	})
-	if err != nil {
+	if err != nil && other == nil {
 		err = fmt.Errorf("table %s: %w", path, err)
 	}
 	return err

@@ -79,7 +79,7 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 			return fmt.Errorf("its header names column %q twice: rename one of them", name)
 		case at >= 0 || !labeled && name == s.Label.Column:
 		case labeled:
-			return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
+			return absent(name, names)
 		default:
 			return fmt.Errorf("its header has no column %q, which the model takes: give the file all columns of the table that the model was trained on, by the same names", name)
 		}
@@ -94,6 +94,19 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 		}
 	}
 	return t, place(s.Label.Column)
+}
+
+// absent is the error of a column that a header does not name.
+func absent(name string, header []string) error {
+	if len(header) == 1 {
+		if by := mostOf([]byte(header[0])); strings.IndexByte(header[0], by) >= 0 {
+			return fmt.Errorf("its header is one field, since the schema names another separator than the file has: write separator: %q in the schema", string(by))
+		}
+	}
+	if name == labelColumn {
+		return fmt.Errorf("its header has no column %s: replace %[1]s in the schema by the column to predict", name)
+	}
+	return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
 }
 
 func lines(text []byte) (all [][]byte) {
@@ -184,6 +197,7 @@ func unquote(line []byte) (field, rest []byte) {
 // encoder turns the fields of one record into values.
 type encoder struct {
 	schema   *Schema
+	readers  []reader         // of each column
 	category []map[string]int // of each column; empty for others
 	class    map[string]int
 	line     int     // number of the one that is read
@@ -194,7 +208,8 @@ func (s *Schema) encoder() *encoder {
 	e := &encoder{schema: s, class: index(s.Label.Classes), seen: Records{Label: Faults{Name: s.Label.Column}, PerClass: make([]int, len(s.Label.Classes))}}
 	for _, c := range s.Columns {
 		e.category = append(e.category, index(c.Categories))
-		e.seen.Columns = append(e.seen.Columns, Faults{Name: c.Name})
+		e.readers = append(e.readers, s.reader(&c))
+		e.seen.Columns = append(e.seen.Columns, Faults{Name: c.Name, What: c.what(), Advice: s.advice(&c)})
 	}
 	return e
 }
@@ -210,7 +225,7 @@ func index(categories []names) map[string]int {
 }
 
 // add appends one record to a split. A number outside its bounds counts as the
-// bound, one that is missing or unreadable as the lower bound or the column's mean, and an
+// bound, one that is missing or unreadable as what the schema says of it, and an
 // unknown category as none of the categories. A label that is no class or no number, and a
 // line with too few or too many fields, make a bad record.
 func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
@@ -223,12 +238,12 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.features(m, t, fields)
 	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
-		x, ok := e.number(text, b, &e.seen.Label)
+		x, ok := e.number(text, e.schema.Decimal, b, &e.seen.Label)
 		if !ok {
 			x = math.NaN()
 			e.seen.bad = append(e.seen.bad, bad)
 		}
-		m.Targets = append(m.Targets, float32((x-b[0])/(b[1]-b[0])))
+		m.Targets = append(m.Targets, float32((x-b.low())/(b.high()-b.low())))
 		return
 	}
 	k, ok := e.class[text]
@@ -247,7 +262,7 @@ func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 	for i := range e.schema.Columns {
 		switch c := &e.schema.Columns[i]; {
 		case c.Bounds != nil:
-			x, ok := e.number(fields[t.column[i]], c.Bounds, &e.seen.Columns[i])
+			x, ok := e.number(fields[t.column[i]], e.readers[i], c.Bounds, &e.seen.Columns[i])
 			m.Values = append(m.Values, float32(c.value(x, ok)))
 		case c.ByFile != nil:
 			m.Values = append(m.Values, float32(c.ByFile[t.file]))
@@ -268,19 +283,41 @@ func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
 const badLabel = mostClasses
 
 // number reads a field, and moves what lies outside the bounds to their ends.
-func (e *encoder) number(text string, bounds []float64, seen *Faults) (x float64, ok bool) {
-	x, err := written.Number(text)
+func (e *encoder) number(text string, by reader, b bounds, seen *Faults) (x float64, ok bool) {
+	x, ok = by.Read(text)
+	switch {
+	case !ok && isBlank(text):
+		seen.Missing.note(e.line)
+	case !ok:
+		seen.Unreadable.note(e.line)
+		seen.Advice.look(text)
+	case x < b.low() || x > b.high():
+		seen.Clamped.note(e.line)
+	}
+	if !ok {
+		return 0, false
+	}
+	return min(max(x, b.low()), b.high()), true
+}
+
+// decimal is what stands before the decimals of numbers. "" is a point.
+type decimal string
+
+const comma decimal = ","
+
+// Read takes nothing for a separator of thousands: where a comma stands before decimals, 1.234 is no number.
+func (d decimal) Read(field string) (x float64, ok bool) {
+	if d == comma {
+		if strings.Contains(field, ".") {
+			return 0, false
+		}
+		field = strings.Replace(field, ",", ".", 1)
+	}
+	x, err := written.Number(field)
 	if errors.Is(err, strconv.ErrRange) {
 		err = nil // an infinity or a zero, which will do
 	}
-	if err != nil || math.IsNaN(x) {
-		seen.Unreadable.note(e.line)
-		return 0, false
-	}
-	if x < bounds[0] || x > bounds[1] {
-		seen.Clamped.note(e.line)
-	}
-	return min(max(x, bounds[0]), bounds[1]), true
+	return x, err == nil && !math.IsNaN(x)
 }
 
 // place is where a public key puts a record in [0, 1), for splits. It follows from
@@ -296,6 +333,7 @@ func place(key, purpose string, line []byte) float64 {
 // Records is what verification counts. All of it is private. A malformed record
 // counts as one whose fields are all empty, too.
 type Records struct {
+	Separator string // that stands between its fields
 	Records   int
 	Malformed Fault    // records with too few or too many fields
 	Columns   []Faults // those of the schema
@@ -335,9 +373,12 @@ func (r *Records) faults(test *datasets.Split, path string, ownFile bool, into m
 // Faults are those of a column.
 type Faults struct {
 	Name       string
-	Unreadable Fault // fields that should be numbers and are none
-	Clamped    Fault // numbers outside their bounds
-	Unknown    Fault // categories that the schema does not have, and labels that are no class
+	What       string // number or date; empty of others
+	Missing    Fault  // numbers and dates that are empty, or NA and the like
+	Unreadable Fault  // other fields that should be numbers or dates and are none
+	Clamped    Fault  // numbers outside their bounds
+	Unknown    Fault  // categories that the schema does not have, and labels that are no class
+	Advice     Advice
 }
 
 // Fault is how often something was wrong, and where first.
@@ -357,7 +398,10 @@ func (r *Records) total(of func(*Faults) *Fault) (n int) {
 	return n
 }
 
-// Unreadable is the number of fields that should be numbers and are none.
+// Missing is the number of numbers and dates that are missing.
+func (r *Records) Missing() int { return r.total(func(f *Faults) *Fault { return &f.Missing }) }
+
+// Unreadable is the number of other fields that should be numbers or dates and are none.
 func (r *Records) Unreadable() int { return r.total(func(f *Faults) *Fault { return &f.Unreadable }) }
 
 // Clamped is the number of numbers outside their bounds, those to tell among them.
@@ -369,29 +413,8 @@ func (r *Records) Clamped() int {
 func (r *Records) Unknown() int { return r.total(func(f *Faults) *Fault { return &f.Unknown }) }
 
 // BadLabels is the number of labels that are no class or no number.
-func (r *Records) BadLabels() int { return r.Label.Unknown.Count + r.Label.Unreadable.Count }
-
-// mismatch says where most of a file is not what the schema describes.
-func (r *Records) mismatch() (faults []string) {
-	most := func(n int) bool { return 2*n > r.Records }
-	switch {
-	case r.Records == 0:
-		return []string{"there is no record"}
-	case most(r.Malformed.Count):
-		return []string{"most records have too few or too many fields: the schema may name another separator"}
-	}
-	for _, c := range r.Columns {
-		switch {
-		case most(c.Unreadable.Count):
-			faults = append(faults, fmt.Sprintf("most values of column %q are no numbers", c.Name))
-		case most(c.Unknown.Count):
-			faults = append(faults, fmt.Sprintf("most values of column %q are none of its categories, which must be written the same, in UTF-8", c.Name))
-		}
-	}
-	if most(r.BadLabels()) {
-		faults = append(faults, "most labels are none that the schema describes")
-	}
-	return faults
+func (r *Records) BadLabels() int {
+	return r.Label.Unknown.Count + r.Label.Unreadable.Count + r.Label.Missing.Count
 }
 
 // trim is a path without .gz.

@@ -3,7 +3,6 @@ package tabular
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,9 +21,10 @@ type Schema struct {
 	// Header says whether a line with column names comes first. Where it is
 	// "optional", a line that names all columns in their order is no record,
 	// and no other line is looked at for names.
-	Header  string `yaml:"header,omitempty"`
-	Skip    int    `yaml:"skip,omitempty"`    // lines before the header or the first record
-	Comment string `yaml:"comment,omitempty"` // lines that begin with it are no records
+	Header  string  `yaml:"header,omitempty"`
+	Decimal decimal `yaml:"decimal,omitempty"` // what stands before the decimals of a number in files
+	Skip    int     `yaml:"skip,omitempty"`    // lines before the header or the first record
+	Comment string  `yaml:"comment,omitempty"` // lines that begin with it are no records
 
 	// Columns in the order of the file. Without a header all must be listed;
 	// with one, columns of the file that are not listed are not read.
@@ -46,14 +46,15 @@ type Schema struct {
 	TestIsPublic bool    `yaml:"test_is_public,omitempty"`
 
 	places bool // Options.Places
+	advise bool // count what unreadable fields may be, for their owner alone
 }
 
 // Label is what a model is to tell: one of some classes, or a number within
 // public bounds.
 type Label struct {
-	Column  string    `yaml:"column"`
-	Classes []names   `yaml:"classes,omitempty,flow"`
-	Bounds  []float64 `yaml:"bounds,omitempty,flow"`
+	Column  string  `yaml:"column"`
+	Classes []names `yaml:"classes,omitempty,flow"`
+	Bounds  bounds  `yaml:"bounds,omitempty,flow"`
 }
 
 // names are the ways in which files write one category; the first is its name.
@@ -130,6 +131,9 @@ func (s *Schema) kept() (string, error) {
 }
 
 func (s *Schema) check() error {
+	if err := s.unfilled(); err != nil {
+		return err
+	}
 	if err := s.checkFiles(); err != nil {
 		return err
 	}
@@ -170,6 +174,8 @@ func (s *Schema) checkFiles() error {
 		return fmt.Errorf("separators %q: only a header says which of them counts; give one", s.Separator)
 	case !slices.Contains([]string{headerRequired, headerOptional, headerNone}, s.Header):
 		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
+	case !slices.Contains([]decimal{"", ".", ","}, s.Decimal):
+		return fmt.Errorf("decimal %q: write decimal: \",\" if files write 3,14, and leave it out if they write 3.14", s.Decimal)
 	case s.Skip < 0:
 		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
 	case slices.Contains(s.Also, ""):
@@ -191,18 +197,14 @@ func (l *Label) check() error {
 	case (l.Classes == nil) == (l.Bounds == nil):
 		return errors.New("give it classes, or bounds for a regression")
 	case l.Bounds != nil:
-		return checkBounds(l.Bounds)
+		if l.Bounds.has(isDay) {
+			return errDateLabel
+		}
+		return l.Bounds.check("")
 	case len(l.Classes) < 2 || len(l.Classes) > mostClasses:
 		return fmt.Errorf("%d classes: must be 2 to %d", len(l.Classes), mostClasses)
 	}
 	return distinct(l.Classes)
-}
-
-func checkBounds(b []float64) error {
-	if len(b) != 2 || !(b[0] < b[1]) || math.IsInf(b[1]-b[0], 0) {
-		return fmt.Errorf("bounds %v: must be two finite numbers, the lower one first", b)
-	}
-	return nil
 }
 
 func distinct(categories []names) error {

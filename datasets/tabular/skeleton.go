@@ -39,11 +39,21 @@ func Skeleton(path, label string) (string, error) {
 	return text, nil
 }
 
+// howToFillIn begins a schema. What it shows are no placeholders.
+const howToFillIn = `# Fill in what you know about the data. Take nothing from the records: a schema is public.
+# A column is one of these:
+#   {name: age, bounds: [0, 120], missing: 48}    a number; one that is missing counts as 48, or without the key as 0
+#   {name: visit, kind: date, format: DD.MM.YYYY, bounds: [2019-01-01, 2022-12-31]}    a date, with how the file writes it
+#   {name: ward, categories: [north, south]}      one of some categories
+#   {name: patient, ignore: true}                 not used
+# If the file writes 3,14 and not 3.14, add the line decimal: ","
+`
+
 // firstLine reads no further than one buffer behind a table's first line.
 func firstLine(path string) ([]byte, error) {
-	f, err := datasets.OpenFile(path)
+	f, err := openFile(path)
 	if err != nil {
-		return nil, unread(path, err)
+		return nil, err
 	}
 	defer f.Close()
 	line, err := bufio.NewReader(io.LimitReader(f, longestHeader)).ReadBytes('\n')
@@ -53,7 +63,7 @@ func firstLine(path string) ([]byte, error) {
 	case err != nil && len(line) == longestHeader:
 		return nil, fmt.Errorf("table %s has no end of a line within %d bytes: give a text file", path, longestHeader)
 	}
-	return line, nil
+	return line, datasets.CheckBytes(path, line)
 }
 
 func skeleton(line []byte, label string) (string, error) {
@@ -73,21 +83,24 @@ func skeleton(line []byte, label string) (string, error) {
 		return "", fmt.Errorf("its first line names no column %q: give the label's name as it stands there, or write a schema with header: none if that line is a record", label)
 	}
 	var b strings.Builder
-	b.WriteString("# Fill in what you know about the data. Take nothing from the records: a schema is public.\n")
-	b.WriteString("# A column is a number with bounds, or has categories, or is not used (ignore: true).\n")
+	b.WriteString(howToFillIn)
 	if separator != separators[0] {
 		fmt.Fprintf(&b, "separator: %q\n", string(separator))
 	}
 	b.WriteString("columns:\n")
-	for _, name := range names {
-		if name != label {
-			fmt.Fprintf(&b, "  - {name: %s, bounds: [LOW, HIGH]}   # or categories: [A, B], or ignore: true\n", scalar(name))
+	for i, name := range names {
+		switch name {
+		case "":
+			fmt.Fprintf(&b, "  # column %d has no name, and is not used\n", i+1)
+		case label:
+		default:
+			fmt.Fprintf(&b, "  - {name: %s, bounds: [%s, %s]}\n", scalar(name), low, high)
 		}
 	}
 	if label == "" {
-		label = "LABEL"
+		label = labelColumn
 	}
-	fmt.Fprintf(&b, "label: {column: %s, classes: []}   # list all classes; for a regression, write bounds: [LOW, HIGH] instead\n", scalar(label))
+	fmt.Fprintf(&b, "label: {column: %s, classes: []}   # list all classes; for a regression, write bounds: [%s, %s] instead\n", scalar(label), low, high)
 	return b.String(), nil
 }
 
@@ -107,10 +120,15 @@ func mostOf(line []byte) byte {
 // checkNames says why the fields of a line are no names of columns. It repeats none of them: they may be a record's.
 func checkNames(names []string) error {
 	const instead = "if it is a name, rename the column or write the schema by hand; if the line is a record, write a schema with header: none"
-	if len(names) < 2 {
+	unnamed := slices.IndexFunc(names, func(name string) bool { return name != "" }) // in front, as of an index that pandas writes
+	switch {
+	case unnamed < 0:
+		return errors.New("all fields of its first line are empty: begin the file with the names of the columns, or write a schema with header: none")
+	case len(names) < 2:
 		return errors.New("its first line has one field only: separate names by commas, semicolons, tabs or bars, or write a schema by hand, with another separator")
 	}
-	for i, name := range names {
+	for i, name := range names[unnamed:] {
+		i += unnamed
 		switch {
 		case name == "":
 			return fmt.Errorf("field %d of its first line is empty: name the column; if the line is a record, write a schema with header: none", i+1)

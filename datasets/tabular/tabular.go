@@ -1,7 +1,7 @@
 // Package tabular reads tables of numbers and categories, by a schema of public
 // bounds and categories.
 //
-// Numbers are scaled from their bounds to [0, 1], or standardized by public constants, and
+// Numbers and dates are scaled from their bounds to [0, 1], or numbers standardized by public constants, and
 // kept as float32; a category becomes a one-hot vector. A record is read by itself: what it becomes,
 // and whether it trains or tests, follows from its own line and the schema. A
 // record that is malformed, or out of bounds, becomes a fixed valid one without a
@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -186,9 +187,9 @@ func (s *Schema) empty() datasets.Split {
 // read appends the records of one of the files, each to the split that into gives for its
 // line, and returns what it met.
 func (s *Schema) read(path string, file int, into func(line []byte) *datasets.Split) (*Records, error) {
-	text, err := datasets.ReadFile(path)
+	text, err := s.readFile(path)
 	if err != nil {
-		return nil, unread(path, err)
+		return nil, err
 	}
 	seen, err := s.decode(text, file, into)
 	if err != nil {
@@ -204,6 +205,7 @@ func (s *Schema) decode(text []byte, file int, into func(line []byte) *datasets.
 	}
 	t.file = file
 	e := s.encoder()
+	e.seen.Separator = string(t.separator)
 	s.add(e, t, into)
 	return &e.seen, nil
 }
@@ -233,9 +235,9 @@ func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := datasets.ReadFile(path)
+	text, err := s.readFile(path)
 	if err != nil {
-		return nil, unread(path, err)
+		return nil, err
 	}
 	t, err := s.cut(text, false)
 	if err != nil {
@@ -313,6 +315,37 @@ func unread(path string, err error) error {
 	return fmt.Errorf("table %s %w", path, datasets.Unread(err, nil))
 }
 
+// openFile opens a file of a table by pieces, and readFile reads it at once.
+func openFile(path string) (io.ReadCloser, error) {
+	if err := datasets.CheckName(path); err != nil {
+		return nil, err
+	}
+	f, err := datasets.OpenFile(path)
+	if err != nil {
+		return nil, unread(path, err)
+	}
+	return f, nil
+}
+
+// checkBytes looks at how a file begins. Of one without a header these are bytes of a record, and it looks at none.
+func (s *Schema) checkBytes(path string, text []byte) error {
+	if s.Header != headerRequired {
+		return nil
+	}
+	return datasets.CheckBytes(path, text)
+}
+
+func (s *Schema) readFile(path string) ([]byte, error) {
+	if err := datasets.CheckName(path); err != nil {
+		return nil, err
+	}
+	text, err := datasets.ReadFile(path)
+	if err != nil {
+		return nil, unread(path, err)
+	}
+	return text, s.checkBytes(path, text)
+}
+
 // suffix is what a schema's name adds to its table's.
 const suffix = ".schema.yaml"
 
@@ -330,6 +363,9 @@ func (o Options) find(path string) (*Known, *Schema, error) {
 
 // find looks for a schema by name, or beside the table.
 func find(path, name string) (known *Known, s *Schema, err error) {
+	if err := datasets.CheckName(path); err != nil {
+		return nil, nil, err
+	}
 	for _, k := range Schemas() {
 		if name == k.Name {
 			s, err = k.Schema()
@@ -397,6 +433,7 @@ func Verify(path, schema string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.advise = true
 	r := &Report{Schema: schema, Features: s.Width(), Classes: s.ClassNames()}
 	if known != nil {
 		r.Schema = known.Name
@@ -418,7 +455,7 @@ func Verify(path, schema string) (*Report, error) {
 			return r, err
 		}
 		r.Private.Files = append(r.Private.Files, FileRecords{name, seen})
-		for _, fault := range seen.mismatch() {
+		for _, fault := range s.mismatch(seen) {
 			if len(files) > 1 {
 				fault = name + ": " + fault
 			}

@@ -16,7 +16,7 @@ import (
 )
 
 func counts(r *Records) string {
-	return fmt.Sprint(r.Records, r.Malformed.Count, r.Unreadable(), r.Clamped(), r.Unknown(), r.BadLabels(), r.PerClass)
+	return fmt.Sprint(r.Records, r.Malformed.Count, r.Missing()+r.Unreadable(), r.Clamped(), r.Unknown(), r.BadLabels(), r.PerClass)
 }
 
 func write(t testing.TB, dir, name, text string) string {
@@ -403,7 +403,7 @@ func TestRefusals(t *testing.T) {
 		{"columns: [{name: y}]\n" + label, "", "no column is a feature"},
 		{"header: none\ncolumns: [{name: a, bounds: [0, 1]}]\n" + label, "", "not among the columns"},
 		{"columns: [{name: a, bounds: [0, 1]}]\n", "", "it has no label: add label"},
-		{"columns: [{name: a, mean: 1, sd: 1}, {name: y}]\n" + label, "", "give it bounds, or categories"},
+		{"columns: [{name: a, mean: 1, sd: 1}, {name: y}]\n" + label, "", "mean and sd are of numbers: give it bounds"},
 		{"columns: [{name: a, categories: [b, c], sd: 1}, {name: y}]\n" + label, "", "mean and sd are of numbers"},
 		{"columns: [{name: a, bounds: [0, 1], mean: 0.5}, {name: y}]\n" + label, "", "without sd"},
 		{"columns: [{name: a, bounds: [0, 1], mean: 2, sd: 1}, {name: y}]\n" + label, "", "within the bounds"},
@@ -428,6 +428,9 @@ func TestRefusals(t *testing.T) {
 		{plain, "a,secret,y\n", `no column "b"`},
 		{plain, "1,secret,0\n", `no column`},
 		{plain, "a,b,y,a\n", `"a" twice`},
+		{plain, "a;b;y;secret\n", `write separator: ";" in the schema`},
+		{plain, "a;\"b,y\n", `no column "a"`},
+		{strings.NewReplacer(", {name: y}", "", "column: y", "column: LABEL").Replace(plain), "a,b,y\n", "replace LABEL in the schema by the column to predict"},
 		{plain, "\xff\xfea\x00,\x00b\x00", "save it in UTF-8"},
 	} {
 		dir := t.TempDir()
@@ -533,7 +536,7 @@ func TestSplits(t *testing.T) {
 // inUnits compares a number's share of its bounds with the number in standard units; a missing one is the
 // lower bound in one and the mean in the other.
 func inUnits(c Column, share, units float32) bool {
-	x := c.Bounds[0] + float64(share)*(c.Bounds[1]-c.Bounds[0])
+	x := c.Bounds.low() + float64(share)*(c.Bounds.high()-c.Bounds.low())
 	return math.Abs(float64(units)-(x-c.Mean)/c.SD) < 1e-4 || share == 0 && units == 0
 }
 
@@ -559,9 +562,13 @@ func FuzzRecords(f *testing.F) {
 	more.Columns = append(slices.Clone(s.Columns), Column{Name: "from", ByFile: []float64{0, 1}})
 	for i := range more.Columns {
 		if c := &more.Columns[i]; c.Bounds != nil {
-			c.Mean, c.SD = c.Bounds[0]+1, 0.25
+			c.Mean, c.SD = c.Bounds.low()+1, 0.25
 		}
 	}
+	dated := *s
+	dated.Columns = slices.Clone(s.Columns)
+	dated.Columns[2] = Column{Name: "note", Kind: dates, Bounds: bounds{{at: 17000, is: isDay}, {at: 19000, is: isDay}}, Missing: &point{at: 18000, is: isDay}}
+	f.Add([]byte("5;yes;s.;2019-01-31T10:00;1\n5;yes;s.;2019-02-30;1\n5;yes;s.;0000-01-01 0:00;1\n"))
 	const header = "age;back;ward;note;temperature\n"
 	f.Fuzz(func(t *testing.T, body []byte) {
 		read := func(s *Schema, body []byte) datasets.Split {
@@ -589,13 +596,21 @@ func FuzzRecords(f *testing.F) {
 		if len(other.Values) != len(all.Values) || !bytes.Equal(other.Labels, all.Labels) {
 			t.Fatal("the other schema reads other records")
 		}
-		var apart datasets.Split
-		for line := range bytes.Lines(body) {
-			m := read(s, line)
-			apart.Values, apart.Labels = append(apart.Values, m.Values...), append(apart.Labels, m.Labels...)
+		withDates := read(&dated, body)
+		for i := range withDates.Labels {
+			if day := withDates.Values[6*i+4]; !(day >= 0 && day <= 1) {
+				t.Errorf("record %d has the date %v", i, day)
+			}
 		}
-		if !slices.Equal(apart.Values, all.Values) || !bytes.Equal(apart.Labels, all.Labels) {
-			t.Error("a record's neighbours changed it")
+		for s, all := range map[*Schema]datasets.Split{s: all, &dated: withDates} {
+			var apart datasets.Split
+			for line := range bytes.Lines(body) {
+				m := read(s, line)
+				apart.Values, apart.Labels = append(apart.Values, m.Values...), append(apart.Labels, m.Labels...)
+			}
+			if !slices.Equal(apart.Values, all.Values) || !bytes.Equal(apart.Labels, all.Labels) {
+				t.Error("a record's neighbours changed it")
+			}
 		}
 	})
 }

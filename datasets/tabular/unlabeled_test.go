@@ -22,16 +22,19 @@ func TestUnlabeledNeedsEveryFeature(t *testing.T) {
 	}
 }
 
+func numbers(low, high float64) bounds { return bounds{{at: low}, {at: high}} }
+
 // A schema that a model keeps reads tables as the one that it was trained by, whatever characters it names.
 func TestKeptSchemaIsTheSame(t *testing.T) {
 	for _, category := range []string{"p", "1", "-0", ".inf", "-.inf", ".nan", ".NaN", "? a", "- a", "a: b", "#", "null", "true", "~", "a\tb", "a\nb", "a\rb", "é\u2028", `"`, `\`, "'", "{", "[x]", "*a", "&a", "!a", "%", "@", "0x10", "1e3", "2024-01-01", " blank ", ""} {
 		s := &Schema{
 			Separator: "\t", Header: headerRequired, Comment: category, SplitKey: category, TestShare: 0.1, TestIsPublic: true,
 			Columns: []Column{
-				{Name: "a", Bounds: []float64{-1e300, 0.1}}, {Name: "b" + category, Categories: []names{{category, "other"}, {"q"}}},
-				{Name: "c", Bounds: []float64{0, 1}, Mean: 0.25, SD: 1e-9},
+				{Name: "a", Bounds: numbers(-1e300, 0.1), Missing: &point{at: 0}}, {Name: "b" + category, Categories: []names{{category, "other"}, {"q"}}},
+				{Name: "c", Bounds: numbers(0, 1), Mean: 0.25, SD: 1e-9},
+				{Name: "d", Kind: dates, Format: "MM/DD/YYYY", Bounds: bounds{{at: -1, is: isDay}, {at: 18000, is: isDay}}, Missing: &point{at: 0, is: isDay}},
 			},
-			Label: Label{Column: "y", Classes: []names{{"no"}, {"yes" + category}}}, DropFirst: true, places: true,
+			Label: Label{Column: "y", Classes: []names{{"no"}, {"yes" + category}}}, DropFirst: true, places: true, Decimal: comma,
 		}
 		text, err := s.kept()
 		if err != nil {

@@ -40,7 +40,7 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := r.Private.Files[0]
-	got := []Fault{f.Malformed, f.Columns[0].Unreadable, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
+	got := []Fault{f.Malformed, f.Columns[0].Missing, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
 	if want := []Fault{{1, 7}, {2, 6}, {2, 4}, {2, 5}, {2, 7}}; !slices.Equal(got, want) {
 		t.Errorf("faults %v, want %v", got, want)
 	}
@@ -66,5 +66,44 @@ func TestVerifyLooksAtEveryFile(t *testing.T) {
 		if said := strings.Join(r.Private.Faults, "; "); !strings.Contains(said, c.want) || (said == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", c.what, said, c.want)
 		}
+	}
+}
+
+// Verify tells what is missing from what was written in another way, and names that way.
+func TestVerifyAdvises(t *testing.T) {
+	for _, c := range []struct {
+		column, values, fault string
+		missing, unreadable   Fault
+		advice                string
+	}{
+		{"bounds: [0, 9]", "3,14 2,5 1", `most values of column "a" are no numbers: decimal commas, as in 3,14? write 3.14, or add decimal: ","`, Fault{}, Fault{2, 2}, "decimal commas"},
+		{"bounds: [0, 9]", "3,14 2 1 5", "", Fault{}, Fault{1, 2}, "decimal commas"},
+		{"bounds: [0, 9]", "x 3,14 y 5 6 7 8", "", Fault{}, Fault{3, 2}, ""},
+		{"bounds: [0, 9]", "x 3,14 z", `most values of column "a" are no numbers`, Fault{}, Fault{3, 2}, ""},
+		{"bounds: [0, 9]", "x 3,14 5 6 7 8", "", Fault{}, Fault{2, 2}, "none"},
+		{"bounds: [0, 9]", "2019-01-31 31.1.2019 1", `most values of column "a" are no numbers: dates? add kind: date`, Fault{}, Fault{2, 2}, "dates?"},
+		{"bounds: [0, 9]", "NA - 1", `most values of column "a" are no numbers, since most are missing: if they may be, add missing: VALUE`, Fault{2, 2}, Fault{}, ""},
+		{"bounds: [0, 9], missing: 3", "NA ? nan . x", "", Fault{4, 2}, Fault{1, 6}, ""},
+		{"bounds: [0, 9], missing: 3", "x y z 1", `most values of column "a" are no numbers`, Fault{}, Fault{3, 2}, ""},
+		{"kind: date, bounds: [2019-01-01, 2022-12-31]", "31.01.2019 1.2.2019 NaT", `most values of column "a" are no dates: dates in another format? write format: DD.MM.YYYY`, Fault{1, 4}, Fault{2, 2}, "DD.MM.YYYY"},
+		{"kind: date, bounds: [2019-01-01, 2022-12-31]", "01/02/2019 03/04/2019", `format: DD/MM/YYYY or format: MM/DD/YYYY`, Fault{}, Fault{2, 2}, ""},
+	} {
+		path := tabled(t, "a;y\n"+strings.ReplaceAll(c.values, " ", ";no\n")+";yes\n;no\n", "separator: ;\ncolumns: [{name: a, "+c.column+"}]\nlabel: {column: y, classes: [no, yes]}\n")
+		r, err := Verify(path, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.missing.Count++ // the last record
+		if c.missing.Line == 0 {
+			c.missing.Line = strings.Count(c.values, " ") + 3
+		}
+		got := r.Private.Files[0].Columns[0]
+		if said := strings.Join(r.Private.Faults, "; "); !strings.Contains(said, c.fault) || (said == "") != (c.fault == "") || got.Missing != c.missing || got.Unreadable != c.unreadable || !strings.Contains(got.Advice.String(), strings.TrimPrefix(c.advice, "none")) || c.advice == "none" && got.Advice.String() != "" || r.Private.Files[0].Separator != ";" {
+			t.Errorf("%s, %s: %q, %v are missing and %v unreadable (%s)", c.column, c.values, said, got.Missing, got.Unreadable, got.Advice)
+		}
+	}
+	// Training asks for none of it.
+	if a := (&Schema{}).advice(&Column{Bounds: numbers(0, 1)}); a.others != nil {
+		t.Errorf("without an owner it looks for %v", a)
 	}
 }

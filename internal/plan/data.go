@@ -272,6 +272,9 @@ func (c *Config) recordsOf() string {
 
 // UnknownData is the error of a name that is neither a known data set's nor one of own data.
 func UnknownData(name string, known []string) error {
+	if err := datasets.CheckName(name); err != nil {
+		return usage.Wrap(err)
+	}
 	prefixes := []string{TablePrefix}
 	for _, f := range Forms() {
 		prefixes = append(prefixes, f.Prefix)

@@ -211,6 +211,9 @@ func check(at *ast.Node, t reflect.Type, key string) error {
 	case *ast.AliasNode, *ast.TagNode: // what they make of a number would go unchecked
 		return errors.New(place(n) + " write the value itself, without YAML's aliases (*) and tags (!)")
 	case *ast.NullNode:
+		if t.Kind() == reflect.Struct && key != "" { // others may be null, which is their default
+			return fmt.Errorf("%s %s has no value: write one, or leave the key out", place(n), key)
+		}
 	case ast.ScalarNode:
 		if holdsText(t) {
 			*at = asWritten(n)

@@ -202,6 +202,7 @@ func TestPlainWords(t *testing.T) {
 		"classes: '3'":       "must be a list, not a text",
 		"search: 4":          "must be keys with values, not a number",
 		"[1, 2]":             "must be keys with values, not a list",
+		"search: null":       "search has no value: write one, or leave the key out",
 		"null":               "must be keys with values, not nothing",
 		"steps: {trials: 4}": "must be a whole number, not keys with values",
 	} {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
@@ -28,15 +29,28 @@ func schema() *cobra.Command {
 		Use:   "schema csv:PATH",
 		Short: "Print the beginning of a schema for your own table",
 		Long: `schema prints a schema (YAML) for a table, with the column names from the first line of the
-file. Replace each placeholder with what you know about the data: the bounds of numbers, the
-categories, and the classes of the label. Training and data verify refuse a schema that
-still has placeholders. With --out it writes a new file: PATH.schema.yaml is the one that
-training looks for.
+file. Replace each placeholder with what you know about the data: the bounds of numbers and
+dates, the categories, and the classes of the label. Training and data verify refuse a schema
+that still has placeholders, and name all of them. With --out it writes a new file:
+PATH.schema.yaml is the one that training looks for.
 
-It reads that first line and nothing else. If it looks like a record, because a field is
-empty, true, NA, or begins with a digit, the command refuses it. It cannot tell other words of
-a record, such as male or A12, from names of columns. So look at what it prints before you
-show it to others.`,
+These are the keys of a column:
+
+  bounds       [LOW, HIGH] of a number, or of a date, as [2019-01-01, 2022-12-31]
+  missing      what a number or a date counts as that is missing or cannot be read
+  kind: date   makes it a column of dates, which have bounds
+  format       of dates in the file, such as DD.MM.YYYY (default YYYY-MM-DD)
+  categories   [A, B, C]
+  ignore       true for a column that is not used
+
+One key is of the whole table: decimal: "," says that the file writes 3,14 for 3.14. The
+guide to tables lists all keys (docs/guides/own-table.md).
+
+The command reads that first line and nothing else. If it looks like a record, because a field
+is true, NA, or begins with a digit, the command refuses it. It also does so if a field is
+empty, except at the beginning: there it is the column without a name that some programs
+write for the index, and it is not used. The command cannot tell other words of a record, such
+as male or A12, from names of columns. So look at what it prints before you show it to others.`,
 		Example: "  privgrad data schema csv:visits.csv --label back --out visits.csv.schema.yaml\n  privgrad data verify csv:visits.csv",
 		Args:    cli.OneArg("a table"),
 		Flags: func(f *pflag.FlagSet) {
@@ -45,6 +59,9 @@ show it to others.`,
 		},
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
+			if err := datasets.CheckName(name); err != nil {
+				return usage.Wrap(err)
+			}
 			if !strings.HasPrefix(name, plan.TablePrefix) {
 				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, plan.TablePrefix)
 			}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -60,8 +61,9 @@ table's column are none that its schema describes.
 Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
   published formats   the number of records, labels that are no class
-  tables              malformed records, numbers out of bounds, unknown categories,
-                      bad labels: how many, in which column, and the line of the first
+  tables              malformed records, missing and unreadable numbers and dates, those out of
+                      bounds, unknown categories, bad labels: how many, in which column, the
+                      line of the first, and how the schema may have to read them
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
@@ -261,10 +263,16 @@ func verifyTable(c *cli.Call, path, schema string) error {
 				}
 				fmt.Fprintln(w)
 			}
+			fmt.Fprint(w, "separator")
+			for _, f := range r.Private.Files {
+				fmt.Fprintf(w, "\t%q", f.Separator)
+			}
+			fmt.Fprintln(w)
 			row("records", func(r *tabular.Records) int { return r.Records })
 			row("malformed records", func(r *tabular.Records) int { return r.Malformed.Count })
-			row("unreadable numbers", (*tabular.Records).Unreadable)
-			row("numbers out of bounds", (*tabular.Records).Clamped)
+			row("missing numbers and dates", (*tabular.Records).Missing)
+			row("unreadable numbers and dates", (*tabular.Records).Unreadable)
+			row("numbers and dates out of bounds", (*tabular.Records).Clamped)
 			row("unknown categories", (*tabular.Records).Unknown)
 			row("bad labels", (*tabular.Records).BadLabels)
 			if p := r.Private.Published; p != nil {
@@ -287,20 +295,24 @@ func verifyTable(c *cli.Call, path, schema string) error {
 
 // places says where the faults of each column begin.
 func places(w io.Writer, f tabular.FileRecords) {
-	say := func(fault tabular.Fault, what string) {
+	say := func(fault tabular.Fault, what, advice string) {
+		if advice != "" {
+			advice = " (" + advice + ")"
+		}
 		if fault.Count > 0 {
-			fmt.Fprintf(w, "%s: %s: %d, first in line %d\n", f.Name, what, fault.Count, fault.Line)
+			fmt.Fprintf(w, "%s: %s: %d, first in line %d%s\n", f.Name, what, fault.Count, fault.Line, advice)
 		}
 	}
-	say(f.Malformed, "records with too few or too many fields")
+	say(f.Malformed, "records with too few or too many fields", "")
 	for _, c := range append(slices.Clone(f.Columns), f.Label) {
 		kind := "values that are no category"
 		if c.Name == f.Label.Name {
 			kind = "labels that are no class"
 		}
-		say(c.Unreadable, "column "+c.Name+", values that are no number")
-		say(c.Clamped, "column "+c.Name+", values out of bounds")
-		say(c.Unknown, "column "+c.Name+", "+kind)
+		say(c.Missing, "column "+c.Name+", values that are missing", "")
+		say(c.Unreadable, "column "+c.Name+", values that are no "+cmp.Or(c.What, "number"), c.Advice.String())
+		say(c.Clamped, "column "+c.Name+", values out of bounds", "")
+		say(c.Unknown, "column "+c.Name+", "+kind, "")
 	}
 }
 
