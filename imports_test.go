@@ -125,10 +125,11 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/stream", "internal/tables",
 	},
-	"internal/rundir": {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/outputs": {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
+	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
@@ -137,8 +138,8 @@ var allowed = map[string][]string{
 	},
 
 	"trained": {
-		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/device/reference", "internal/devices",
-		"internal/engine", "internal/fault", "internal/ir", "internal/onnx", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
+		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/devices",
+		"internal/engine", "internal/ir", "internal/onnx", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
 		"internal/usage", "nn", "perexample",
 	},
 

@@ -105,6 +105,9 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 		if e.Loss != nil {
 			fmt.Fprintf(w, "  test loss\t%.4f\n", *e.Loss)
 		}
+		for _, x := range cli.Errors(e.Errors) {
+			fmt.Fprintf(w, "  test %s\t%s\n", x.Name, x.Text)
+		}
 	})
 	if e.Confusion == nil {
 		return
