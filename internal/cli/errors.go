@@ -17,7 +17,7 @@ func Errors(e train.Errors) (all []Figure) {
 	}{
 		{"RMSE", "%.4g (root of the mean squared error, in the units of the label)", e.RMSE},
 		{"MAE", "%.4g (mean absolute error, in the same units)", e.MAE},
-		{"R²", "%.3f (1: no errors; 0: as good as always predicting the mean)", e.R2},
+		{"R²", "%.3f (1: no errors; 0 or less: no better than always predicting the mean)", e.R2},
 	} {
 		if x.value != nil {
 			all = append(all, Figure{x.name, fmt.Sprintf(x.format, *x.value)})

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,9 +20,21 @@ import (
 // Predicted is a record in the output of predict.
 type Predicted struct {
 	Name          string    `json:"name"`
-	Class         *string   `json:"class"`           // null in a regression
+	Class         *string   `json:"class"`
 	Probabilities []float64 `json:"probabilities"`   // of the classes in their order; null where the model gives none
-	Value         *float64  `json:"value,omitempty"` // of a regression
+	Value         *float64  `json:"value,omitempty"` // of a regression, in place of the two above
+}
+
+// MarshalJSON writes of a regression name and value.
+func (p Predicted) MarshalJSON() ([]byte, error) {
+	if p.Value == nil {
+		type classified Predicted
+		return json.Marshal(classified(p))
+	}
+	return json.Marshal(struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+	}{p.Name, *p.Value})
 }
 
 // modelFlags are those of commands that use a run's model.
