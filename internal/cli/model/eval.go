@@ -26,8 +26,9 @@ func Eval() *cobra.Command {
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
 		Long: `eval measures the saved model of a run on the public test data: accuracy, loss and
-confusion matrix. It evaluates the parameters after the last step. If the run was trained
-with --average, eval --average evaluates their moving average instead.
+confusion matrix. For a regression these are loss, RMSE, MAE and R². It evaluates the
+parameters after the last step. If the run was trained with --average, eval --average
+evaluates their moving average instead.
 
 With --data it evaluates the model on other labelled data, which must be public, as its
 figures have no noise: declare that by --test-is-public. They are read as the data of the

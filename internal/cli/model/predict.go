@@ -72,9 +72,9 @@ folder of images, also in folders inside it, such as one per class, or an array 
 numpy.save (.npy, uint8 images or float32 values). It
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
-predict prints the class and its probability. With --csv it writes a table instead, with a
-column for each class's probability if the model gives probabilities. Using a model costs no
-privacy.`,
+predict prints the class and its probability, or for a regression the value in the units of
+the label. With --csv it writes a table instead, with a column for each class's probability
+if the model gives probabilities. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy
