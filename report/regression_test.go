@@ -79,6 +79,9 @@ func TestReportOfARegression(t *testing.T) {
 	if n := strings.Count(both.String(), "<svg"); n != 3 {
 		t.Errorf("the page of two runs has %d charts, want 3", n)
 	}
+	if text := words(both.String()); !strings.Contains(text, "test accuracy or RMSE") || !strings.Contains(text, "RMSE "+number(*r.RMSE)) {
+		t.Errorf("runs side by side have no RMSE:\n%s", text)
+	}
 	v, err := Verify(dir)
 	check(t, err)
 	if !v.OK {
