@@ -15,6 +15,10 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+// Errors are those of a regression on public test records, in the units of its label: RMSE, MAE and R2. They are nil of
+// other models.
+type Errors = outputs.Errors
+
 // Evaluation is a saved model's showing on its public test data.
 type Evaluation struct {
 	Run       string   `json:"run"`
@@ -26,7 +30,7 @@ type Evaluation struct {
 	Accuracy  *float64 `json:"test_accuracy"`
 	Classes   []string `json:"classes"`
 	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
-	outputs.Errors
+	Errors
 	// NotPrivate says why the model's ε is none, if it is not.
 	NotPrivate string `json:"not_private,omitempty"`
 	// Unfinished says that the run had steps to go when it was evaluated.
