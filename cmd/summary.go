@@ -59,6 +59,8 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	switch { // eval refuses test records that are not public
 	case r.TestAccuracy != nil:
 		line("confusion matrix", "privgrad eval "+run)
+	case r.RMSE != nil:
+		line("errors of the saved model", "privgrad eval "+run)
 	case r.TestLoss != nil:
 		line("loss of the saved model", "privgrad eval "+run)
 	}
@@ -148,6 +150,9 @@ func (s summary) losses() {
 	}
 	if s.AverageAccuracy != nil {
 		s.row("of the average", "%.1f%%", 100**s.AverageAccuracy)
+	}
+	for _, x := range cli.Errors(s.Errors) {
+		s.row("Test "+x.Name, "%s", x.Text)
 	}
 	if s.TestLoss != nil && s.TestAccuracy == nil {
 		s.row("Test loss", "%.4f", *s.TestLoss)

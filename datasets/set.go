@@ -13,6 +13,7 @@ package datasets
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,6 +83,8 @@ type Set struct {
 	Reading string
 	// Schema says how a table of one's own becomes records, as JSON, which is YAML, too. It is public, and "" of other data.
 	Schema string
+	// Bounds are those of a regression's labels.
+	Bounds Bounds
 	// Source is the public name of the set whose records these are, where they were copied from one, such as
 	// "csv:mine.csv" of shards; "" of a set that is its own source. What is released of both is released of one set.
 	Source string
@@ -89,6 +92,26 @@ type Set struct {
 	// apart.
 	Parts string
 }
+
+// Bounds are the lowest and the highest label of a regression, in its own units: a target z stands for
+// low + z·(high − low). They are public. Targets without bounds, the zero value, are in their own units already.
+type Bounds [2]float64
+
+// Sound says whether these are bounds, or none.
+func (b Bounds) Sound() bool {
+	return b == Bounds{} || b[0] < b[1] && !math.IsInf(b[1]-b[0], 0)
+}
+
+// Width is what 1 of a target stands for.
+func (b Bounds) Width() float64 {
+	if b == (Bounds{}) {
+		return 1
+	}
+	return b[1] - b[0]
+}
+
+// Value is what a target stands for.
+func (b Bounds) Value(z float64) float64 { return b[0] + z*b.Width() }
 
 // PublicName is what may be shown of a data set's name: of a path its end, since the rest tells where its owner
 // keeps it, and often who that is.

@@ -5,13 +5,40 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/privgrad/privgrad/train"
 )
 
-// A chart is test accuracy, in percent, against ε or, where there is none, against steps.
+// A chart is a test figure against ε or, where there is none, against steps.
 type chart struct {
 	X     string
+	Y     *figure
 	Lines []line
 }
+
+// A figure is what a chart shows of an evaluation.
+type figure struct {
+	name, title string
+	of          func(*train.Measurement) *float64
+	text        func(x float64) string
+}
+
+var (
+	accuracy = &figure{
+		name: "test accuracy, %", title: "Accuracy on the test data",
+		of: func(m *train.Measurement) *float64 {
+			if m.TestAccuracy == nil {
+				return nil
+			}
+			return new(100 * *m.TestAccuracy)
+		},
+		text: func(x float64) string { return fmt.Sprintf("%.2f%%", x) },
+	}
+	rmse = &figure{
+		name: "test RMSE, in the units of the label", title: "Error on the test data",
+		of: func(m *train.Measurement) *float64 { return m.RMSE }, text: number,
+	}
+)
 
 // A line is that of one run.
 type line struct {
@@ -19,12 +46,20 @@ type line struct {
 	Points [][2]float64
 }
 
-// chart is the run's; nil without an accuracy to draw.
+// chart is the run's; nil without a figure to draw.
 func (r *run) chart() *chart { return chartOf([]*run{r}) }
 
-// chartOf draws runs beside each other, against ε if all of them have one.
+// chartOf draws the accuracies of runs beside each other or, where there is none, their errors.
 func chartOf(runs []*run) *chart {
-	c := &chart{X: "ε spent so far"}
+	if c := chartOfFigure(runs, accuracy); c != nil {
+		return c
+	}
+	return chartOfFigure(runs, rmse)
+}
+
+// chartOfFigure draws against ε if all runs have one.
+func chartOfFigure(runs []*run, y *figure) *chart {
+	c := &chart{X: "ε spent so far", Y: y}
 	for _, r := range runs {
 		if r.Epsilon == nil {
 			c.X = "steps"
@@ -40,8 +75,8 @@ func chartOf(runs []*run) *chart {
 				}
 				x = *m.EpsilonSoFar
 			}
-			if m.TestAccuracy != nil {
-				l.Points = append(l.Points, [2]float64{x, 100 * *m.TestAccuracy})
+			if v := y.of(&m); v != nil {
+				l.Points = append(l.Points, [2]float64{x, *v})
 			}
 		}
 		if len(l.Points) > 0 {
@@ -135,6 +170,7 @@ type Drawing struct {
 	Left, Right, Top, Bottom int
 	XTicks, YTicks           []Tick
 	XName, YName             string
+	Title                    string
 	Lines                    []Path
 	Words                    string // for who does not see it
 }
@@ -173,7 +209,7 @@ func (c *chart) drawing() *Drawing {
 	py := func(v float64) string { return unit(top + plotHeight*(1-y.at(v))) }
 	d := &Drawing{
 		Width: drawingWidth, Height: drawingHeight, Left: left, Right: drawingWidth - right, Top: top, Bottom: drawingHeight - bottom,
-		XName: c.X, YName: "test accuracy, %",
+		XName: c.X, YName: c.Y.name, Title: c.Y.title,
 	}
 	for _, t := range x.ticks() {
 		d.XTicks = append(d.XTicks, Tick{px(t), x.name(t)})
@@ -190,10 +226,10 @@ func (c *chart) drawing() *Drawing {
 				command = "M"
 			}
 			p.D += command + px(q[0]) + " " + py(q[1])
-			p.Points = append(p.Points, Point{px(q[0]), py(q[1]), fmt.Sprintf("%s: %.2f%% at %s %s", l.Name, q[1], strings.TrimSuffix(c.X, " spent so far"), number(q[0]))})
+			p.Points = append(p.Points, Point{px(q[0]), py(q[1]), fmt.Sprintf("%s: %s at %s %s", l.Name, c.Y.text(q[1]), strings.TrimSuffix(c.X, " spent so far"), number(q[0]))})
 		}
 		first, last := l.Points[0], l.Points[len(l.Points)-1]
-		words = append(words, fmt.Sprintf("%s goes from %.1f%% at %s to %.1f%% at %s", l.Name, first[1], number(first[0]), last[1], number(last[0])))
+		words = append(words, fmt.Sprintf("%s goes from %s at %s to %s at %s", l.Name, c.Y.text(first[1]), number(first[0]), c.Y.text(last[1]), number(last[0])))
 		d.Lines = append(d.Lines, p)
 	}
 	d.Words = strings.Join(words, "; ") + "."

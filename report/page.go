@@ -69,6 +69,11 @@ func (v view) AnyPublic() bool {
 	return slices.ContainsFunc(v.Runs, func(s section) bool { return s.Config.DataIsPublic })
 }
 
+// AnyRegression says whether a run has errors in place of an accuracy.
+func (v view) AnyRegression() bool {
+	return slices.ContainsFunc(v.Runs, func(s section) bool { return s.RMSE != nil })
+}
+
 // A section is that of a run.
 type section struct {
 	*run

@@ -11,6 +11,12 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
+// pictured says whether there is an accuracy to draw: the page alone shows the errors of a regression.
+func (r *run) pictured() bool {
+	c := r.chart()
+	return c != nil && c.Y == accuracy
+}
+
 // draw draws the run's chart as a PNG.
 func (r *run) draw(w io.Writer) (err error) {
 	// The plotting library panics on ranges it cannot tick.
@@ -31,7 +37,7 @@ func (r *run) draw(w io.Writer) (err error) {
 		to   *plot.Axis
 		from axis
 		name string
-	}{{&fig.X, x, c.X}, {&fig.Y, y, "test accuracy, %"}} {
+	}{{&fig.X, x, c.X}, {&fig.Y, y, c.Y.name}} {
 		a.to.Min, a.to.Max, a.to.Label.Text, a.to.Tick.Marker = a.from.low, a.from.high, a.name, a.from
 		a.to.Padding = 0
 	}

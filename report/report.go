@@ -85,7 +85,7 @@ func write(dir string) (files []string, err error) {
 		{CardFile, r.writeCard},
 		{PageFile, func(w io.Writer) error { return writePage(w, []*run{r}, &Comparison{}) }},
 	} {
-		if f.name == PictureFile && r.chart() == nil {
+		if f.name == PictureFile && !r.pictured() {
 			continue
 		}
 		var b bytes.Buffer

@@ -396,6 +396,12 @@ func (v *verification) metrics() {
 	f.add(last.Step != r.Steps, "the last is after step %d, the run made %d", last.Step, r.Steps)
 	f.add(show(last.TestAccuracy) != show(r.TestAccuracy), "test_accuracy is %v, the last evaluation's %v", show(r.TestAccuracy), show(last.TestAccuracy))
 	f.add(show(last.TestLoss) != show(r.TestLoss), "test_loss is %v, the last evaluation's %v", show(r.TestLoss), show(last.TestLoss))
+	for _, x := range []struct {
+		name         string
+		claimed, had *float64
+	}{{"test_rmse", r.RMSE, last.RMSE}, {"test_mae", r.MAE, last.MAE}, {"test_r2", r.R2, last.R2}} {
+		f.add(show(x.had) != show(x.claimed), "%s is %v, the last evaluation's %v", x.name, show(x.claimed), show(x.had))
+	}
 	for _, m := range r.Evaluations {
 		f.add(m.EpsilonSoFar != nil && r.Epsilon != nil && *m.EpsilonSoFar > *r.Epsilon*(1+tolerance), "after step %d epsilon_so_far is above epsilon", m.Step)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
@@ -28,10 +29,15 @@ type Measurement struct {
 	Clip            *float64      `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss       *float64      `json:"train_loss"`
 	TrainAccuracy   *float64      `json:"train_accuracy,omitempty"`
+	Errors
 	// Confusion counts the public test records of a class (row) by the class that they were
 	// taken for (column); nil of a regression, and of very many classes.
 	Confusion [][]int `json:"confusion,omitempty"`
 }
+
+// Errors are those of a regression on public test records, in the units of its label: RMSE, MAE and R2. They are nil where
+// there is none.
+type Errors = outputs.Errors
 
 // mostConfused is the number of classes up to which every evaluation keeps a confusion matrix.
 const mostConfused = 100
@@ -43,6 +49,7 @@ type evaluator struct {
 	score        func() (device.Score, error)
 	scoreAverage func() (device.Score, error) // of the average of the parameters
 	scoreTrain   func() (device.Score, error)
+	errors       func() (Errors, error) // of a regression
 	trainLoss    func(rows []int32, draw uint64) (float64, error)
 
 	last     *Measurement
@@ -129,6 +136,12 @@ func (r *run) evaluate(loss *float64) error {
 			m.Confusion = score.Confusion
 		}
 	}
+	if r.errors != nil {
+		var err error
+		if m.Errors, err = r.errors(); err != nil {
+			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+		}
+	}
 	if r.scoreTrain != nil {
 		if err := r.evaluateTraining(m); err != nil {
 			return err
@@ -159,22 +172,5 @@ func (r *run) evaluateTraining(m *Measurement) error {
 	if r.diagnostics == nil {
 		return nil
 	}
-	return r.diagnostics.Append(diagnostic{true, r.step, r.engine.Realised(), loss, accuracy})
-}
-
-// privateCost is what the last process of a run took in all, with the reading of records: for RUN.private.
-type privateCost struct {
-	Private bool    `json:"private"`
-	Seconds float64 `json:"seconds"`
-	PeakRSS int64   `json:"peak_rss_bytes"`
-}
-
-// diagnostic is a line of RUN.private: computed from training records without
-// noise, for their owner's eyes only.
-type diagnostic struct {
-	Private       bool     `json:"private"`
-	Step          int      `json:"step"`
-	RealisedBatch int      `json:"realised_batch"`
-	TrainLoss     *float64 `json:"train_loss"`
-	TrainAccuracy *float64 `json:"train_accuracy"`
+	return r.diagnostics.Append(rundir.Diagnostic{Private: true, Step: r.step, RealisedBatch: r.engine.Realised(), TrainLoss: loss, TrainAccuracy: accuracy})
 }

@@ -61,11 +61,12 @@ type Result struct {
 	// Evaluations are the lines of metrics.jsonl, also of earlier processes of the run.
 	Evaluations []Measurement `json:"-"`
 
-	Classes           []string `json:"classes,omitempty"` // by number, as in the confusion matrix of an evaluation
-	TrainLoss         *float64 `json:"train_loss"`
-	TrainLossIs       *string  `json:"train_loss_is,omitempty"`
-	TestLoss          *float64 `json:"test_loss"`
-	TestAccuracy      *float64 `json:"test_accuracy"`
+	Classes      []string `json:"classes,omitempty"` // by number, as in the confusion matrix of an evaluation
+	TrainLoss    *float64 `json:"train_loss"`
+	TrainLossIs  *string  `json:"train_loss_is,omitempty"`
+	TestLoss     *float64 `json:"test_loss"`
+	TestAccuracy *float64 `json:"test_accuracy"`
+	Errors
 	AverageAccuracy   *float64 `json:"average_test_accuracy"` // of the average of the parameters, where one is kept
 	Seconds           float64  `json:"seconds"`               // of this process, whole, at least 1
 	ExamplesPerSecond float64  `json:"examples_per_second"`

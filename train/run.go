@@ -31,6 +31,7 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
+	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -193,7 +194,7 @@ type run struct {
 	shared  plan.Keys      // of all of them
 	engine  *engine.Engine
 	data    tables.Records
-	test    device.Data
+	test    tables.Records
 	sampler datasets.Sampler
 	charge  charge
 	evaluator
@@ -230,7 +231,7 @@ func (r *run) close() {
 	if r.engine != nil {
 		r.engine.Close()
 	}
-	for _, d := range []device.Data{r.data.Data, r.test} {
+	for _, d := range []device.Data{r.data.Data, r.test.Data} {
 		if d != nil {
 			d.Close()
 		}
@@ -432,13 +433,16 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Set.TestIsPublic {
 		read.Progress = r.options.featureProgress("features of the test images")
-		if r.test, err = read.Load(r.device, p.Set.Test); err != nil {
+		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
 			return err
 		}
-		if r.score, err = r.engine.Scorer(r.test, false); err != nil {
+		if r.score, err = r.engine.Scorer(r.test.Data, false); err != nil {
 			return err
 		}
-		if r.scoreAverage, err = r.engine.Scorer(r.test, true); err != nil {
+		if r.scoreAverage, err = r.engine.Scorer(r.test.Data, true); err != nil {
+			return err
+		}
+		if r.errors, err = outputs.Measurer(p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads, r.engine.ReadParams); err != nil {
 			return err
 		}
 	}
@@ -754,7 +758,7 @@ func (r *run) finish() (*Result, error) {
 		return nil, err
 	}
 	if r.diagnostics != nil {
-		if err := r.dir().WriteCost(privateCost{true, time.Since(r.began).Seconds(), devices.PeakRSS()}); err != nil {
+		if err := r.dir().WriteCost(rundir.Cost{Private: true, Seconds: time.Since(r.began).Seconds(), PeakRSS: devices.PeakRSS()}); err != nil {
 			return nil, err
 		}
 	}

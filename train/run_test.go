@@ -196,12 +196,12 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 		t.Errorf("%d lines", len(lines))
 	}
 	for _, line := range lines {
-		var d diagnostic
+		var d rundir.Diagnostic
 		if err := json.Unmarshal([]byte(line), &d); err != nil || !d.Private || d.TrainLoss == nil {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	var took privateCost
+	var took rundir.Cost
 	if err := json.Unmarshal(read(t, private, "cost.json"), &took); err != nil || !took.Private || !(took.Seconds > 0) || took.PeakRSS < 1<<20 {
 		t.Errorf("the process took %+v: %v", took, err)
 	}

@@ -9,10 +9,15 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
+
+// Errors are those of a regression on public test records, in the units of its label: RMSE, MAE and R2. They are nil of
+// other models.
+type Errors = outputs.Errors
 
 // Evaluation is a saved model's showing on its public test data.
 type Evaluation struct {
@@ -25,6 +30,7 @@ type Evaluation struct {
 	Accuracy  *float64 `json:"test_accuracy"`
 	Classes   []string `json:"classes"`
 	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
+	Errors
 	// NotPrivate says why the model's ε is none, if it is not.
 	NotPrivate string `json:"not_private,omitempty"`
 	// Unfinished says that the run had steps to go when it was evaluated.
@@ -74,6 +80,8 @@ func (m *Model) EvaluateOn(data string) (*Evaluation, error) {
 		return nil, usage.Errorf("%s has records of %s, the model of %s reads %s: give records of that shape", data, datasets.SizeText(set.Test.Shape), m.dir, datasets.SizeText(m.shape))
 	case !slices.Equal(classes, m.classes):
 		return nil, usage.Errorf("%s has the classes %s, the model of %s knows %s: give records of those classes, in that order", data, listed(classes), m.dir, listed(m.classes))
+	case set.Bounds != m.bounds:
+		return nil, usage.Errorf("%s has labels within the bounds %v, the model of %s was trained on labels within %v: give records whose schema has the model's bounds", data, set.Bounds, m.dir, m.bounds)
 	case plan.Reading(set.Test, m.front != nil) != m.reading:
 		return nil, usage.Errorf("%s holds values of another type than those that the model of %s was trained on, which reads them as %s: give bytes for bytes, and float32 for float32", data, m.dir, m.reading)
 	}
@@ -100,12 +108,12 @@ func (m *Model) evaluate(set *datasets.Set, data string) (*Evaluation, error) {
 		return nil, err
 	}
 	defer d.Close()
-	records, err := m.reader().Load(d, set.Test)
+	records, err := m.reader().Records(d, set.Test)
 	if err != nil {
 		return nil, err
 	}
-	defer records.Close()
-	got, err := m.score(d, records)
+	defer records.Data.Close()
+	got, err := m.score(d, records.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +122,8 @@ func (m *Model) evaluate(set *datasets.Set, data string) (*Evaluation, error) {
 		Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.Label(), Unfinished: m.Unfinished() != "",
 	}
 	e.Loss, e.Accuracy = plan.Means(got)
-	return e, nil
+	e.Errors, err = outputs.Measure(outputs.New(m.network.Program, m.params), records, m.bounds, m.options.Threads)
+	return e, err
 }
 
 // score runs the model on a device.

@@ -2,8 +2,10 @@ package trained
 
 import (
 	"io"
+	"math"
 	"slices"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -12,7 +14,7 @@ import (
 
 // ExportONNX writes the model in the ONNX format, of operator set 17, with all that comes before the network.
 // Its input is `image`, bytes of shape N, C, H, W; of a model of floating-point images these values; of a table it is `features`, values of
-// shape N, columns. Its output is `logits`. Features that are a Go function are refused.
+// shape N, columns. Its output is `logits`: a value for each class or, of a regression, the value in the units of its label. Features that are a Go function are refused.
 func (m *Model) ExportONNX(w io.Writer) error {
 	g := onnx.New(m.config.Model)
 	x, err := m.inputGraph(g)
@@ -49,8 +51,24 @@ func (m *Model) ExportONNX(w io.Writer) error {
 		}
 		values, shapes = append(values, write(g, op, in)), append(shapes, op.Out)
 	}
-	g.Output("logits", values[p.Logits()], p.Outputs())
+	out, err := m.unscaled(g, values[p.Logits()])
+	if err != nil {
+		return err
+	}
+	g.Output("logits", out, p.Outputs())
 	return g.Write(w, "privgrad", m.facts["privgrad_version"], m.facts)
+}
+
+// unscaled brings the output of a regression to the units of its label.
+func (m *Model) unscaled(g *onnx.Graph, z onnx.Value) (onnx.Value, error) {
+	if m.bounds == (datasets.Bounds{}) {
+		return z, nil
+	}
+	low, width := float32(m.bounds[0]), float32(m.bounds.Width())
+	if low-low != 0 || width-width != 0 {
+		return "", usage.Errorf("the labels of %s have bounds %v, and the ONNX file holds float32, which are at most %.2g: run the model by privgrad predict, or train on labels in another unit", m.dir, m.bounds, math.MaxFloat32)
+	}
+	return g.Op("Add", []onnx.Value{g.Op("Mul", []onnx.Value{z, g.Scalar(width)}), g.Scalar(low)}), nil
 }
 
 // inputGraph declares the input and gives what the network reads.

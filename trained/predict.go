@@ -3,17 +3,12 @@ package trained
 import (
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -25,8 +20,8 @@ type Prediction struct {
 	// Probabilities are those of the classes, by the model: nil where its loss gives none, as those of
 	// support vector machines and of regressions do. They say how sure the model is, not how often it is right.
 	Probabilities []float64
-	// Logits are the outputs of the network, one a class or a single one; in a regression
-	// the value.
+	// Logits are the outputs of the network, one a class or a single one; in a regression the value, in the units of
+	// its label.
 	Logits []float64
 }
 
@@ -44,9 +39,12 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 	}
 	split := datasets.Split{
 		Shape: m.shape, Features: records.Bytes, Values: records.Values, Unit: m.reading == rundir.Fraction && m.front == nil,
-		Labels: make([]uint8, given/size),
 	}
-	p := m.network.Program
+	if m.regression() { // any target that its loss accepts: no prediction depends on it
+		split.Targets = make([]float32, given/size)
+	} else {
+		split.Labels = make([]uint8, given/size)
+	}
 	rows, values, err := m.reader().Table(split)
 	if err != nil {
 		return nil, err
@@ -55,16 +53,12 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := make([]float64, len(m.params))
-	for i, x := range m.params {
-		params[i] = float64(x)
-	}
-	all := make([]Prediction, table.Count)
-	err = each(m.options.Threads, table.Count, func(i int) error {
+	network, all := outputs.New(m.network.Program, m.params), make([]Prediction, table.Count)
+	err = outputs.Each(m.options.Threads, table.Count, func(i int) error {
 		if table.Void(int32(i)) {
 			return usage.Errorf("record %d has a value that is not finite, or gives one: leave it out", i)
 		}
-		z := reference.Values(p, params, table.Row(int32(i)), device.Float32)[p.Logits()]
+		z := network.Of(table, i)
 		for _, x := range z {
 			if x-x != 0 {
 				return usage.Errorf("the model of %s gives record %d a value that is not finite: its training diverged, or its file is damaged; train with a smaller --lr, or restore the file", m.dir, i)
@@ -74,7 +68,7 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("predicting: %w", err)
 	}
 	return all, nil
 }
@@ -95,36 +89,10 @@ func (m *Model) prediction(z []float64) Prediction {
 		for i := range p.Probabilities {
 			p.Probabilities[i] /= sum
 		}
+	case ir.Huber:
+		z[0] = m.bounds.Value(z[0])
 	case ir.Logistic:
 		p.Probabilities = []float64{1 / (1 + math.Exp(z[0])), 1 / (1 + math.Exp(-z[0]))}
 	}
 	return p
-}
-
-// each calls do for 0 to n−1 on some goroutines; of errors it gives the first one's.
-func each(threads, n int, do func(i int) error) error {
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	errs := make([]error, n)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	call := func(i int) (err error) {
-		defer fault.Recover(&err)
-		return do(i)
-	}
-	for range min(threads, n) {
-		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				errs[i] = call(int(i))
-			}
-		})
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("predicting: %w", err)
-		}
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -57,8 +58,9 @@ type Model struct {
 	facts   map[string]string
 	tensors []Tensor
 	shape   [3]int
-	classes []string // empty of a regression
-	reading string   // rundir.Input
+	classes []string        // empty of a regression
+	bounds  datasets.Bounds // of a regression's labels
+	reading string          // rundir.Input
 	front   *features.Front
 	network *nn.Network
 	params  []float32
@@ -114,8 +116,11 @@ func (m *Model) describe() error {
 			return err
 		}
 		m.shape, m.reading = set.Test.Shape, plan.Reading(set.Test, m.config.Features != "")
-		m.classes = plan.ClassNames(set)
+		m.classes, m.bounds = plan.ClassNames(set), set.Bounds
 		return nil
+	}
+	if err := m.readBounds(); err != nil {
+		return err
 	}
 	m.reading = m.facts[rundir.Input]
 	if got := cmp.Or(m.facts[rundir.FeatureNorm], "none"); got != m.config.NormText() {
@@ -132,6 +137,25 @@ func (m *Model) describe() error {
 	ok = ok && slices.Contains([]string{rundir.Symmetric, rundir.Fraction, rundir.AsIs}, m.reading) && !(m.reading == rundir.Symmetric && m.config.Features != "")
 	if err := json.Unmarshal([]byte(m.facts[rundir.Classes]), &m.classes); err != nil || !ok {
 		return usage.Errorf("%s: the model's file says of what it reads: shape %.32q, input %.32q, classes %.64q, which is nothing that train writes: restore the file", m.dir, m.facts[rundir.Shape], m.reading, m.facts[rundir.Classes])
+	}
+	return nil
+}
+
+// readBounds finds the bounds of a regression's labels in the model's file. A file of an earlier version does not have them: then
+// they are those of the schema. Labels of a program's own data may have none.
+func (m *Model) readBounds() error {
+	text, ok := m.facts[rundir.LabelBounds]
+	if !ok && m.facts[rundir.Classes] == "null" {
+		c := m.config
+		if set, err := plan.OpenFiles(&c, m.options.Sources, true); err == nil {
+			m.bounds = set.Bounds
+		}
+	}
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), &m.bounds); err != nil || !m.bounds.Sound() {
+		return usage.Errorf("%s: the model's file says label_bounds %.64q, which is nothing that train writes: restore the file", m.dir, text)
 	}
 	return nil
 }
@@ -215,6 +239,9 @@ func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 // ReadTensors reads a safetensors file of floating-point values, such as a run's model.safetensors, and what is
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
+
+// regression says whether the model tells numbers, not classes.
+func (m *Model) regression() bool { return len(m.classes) == 0 }
 
 // table reports whether the records are rows of values, as those of a table are.
 func (m *Model) table() bool { return m.reading == rundir.AsIs && m.shape[0]*m.shape[1] == 1 }

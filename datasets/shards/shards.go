@@ -66,17 +66,18 @@ type index struct {
 	Source   string   `json:"source,omitempty"` // of datasets.Set, its name without a path
 	PublicN  int      `json:"public_n,omitempty"`
 	PerClass []int    `json:"public_n_per_class,omitempty"`
-	// Published, Share, Moves, Reading, Schema and Note are those of datasets.Set.
-	Published    bool     `json:"published,omitempty"`
-	Share        float64  `json:"training_share,omitempty"`
-	Moves        bool     `json:"moves,omitempty"`
-	Reading      string   `json:"reading,omitempty"`
-	Schema       string   `json:"schema,omitempty"`
-	Note         string   `json:"note,omitempty"`
-	TestIsPublic bool     `json:"test_is_public"`
-	Shards       []string `json:"shards"`
-	PerShard     int      `json:"public_n_per_shard,omitempty"` // of each but the last, by the public number
-	Test         string   `json:"test,omitempty"`
+	// Published, Share, Moves, Reading, Schema, Bounds and Note are those of datasets.Set.
+	Published    bool            `json:"published,omitempty"`
+	Share        float64         `json:"training_share,omitempty"`
+	Moves        bool            `json:"moves,omitempty"`
+	Reading      string          `json:"reading,omitempty"`
+	Schema       string          `json:"schema,omitempty"`
+	Bounds       datasets.Bounds `json:"label_bounds,omitzero"`
+	Note         string          `json:"note,omitempty"`
+	TestIsPublic bool            `json:"test_is_public"`
+	Shards       []string        `json:"shards"`
+	PerShard     int             `json:"public_n_per_shard,omitempty"` // of each but the last, by the public number
+	Test         string          `json:"test,omitempty"`
 }
 
 // recordOf is the form of a set's records, also where it has none yet: a table has floats, images have bytes.
@@ -160,6 +161,9 @@ func (x *index) check() error {
 	if x.PublicN < 0 || x.PerShard < 0 || x.Share < 0 || x.Share > 1 || x.PerClass != nil && len(x.PerClass) != len(x.Classes) {
 		return errors.New("has public sizes that are none")
 	}
+	if !x.Bounds.Sound() {
+		return fmt.Errorf("has labels within %v, which are no bounds", x.Bounds)
+	}
 	if len(x.Shards) == 0 {
 		return errors.New("lists no shard")
 	}
@@ -216,7 +220,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
 		Train:     x.empty(),
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Source: datasets.PublicName(x.Source), Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
+		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Bounds: x.Bounds, Source: datasets.PublicName(x.Source), Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

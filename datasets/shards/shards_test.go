@@ -255,6 +255,9 @@ func TestRefusesDamage(t *testing.T) {
 		"and 1 classes":      func(dir string) error { return edit(dir, `"a",`, "") },
 		"sizes that are":     func(dir string) error { return edit(dir, "0.75", "75") },
 		"values of the form": func(dir string) error { return edit(dir, "floats", "doubles") },
+		"are no bounds": func(dir string) error {
+			return edit(dir, `"format_version": 1`, `"format_version": 1, "label_bounds": [5, 3]`)
+		},
 	} {
 		dir := write(t, set, 400, 2, 400)
 		if name == "another number" {
@@ -273,6 +276,22 @@ func TestRefusesDamage(t *testing.T) {
 			if text := strings.ReplaceAll(err.Error(), dir, ""); strings.Contains(text, private) {
 				t.Errorf("%s: %q tells %s", name, text, private)
 			}
+		}
+	}
+}
+
+// The bounds of a regression's labels are kept. An index of other data says nothing of them, so that it reads as before.
+func TestBounds(t *testing.T) {
+	for _, bounds := range []datasets.Bounds{{}, {-20, 300}} {
+		set := draw(10, [3]int{1, 1, 2}, true, true)
+		set.Bounds = bounds
+		dir := write(t, set, 10, 1, 10)
+		got, err := open(dir, datasets.Declared{})
+		if err != nil || got.Bounds != bounds {
+			t.Errorf("bounds %v, %v; want %v", got.Bounds, err, bounds)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, indexName)); err != nil || strings.Contains(string(text), "label_bounds") != (bounds != datasets.Bounds{}) {
+			t.Errorf("of bounds %v: %s, %v", bounds, text, err)
 		}
 	}
 }

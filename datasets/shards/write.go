@@ -47,7 +47,7 @@ func Create(dir string, set *datasets.Set, publicN, shards int) (*Writer, error)
 	}
 	x := index{
 		Format: 1, Name: set.Name, Source: datasets.PublicName(set.Source), Record: recordOf(set), Classes: set.ClassNames, Published: set.Published, PublicN: set.PublicN, PerClass: set.PerClass,
-		Share: set.Share, Moves: set.Moves, Reading: set.Reading, Schema: set.Schema, Note: set.Note, TestIsPublic: set.TestIsPublic,
+		Share: set.Share, Moves: set.Moves, Reading: set.Reading, Schema: set.Schema, Bounds: set.Bounds, Note: set.Note, TestIsPublic: set.TestIsPublic,
 	}
 	for i := range shards {
 		x.Shards = append(x.Shards, fmt.Sprintf("train-%05d.shard", i))

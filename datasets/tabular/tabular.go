@@ -113,6 +113,9 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 		TestIsPublic: s.TestIsPublic && o.Folds == 0, Reading: fmt.Sprintf("floats by schema %x fold %d of %d", sha256.Sum256(text), o.Fold, o.Folds),
 		Train: s.empty(), Share: 1,
 	}
+	for i, bound := range s.Label.Bounds {
+		set.Bounds[i] = bound.at
+	}
 	if known == nil {
 		if set.Schema, err = s.kept(); err != nil {
 			return nil, nil, nil, err

@@ -26,6 +26,10 @@ func (p *Plan) ModelFacts() map[string]string {
 	if p.Set.Schema != "" {
 		facts[rundir.Schema] = p.Set.Schema
 	}
+	if b := p.Set.Bounds; b != (datasets.Bounds{}) {
+		text, _ := json.Marshal(b) // fails on no finite numbers
+		facts[rundir.LabelBounds] = string(text)
+	}
 	if p.Front != nil {
 		facts["features"], facts["whiten"], facts[rundir.FeaturesDigest] = c.Features, c.Whiten, p.FrontDigest
 		if !p.Front.IsFunc() {

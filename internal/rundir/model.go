@@ -50,6 +50,7 @@ const (
 	Input          = "input"        // what becomes of a value x before the network or the front end reads it
 	Classes        = "classes"      // their names, a JSON list; null of a regression
 	Schema         = "schema"       // of a table of one's own, JSON
+	LabelBounds    = "label_bounds" // of a regression with bounds, a JSON list of two: an output z stands for low + z·(high − low)
 	FeatureNorm    = "feature_norm" // of what the network reads, at most: longer rows are scaled down; "none"
 )
 

@@ -337,8 +337,24 @@ func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
 	return openLog(dir.Path(diagnostics), keep)
 }
 
+// A Diagnostic is a line of that log: computed from training records without noise, for their owner's eyes only.
+type Diagnostic struct {
+	Private       bool     `json:"private"`
+	Step          int      `json:"step"`
+	RealisedBatch int      `json:"realised_batch"`
+	TrainLoss     *float64 `json:"train_loss"`
+	TrainAccuracy *float64 `json:"train_accuracy"`
+}
+
+// A Cost is what the last process of a run took in all, with the reading of records.
+type Cost struct {
+	Private bool    `json:"private"`
+	Seconds float64 `json:"seconds"`
+	PeakRSS int64   `json:"peak_rss_bytes"`
+}
+
 // WriteCost writes into RUN.private what a process took.
-func (d Dir) WriteCost(v any) error {
+func (d Dir) WriteCost(v Cost) error {
 	dir, err := d.private()
 	if err != nil {
 		return err

@@ -25,3 +25,22 @@ func TestHeadings(t *testing.T) {
 		}
 	}
 }
+
+// Errors of a regression stand below its loss.
+func TestErrorsInWords(t *testing.T) {
+	loss, rmse, mae, r2 := 0.01, 12.34567, 10.0, -0.5
+	e := &trained.Evaluation{Loss: &loss}
+	e.RMSE, e.MAE, e.R2 = &rmse, &mae, &r2
+	var b strings.Builder
+	describeEvaluation(&b, e)
+	for _, want := range []string{"test loss", "0.0100", "test RMSE", "12.35 (", "units of the label", "test MAE", "10 (", "test R²", "-0.500 ("} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	describeEvaluation(&b, &trained.Evaluation{Loss: &loss})
+	if strings.Contains(b.String(), "RMSE") {
+		t.Errorf("a model of classes has errors:\n%s", b.String())
+	}
+}

@@ -32,7 +32,8 @@ func Export() *cobra.Command {
 		Long: `export writes the saved model of a run as one ONNX file. The file contains all
 preprocessing: the scaling of pixels, and fixed features. Its input is "image", bytes of
 shape N, C, H, W. For a table the input is "features", float32 values as the schema encodes
-them. Its output is "logits". Features that are a Go function cannot be exported.`,
+them. Its output is "logits": a value for each class, or for a regression the predicted
+value in the units of the label. Features that are a Go function cannot be exported.`,
 		Example:  "  privgrad export runs/first --onnx model.onnx",
 		Args:     cli.OneArg("a run directory"),
 		Required: []string{"onnx"},

@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,9 +20,21 @@ import (
 // Predicted is a record in the output of predict.
 type Predicted struct {
 	Name          string    `json:"name"`
-	Class         *string   `json:"class"`           // null in a regression
+	Class         *string   `json:"class"`
 	Probabilities []float64 `json:"probabilities"`   // of the classes in their order; null where the model gives none
-	Value         *float64  `json:"value,omitempty"` // of a regression
+	Value         *float64  `json:"value,omitempty"` // of a regression, in place of the two above
+}
+
+// MarshalJSON writes of a regression name and value.
+func (p Predicted) MarshalJSON() ([]byte, error) {
+	if p.Value == nil {
+		type classified Predicted
+		return json.Marshal(classified(p))
+	}
+	return json.Marshal(struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+	}{p.Name, *p.Value})
 }
 
 // modelFlags are those of commands that use a run's model.
@@ -59,9 +72,9 @@ folder of images, also in folders inside it, such as one per class, or an array 
 numpy.save (.npy, uint8 images or float32 values). It
 resizes images and converts their colors as --data dir: does. A model of a table reads a
 table with the columns of its schema, and ignores the column of labels. For each record
-predict prints the class and its probability. With --csv it writes a table instead, with a
-column for each class's probability if the model gives probabilities. Using a model costs no
-privacy.`,
+predict prints the class and its probability, or for a regression the value in the units of
+the label. With --csv it writes a table instead, with a column for each class's probability
+if the model gives probabilities. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg
   privgrad predict runs/first photos --json
   privgrad predict runs/first images.npy

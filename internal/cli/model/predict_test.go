@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -21,6 +22,20 @@ func TestWritePredictions(t *testing.T) {
 		var b strings.Builder
 		if err := writePredictions(&b, x.classes, x.all); err != nil || b.String() != x.want {
 			t.Errorf("%s: %q, %v; want %q", x.what, b.String(), err, x.want)
+		}
+	}
+}
+
+// A regression has a value, and nothing of classes.
+func TestPredictionsAsJSON(t *testing.T) {
+	class, value := "a", 0.5
+	for want, p := range map[string]Predicted{
+		`{"name":"0","value":0.5}`:                             {Name: "0", Value: &value},
+		`{"name":"0","class":"a","probabilities":[0.25,0.75]}`: {Name: "0", Class: &class, Probabilities: []float64{0.25, 0.75}},
+		`{"name":"0","class":"a","probabilities":null}`:        {Name: "0", Class: &class},
+	} {
+		if got, err := json.Marshal(p); err != nil || string(got) != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
 }
