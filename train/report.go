@@ -7,7 +7,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
@@ -15,7 +14,7 @@ import (
 func (r *run) result() (*Result, error) {
 	p, c := r.plan, &r.plan.Config
 	info := r.device.Info()
-	seconds, memory := r.cost()
+	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1) // of one's own data, behind the reading of records
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, DatasetSource: p.Set.Source, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
@@ -33,7 +32,7 @@ func (r *run) result() (*Result, error) {
 		Evaluations:       r.measured,
 		Seconds:           seconds,
 		ExamplesPerSecond: p.ExpectedBatch * float64(r.ran) / seconds,
-		PeakRSS:           memory,
+		PeakRSS:           p.StatedMemory(r.team.Part().Of),
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations, res.Rounds = figures.Gradients, figures.Losses, figures.Rounds
@@ -62,22 +61,6 @@ func (r *run) result() (*Result, error) {
 	}
 	res.Digests, err = r.dir().Digests()
 	return res, err
-}
-
-// cost is the time and the memory that a result states. Of public records both are measured. Of one's own a single
-// record, such as a very large image, would show in the time of reading and in the peak: the clock has begun behind the reading,
-// and the memory is the planned one.
-func (r *run) cost() (seconds float64, memory int64) {
-	p := r.plan
-	memory = devices.PeakRSS()
-	if !p.PublicRecords() {
-		tests := 0
-		if p.Set.TestIsPublic {
-			tests = p.Set.Test.Len()
-		}
-		memory = p.PlannedMemory(float64(tests), r.team.Part().Of)
-	}
-	return math.Max(math.Round(time.Since(r.started).Seconds()), 1), devices.Coarse(memory, p.RowBytes())
 }
 
 // reportPrivacy says what a private run cost, and by which noise.

@@ -433,16 +433,7 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Set.TestIsPublic {
 		read.Progress = r.options.featureProgress("features of the test images")
-		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
-			return err
-		}
-		if r.score, err = r.engine.Scorer(r.test.Data, false); err != nil {
-			return err
-		}
-		if r.scoreAverage, err = r.engine.Scorer(r.test.Data, true); err != nil {
-			return err
-		}
-		if r.errors, err = outputs.Measurer(p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads, r.engine.ReadParams); err != nil {
+		if err := r.openTest(read); err != nil {
 			return err
 		}
 	}
@@ -455,6 +446,22 @@ func (r *run) openEngine(ctx context.Context) error {
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
 		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
 	}
+	return err
+}
+
+// openTest makes ready to evaluate public test records.
+func (r *run) openTest(read tables.Reader) (err error) {
+	p := r.plan
+	if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
+		return err
+	}
+	if r.score, err = r.engine.Scorer(r.test.Data, false); err != nil {
+		return err
+	}
+	if r.scoreAverage, err = r.engine.Scorer(r.test.Data, true); err != nil {
+		return err
+	}
+	r.errors, err = outputs.Measurer(p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads, r.engine.ReadParams)
 	return err
 }
 

@@ -1,6 +1,10 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/devices"
+)
 
 // filesInMemory is how much more memory than its records a file takes while it is read.
 const filesInMemory = 3
@@ -27,6 +31,20 @@ func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 	records := math.Ceil(float64(p.PublicN)/float64(max(processes, 1))) + tests
 	batch := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(p.costs.Passes)
 	return program + int64(records)*p.RecordBytes(p.Set.Train.Mapped) + batch + 4*vectors*int64(p.Network.Program.NumParams())
+}
+
+// StatedMemory is the memory that the result of one of several processes states. Of public records it is measured. Of one's own it is the
+// planned one, as a single record, such as a very large image, would show in the peak.
+func (p *Plan) StatedMemory(processes int) int64 {
+	memory := devices.PeakRSS()
+	if !p.PublicRecords() {
+		tests := 0
+		if p.Set.TestIsPublic {
+			tests = p.Set.Test.Len()
+		}
+		memory = p.PlannedMemory(float64(tests), processes)
+	}
+	return devices.Coarse(memory, p.RowBytes())
 }
 
 // PublicRecords says whether nothing has to be kept of the training records: they are built in, or were declared to be published
