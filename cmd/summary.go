@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cli"
@@ -63,6 +64,9 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 		line("errors of the saved model", "privgrad eval "+run)
 	case r.TestLoss != nil:
 		line("loss of the saved model", "privgrad eval "+run)
+	}
+	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == plan.TablePrefix {
+		line("predictions for other records", "privgrad predict "+run+" new.csv --csv predictions.csv")
 	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
 	if c != nil && r.Delta != nil && !c.StepsFollow() && affordable(r, c) {
@@ -146,7 +150,7 @@ func (s summary) write() {
 
 func (s summary) losses() {
 	if s.TestAccuracy != nil {
-		s.row("Test accuracy", "%.1f%%", 100**s.TestAccuracy)
+		s.row("Test accuracy", "%.1f%%%s", 100**s.TestAccuracy, s.baseline())
 	}
 	if s.AverageAccuracy != nil {
 		s.row("of the average", "%.1f%%", 100**s.AverageAccuracy)
@@ -160,6 +164,25 @@ func (s summary) losses() {
 	if s.TrainLoss != nil && s.TrainLossIs != nil {
 		s.row("Training loss", "%.4f (%s)", *s.TrainLoss, *s.TrainLossIs)
 	}
+}
+
+// baseline is what the accuracy of the last evaluation is to be compared with; empty where nobody counted classes.
+func (s summary) baseline() string {
+	if len(s.Evaluations) == 0 {
+		return ""
+	}
+	records, most := 0, 0
+	for _, row := range s.Evaluations[len(s.Evaluations)-1].Confusion {
+		class := 0
+		for _, n := range row {
+			class += n
+		}
+		records, most = records+class, max(most, class)
+	}
+	if records == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %d test records (always the most frequent class: %.1f%%)", records, 100*float64(most)/float64(records))
 }
 
 // privacy is what one record has been promised. Its lines stand together.
