@@ -1,6 +1,8 @@
 package train
 
 import (
+	"cmp"
+
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/engine"
 )
@@ -15,16 +17,16 @@ func (r *run) counts() bool {
 	return r.plan.Count != nil && r.counted == nil && (replays || r.ledger.Charged() == 0)
 }
 
-// begin makes the count, and ends the run where it is far too small: the step that has paid for it is not made.
+// begin makes the count, and ends the run where it contradicts the public number: the step that has paid for it is not made.
 func (r *run) begin() error {
 	if err := r.count(); err != nil {
 		return err
 	}
-	few := r.plan.Few(*r.counted)
-	if few == nil {
+	amiss := cmp.Or(r.plan.Few(*r.counted), r.plan.Many(*r.counted))
+	if amiss == nil {
 		return nil
 	}
-	r.stopped = few.Error()
+	r.stopped = amiss.Error()
 	if _, err := r.charge.end(0); err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (r *run) begin() error {
 			return err
 		}
 	}
-	return r.team.All(few)
+	return r.team.All(amiss)
 }
 
 // count makes it, once it is paid for, and keeps it.

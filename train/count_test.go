@@ -105,6 +105,21 @@ func TestFewRecordsEndARun(t *testing.T) {
 	}
 }
 
+// A count far above the public number says that the guarantee is for fewer records than there are: no step is made. One that the noise may
+// have raised as much says nothing.
+func TestManyRecordsEndARun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 100, 0)
+	_, err := Run(context.Background(), counting(), Options{Out: "run", counted: ptr(1201.0)}) // σ is 50
+	var misuse *UsageError
+	if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "larger --public-n") || rundir.Dir("run").Has(rundir.Model) {
+		t.Errorf("the run ended by: %v", err)
+	}
+	if r, err := Run(context.Background(), counting(), Options{Out: "another", counted: ptr(1200.0)}); err != nil || *r.Counted != 1200 {
+		t.Errorf("a count that may be right: %v", err)
+	}
+}
+
 // The count is one of the releases whose price the run states, and its noise is what was priced.
 func TestCountIsPriced(t *testing.T) {
 	t.Chdir(t.TempDir())

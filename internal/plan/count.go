@@ -81,6 +81,19 @@ func (p *Plan) Few(counted float64) error {
 		c.Data, max(counted, 0), p.PublicN, check, cost.Epsilon)
 }
 
+// manyDeviations of the noise above the public number say that it is too small; of one that is right, the count says so with a
+// probability of 3e-5.
+const manyDeviations = 4
+
+// Many is Few for a count of more records than was declared.
+func (p *Plan) Many(counted float64) error {
+	if counted <= float64(p.PublicN)+manyDeviations*p.Count.NoiseMultiplier {
+		return nil
+	}
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n leaves %d to train on: the guarantee is for at most that many, so training has stopped for good; begin anew with a larger --public-n and another --out (the count is all that was released)",
+		p.Config.Data, counted, p.PublicN)
+}
+
 // Check is the command that shows the owner of the data's files what training would make of them;
 // empty for data that no command checks.
 func (c *Config) Check() string {
