@@ -30,6 +30,7 @@ type Settings struct {
 	LR, Momentum, Clip   float64
 	LRSchedule           string
 	SamplingRate, Epochs float64
+	FeatureNorm          float64 // 0: none
 }
 
 // Keys are the settings by their names in a configuration. A recipe of a table has none of a front end's.
@@ -41,6 +42,9 @@ func (s Settings) Keys() map[string]any {
 	}
 	if s.Features != "" {
 		keys["features"], keys["whiten"], keys["mirror"], keys["deskew"] = s.Features, s.Whiten, s.Mirror, s.Deskew
+	}
+	if s.FeatureNorm != 0 {
+		keys["feature_norm"] = s.FeatureNorm
 	}
 	return keys
 }
