@@ -164,46 +164,64 @@ func tables(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		most := 0
-		for _, records := range []int{400, 2000, 8000, 24000} {
-			records = min(records, set.Train.Len())
-			if records == most || records > 8000 && set.Train.Shape[2] > 200 {
-				continue
-			}
-			most = records
-			public := recipes.Table{Records: records, Features: set.Train.Shape[2], Classes: set.Classes}
-			m := *set
-			m.PublicN = records
-			for seed := 1; seed <= max(1, min(o.seeds, 4000/records)); seed++ {
-				from := (seed - 1) * records % (set.Train.Len() - records + 1)
-				m.Train = part(set.Train, from, from+records)
-				for _, epsilon := range []float64{0.3, 1, 3, 8} {
-					for _, trial := range tableTrials(public, epsilon) {
-						f := []string{
-							trial.note, t.name, fmt.Sprint(records), fmt.Sprint(public.Features), fmt.Sprint(public.Classes), text(epsilon), text(trial.LR), text(trial.Momentum), text(trial.Clip),
-							text(trial.SamplingRate), text(trial.Epochs), text(trial.FeatureNorm), fmt.Sprint(seed),
-						}
-						if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d[:len(f)], f) }) {
-							continue
-						}
-						accuracy, loss, err := fitTable(ctx, &m, trial.Settings, epsilon, seed)
-						if err != nil {
-							return err
-						}
-						if set.Classes == 0 {
-							loss /= spread(m.Test)
-						}
-						if f = append(f, text(accuracy), text(loss)); l.write(f) != nil {
-							return err
-						}
-						done = append(done, f)
+		for _, m := range parts(set, o.seeds) {
+			for _, epsilon := range []float64{0.3, 1, 3, 8} {
+				for _, trial := range tableTrials(m.public(), epsilon) {
+					f := trial.fields(m, epsilon)
+					if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d[:len(f)], f) }) {
+						continue
 					}
+					accuracy, loss, err := fitTable(ctx, m, trial.Settings, epsilon)
+					if err != nil {
+						return err
+					}
+					f = append(f, text(accuracy), text(loss))
+					if err := l.write(f); err != nil {
+						return err
+					}
+					done = append(done, f)
 				}
 			}
 		}
 	}
 	fmt.Print(compared(done))
 	return nil
+}
+
+// A sample is some of a table's records.
+type sample struct {
+	*datasets.Set
+	seed int
+}
+
+// parts are samples of several sizes; of the small ones there are up to so many.
+func parts(set *datasets.Set, seeds int) (all []sample) {
+	last := 0
+	for _, records := range []int{400, 2000, 8000, 24000} {
+		records = min(records, set.Train.Len())
+		if records == last || records > 8000 && set.Train.Shape[2] > 200 { // which takes too long
+			continue
+		}
+		last = records
+		for seed := 1; seed <= max(1, min(seeds, 4000/records)); seed++ {
+			from := (seed - 1) * records % (set.Train.Len() - records + 1)
+			m := *set
+			m.Train, m.PublicN = part(set.Train, from, from+records), records
+			all = append(all, sample{&m, seed})
+		}
+	}
+	return all
+}
+
+func (m sample) public() recipes.Table {
+	return recipes.Table{Records: m.PublicN, Features: m.Train.Shape[2], Classes: m.Classes}
+}
+
+func (t tableTrial) fields(m sample, epsilon float64) []string {
+	return []string{
+		t.note, m.Name, fmt.Sprint(m.PublicN), fmt.Sprint(m.Train.Shape[2]), fmt.Sprint(m.Classes), text(epsilon), text(t.LR), text(t.Momentum), text(t.Clip),
+		text(t.SamplingRate), text(t.Epochs), text(t.FeatureNorm), fmt.Sprint(m.seed),
+	}
 }
 
 // compared sets the rule beside the best trial of each table, size and ε: by accuracy, or by loss in a regression.
@@ -261,8 +279,9 @@ func compared(rows [][]string) string {
 // noise multipliers, which take a while to find
 var calibrated = map[[4]float64]float64{}
 
-// fitTable trains and gives the accuracy, of classes, and the loss on the held-out records.
-func fitTable(ctx context.Context, set *datasets.Set, r recipes.Settings, epsilon float64, seed int) (accuracy, loss float64, err error) {
+// fitTable trains and gives the accuracy, of classes, and the loss on the held-out records: of a regression as a
+// share of what who knows only their mean would lose.
+func fitTable(ctx context.Context, set sample, r recipes.Settings, epsilon float64) (accuracy, loss float64, err error) {
 	out, err := os.MkdirTemp("", "accuracy")
 	if err != nil {
 		return 0, 0, err
@@ -281,7 +300,7 @@ func fitTable(ctx context.Context, set *datasets.Set, r recipes.Settings, epsilo
 		}
 	}
 	sigma := calibrated[key]
-	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier, c.Noise, c.Threads = set.Name, uint64(seed), 1<<30, &sigma, "seeded", 1
+	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier, c.Noise, c.Threads = set.Name, uint64(set.seed), 1<<30, &sigma, "seeded", 1
 	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
 	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
 	if r.FeatureNorm != 0 {
@@ -290,7 +309,7 @@ func fitTable(ctx context.Context, set *datasets.Set, r recipes.Settings, epsilo
 	result, err := train.Run(ctx, c, train.Options{
 		Out: filepath.Join(out, "run"),
 		Sources: map[string]train.Source{set.Name: {
-			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil },
+			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set.Set, nil },
 		}},
 	})
 	if err != nil {
@@ -301,6 +320,9 @@ func fitTable(ctx context.Context, set *datasets.Set, r recipes.Settings, epsilo
 	}
 	if loss = math.NaN(); result.TestLoss != nil {
 		loss = *result.TestLoss
+	}
+	if set.Classes == 0 {
+		loss /= spread(set.Test)
 	}
 	return accuracy, loss, nil
 }

@@ -96,7 +96,7 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.forget(s.Key)
 		}
 	}
-	for key := range (recipes.Settings{}).Keys() {
+	for _, key := range recipes.Keys() {
 		if moves(key) {
 			c.RecipeChosenOn = "" // not any more
 		}

@@ -5,6 +5,7 @@ package recipes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -47,6 +48,11 @@ func (s Settings) Keys() map[string]any {
 		keys["feature_norm"] = s.FeatureNorm
 	}
 	return keys
+}
+
+// Keys are all settings that a recipe may have, of images or of tables.
+func Keys() []string {
+	return slices.Sorted(maps.Keys(Settings{Features: "scatter", FeatureNorm: 1}.Keys()))
 }
 
 // From says where a recipe was chosen.
