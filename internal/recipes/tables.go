@@ -28,14 +28,13 @@ func ForTable(t Table, epsilon float64) Recipe {
 		outputs = float64(t.Classes)
 	}
 	r := n * epsilon / math.Sqrt(d*outputs)
-	// The gradients are longer where there are more features.
-	model, clip, reach := "logistic", clamp(math.Sqrt(d)/3, 1, 3), clamp(r, 3, 3000)
+	model, clip, reach := "logistic", 1.5, clamp(r, 3, 5000)
 	if t.Classes == 0 { // The errors are below 1, and most are far below.
 		model, clip, reach = "huber-regression", 0.2, clamp(r/10, 2, 100)
 	}
 	q := digits(min(1, max(1024, min(mostRecords, mostNumbers/d))/n))
 	s := Settings{
-		Optimizer: "dp-sgd", Model: model, Momentum: tableMomentum, Clip: digits(clip), LRSchedule: "constant",
+		Optimizer: "dp-sgd", Model: model, Momentum: tableMomentum, Clip: clip, LRSchedule: "constant",
 		LR:           digits(reach / clip * (1 - tableMomentum) / tableSteps),
 		SamplingRate: q, Epochs: digits(q * tableSteps),
 	}

@@ -23,7 +23,7 @@ func TestForTableIsSane(t *testing.T) {
 					switch steps := r.Epochs / r.SamplingRate; {
 					case r.LR < last:
 						t.Errorf("a smaller rate than at a smaller epsilon: %s", where)
-					case r.LR > 3 || r.Momentum >= 1:
+					case r.LR > 4 || r.Momentum >= 1:
 						t.Errorf("steps may be too large: %s", where)
 					case r.SamplingRate > 1 || r.SamplingRate*float64(records) < min(float64(records), 1000):
 						t.Errorf("batches are too large or too small: %s", where)
