@@ -30,7 +30,7 @@ func ForTable(t Table, epsilon float64) Recipe {
 	r := n * epsilon / math.Sqrt(d*outputs)
 	model, clip, reach := "logistic", 1.5, clamp(r, 3, 5000)
 	if t.Classes == 0 { // The errors are below 1, and most are far below.
-		model, clip, reach = "huber-regression", 0.2, clamp(r/10, 2, 100)
+		model, clip, reach = "huber-regression", 0.1, clamp(r/10, 2, 100)
 	}
 	q := digits(min(1, max(1024, min(mostRecords, mostNumbers/d))/n))
 	s := Settings{
