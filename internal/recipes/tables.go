@@ -9,7 +9,7 @@ import (
 type Table struct{ Records, Features, Classes int } // Classes is 0 for a regression
 
 const (
-	tableSteps    = 100     // most are of all records
+	tableSteps    = 100     // over all records, of all but large tables
 	tableMomentum = 0.9     // goes far in so few steps, without a large one
 	tableNorm     = 4       // of rows that may be longer; the longest rows bound the rate
 	mostRecords   = 1 << 16 // that a step uses on average
