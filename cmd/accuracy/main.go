@@ -3,6 +3,7 @@
 //
 //	accuracy tune     make the trials of trials.go; what is found is added to a CSV file
 //	accuracy table    write the table of recipes from that file
+//	accuracy tables   make the trials of tables.go, and set the rule for tables beside the best of them
 //	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
 //	accuracy page     write the tables of docs/explain/accuracy.md and its picture from both files
 package main
@@ -21,6 +22,7 @@ import (
 // Files that are committed, below the root of the module.
 const (
 	triedFile    = "internal/recipes/tried.csv"
+	tablesFile   = "internal/recipes/tried-tables.csv"
 	tableFile    = "internal/recipes/table.go"
 	measuredFile = "bench/results/accuracy.csv"
 	pageFile     = "docs/explain/accuracy.md"
@@ -48,14 +50,14 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, options) error{
-		"tune": tune, "table": writeTable, "measure": measure, "page": writePage,
+		"tune": tune, "table": writeTable, "tables": tables, "measure": measure, "page": writePage,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return errors.New("name what to do: tune, table, measure or page")
+		return errors.New("name what to do: tune, table, tables, measure or page")
 	}
 	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 3, 8}}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist and cifar10")
+	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist, cifar10 and tabular")
 	f.Var(&o.sets, "sets", "data sets, with commas")
 	f.Var(&o.epsilons, "epsilons", "budgets, with commas")
 	o.seeds = 5

@@ -100,6 +100,8 @@ func (p *Plan) DefaultsFrom() string {
 		return p.Config.RecipeChosenOn
 	case p.Notes.DefaultsFrom != "":
 		return p.Notes.DefaultsFrom
+	case p.Set.Classes == 0:
+		return "held-out training records of wine (public benchmark data)"
 	}
 	return "Fashion-MNIST test set (public benchmark data)"
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
@@ -95,7 +96,7 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.forget(s.Key)
 		}
 	}
-	if slices.ContainsFunc(slices.Concat(choosing, looking), moves) {
+	if slices.ContainsFunc(recipes.Keys(), moves) {
 		c.RecipeChosenOn = "" // not any more
 	}
 	if moves("epsilon") {

@@ -5,6 +5,7 @@ package recipes
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -30,6 +31,7 @@ type Settings struct {
 	LR, Momentum, Clip   float64
 	LRSchedule           string
 	SamplingRate, Epochs float64
+	FeatureNorm          float64 // 0: none
 }
 
 // Keys are the settings by their names in a configuration. A recipe of a table has none of a front end's.
@@ -42,7 +44,15 @@ func (s Settings) Keys() map[string]any {
 	if s.Features != "" {
 		keys["features"], keys["whiten"], keys["mirror"], keys["deskew"] = s.Features, s.Whiten, s.Mirror, s.Deskew
 	}
+	if s.FeatureNorm != 0 {
+		keys["feature_norm"] = s.FeatureNorm
+	}
 	return keys
+}
+
+// Keys are all settings that a recipe may have, of images or of tables.
+func Keys() []string {
+	return slices.Sorted(maps.Keys(Settings{Features: "scatter", FeatureNorm: 1}.Keys()))
 }
 
 // From says where a recipe was chosen.

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/train"
+)
+
+// A table is the training records of a published one, perhaps with other columns.
+type table struct {
+	name, file, schema string
+	change             func(row []float32, random *rand.Rand) []float32 // nil: none
+	target             int                                              // the column that takes the label's place; -1: none
+}
+
+var allTables = []table{
+	{"adult", "adult.data.gz", "adult", nil, -1},
+	{"adult-numbers", "adult.data.gz", "adult", adultNumbers, -1},
+	{"credit-card", "UCI_Credit_Card.csv.gz", "credit-card", nil, -1},
+	{"wine-red", "winequality-red.csv.gz", "wine-red", nil, -1},
+	{"wine-white", "winequality-white.csv.gz", "wine-white", nil, -1},
+	{"wine", "winequality-red.csv.gz", "wine", nil, -1},
+	{"wine-sugar", "winequality-red.csv.gz", "wine", nil, 3},
+	{"credit-limit", "UCI_Credit_Card.csv.gz", "credit-card", nil, 0},
+	{"adult-crossed", "adult.data.gz", "adult", adultCrossed, -1},
+	{"adult-random", "adult.data.gz", "adult", moreRandom, -1},
+}
+
+func adultNumbers(row []float32, _ *rand.Rand) []float32 {
+	n := len(row)
+	return []float32{row[0], row[10], row[27], row[n-45], row[n-44], row[n-43]} // in front of hours are gain and loss, behind them 42 countries
+}
+
+// adultCrossed adds each education with each marital status and occupation.
+func adultCrossed(row []float32, _ *rand.Rand) []float32 {
+	all := slices.Clone(row)
+	for _, a := range row[11:27] {
+		for _, b := range row[28:50] {
+			all = append(all, a*b)
+		}
+	}
+	return all
+}
+
+// moreRandom adds 400 numbers that say nothing.
+func moreRandom(row []float32, random *rand.Rand) []float32 {
+	all := slices.Clone(row)
+	for range 400 {
+		all = append(all, random.Float32())
+	}
+	return all
+}
+
+// open gives the table's training records in a random order. A fifth takes the place of the test records.
+func (t table) open(dir string) (*datasets.Set, error) {
+	set, err := tabular.Open(filepath.Join(dir, t.file), tabular.Options{Schema: t.schema})
+	if err != nil {
+		return nil, err
+	}
+	from, random := set.Train, rand.New(rand.NewPCG(1, 2))
+	n, w := from.Len(), from.Shape[2]
+	to := datasets.Split{Unit: true}
+	for _, r := range random.Perm(n) {
+		row := slices.Clone(from.Values[r*w : r*w+w])
+		switch {
+		case t.target >= 0:
+			to.Targets = append(to.Targets, row[t.target])
+			row = slices.Delete(row, t.target, t.target+1)
+		case set.Classes == 0:
+			to.Targets = append(to.Targets, from.Targets[r])
+		default:
+			to.Labels = append(to.Labels, from.Labels[r])
+		}
+		if t.change != nil {
+			row = t.change(row, random)
+		}
+		to.Values, to.Shape = append(to.Values, row...), [3]int{1, 1, len(row)}
+	}
+	if t.target >= 0 {
+		set.Classes, set.ClassNames = 0, nil
+	}
+	set.Test, set.Train = part(to, 0, min(n/5, 4000)), part(to, n/5, n)
+	set.Name, set.TestIsPublic, set.Share, set.PerClass = t.name, true, 1, nil
+	return set, nil
+}
+
+func part(s datasets.Split, from, to int) datasets.Split {
+	w := s.Shape[2]
+	s.Values = s.Values[from*w : to*w]
+	if s.Targets != nil {
+		s.Targets = s.Targets[from:to]
+	} else {
+		s.Labels = s.Labels[from:to]
+	}
+	return s
+}
+
+// spread is half the variance of the targets, the loss of who knows their mean alone.
+func spread(s datasets.Split) float64 {
+	var sum, squares float64
+	for _, y := range s.Targets {
+		sum, squares = sum+float64(y), squares+float64(y)*float64(y)
+	}
+	n := float64(len(s.Targets))
+	return (squares/n - sum/n*(sum/n)) / 2
+}
+
+// A tableTrial is the rule's settings, with its reach or its clip norm times a factor;
+// or the defaults that tables had before there was a rule.
+type tableTrial struct {
+	recipes.Settings
+	note string
+}
+
+const rule, before = "rule", "before"
+
+func tableTrials(t recipes.Table, epsilon float64) (all []tableTrial) {
+	r := recipes.ForTable(t, epsilon).Settings
+	for _, by := range []struct{ reach, clip float64 }{{1, 1}, {0.25, 1}, {0.5, 1}, {2, 1}, {4, 1}, {1, 0.5}, {1, 2}} {
+		s, note := r, rule
+		if s.Clip, s.LR = r.Clip*by.clip, r.LR*by.reach/by.clip; by.clip != 1 || by.reach != 1 {
+			note = fmt.Sprintf("reach × %g, clip × %g", by.reach, by.clip)
+		}
+		all = append(all, tableTrial{s, note})
+	}
+	q := min(1, 1024/float64(t.Records))
+	old := recipes.Settings{Optimizer: "dp-sgd", Model: r.Model, Clip: 1, LR: 0.5, LRSchedule: "constant", SamplingRate: q, Epochs: 20}
+	if t.Classes == 0 {
+		old.LR = 0.02
+	}
+	return append(all, tableTrial{old, before})
+}
+
+var tablesHead = []string{
+	"note", "data", "records", "features", "classes", "epsilon", "lr", "momentum", "clip", "sampling_rate", "epochs", "feature_norm", "seed", "held_out_accuracy", "held_out_loss",
+}
+
+// tables makes the trials that are not yet in the file, and then says what they tell.
+func tables(ctx context.Context, o options) error {
+	done, err := readCSV(tablesFile)
+	if err != nil {
+		return err
+	}
+	l, err := openLog(tablesFile, tablesHead)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for _, t := range allTables {
+		set, err := t.open(filepath.Join(o.data, "tabular"))
+		if err != nil {
+			return err
+		}
+		for _, m := range parts(set, o.seeds) {
+			for _, epsilon := range []float64{0.3, 1, 3, 8} {
+				for _, trial := range tableTrials(m.public(), epsilon) {
+					f := trial.fields(m, epsilon)
+					if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d[:len(f)], f) }) {
+						continue
+					}
+					accuracy, loss, err := fitTable(ctx, m, trial.Settings, epsilon)
+					if err != nil {
+						return err
+					}
+					f = append(f, text(accuracy), text(loss))
+					if err := l.write(f); err != nil {
+						return err
+					}
+					done = append(done, f)
+				}
+			}
+		}
+	}
+	fmt.Print(compared(done))
+	return nil
+}
+
+// A sample is some of a table's records.
+type sample struct {
+	*datasets.Set
+	seed int
+}
+
+// parts are samples of several sizes; of the small ones there are up to so many.
+func parts(set *datasets.Set, seeds int) (all []sample) {
+	last := 0
+	for _, records := range []int{400, 2000, 8000, 24000} {
+		records = min(records, set.Train.Len())
+		if records == last || records*set.Train.Shape[2] > 1e6 { // which takes too long
+			continue
+		}
+		last = records
+		for seed := 1; seed <= max(1, min(seeds, 4000/records)); seed++ {
+			from := (seed - 1) * records % (set.Train.Len() - records + 1)
+			m := *set
+			m.Train, m.PublicN = part(set.Train, from, from+records), records
+			all = append(all, sample{&m, seed})
+		}
+	}
+	return all
+}
+
+func (m sample) public() recipes.Table {
+	return recipes.Table{Records: m.PublicN, Features: m.Train.Shape[2], Classes: m.Classes}
+}
+
+func (t tableTrial) fields(m sample, epsilon float64) []string {
+	return []string{
+		t.note, m.Name, fmt.Sprint(m.PublicN), fmt.Sprint(m.Train.Shape[2]), fmt.Sprint(m.Classes), text(epsilon), text(t.LR), text(t.Momentum), text(t.Clip),
+		text(t.SamplingRate), text(t.Epochs), text(t.FeatureNorm), fmt.Sprint(m.seed),
+	}
+}
+
+// compared sets the rule beside the best trial of each table, size and ε: by accuracy, or by loss in a regression.
+func compared(rows [][]string) string {
+	type cell struct{ table, epsilon string }
+	var cells []cell
+	sums, counts := map[cell]map[string]float64{}, map[cell]map[string]float64{}
+	for _, f := range rows {
+		c := cell{strings.Join(f[1:5], ","), f[5]}
+		if sums[c] == nil {
+			sums[c], counts[c] = map[string]float64{}, map[string]float64{}
+			cells = append(cells, c)
+		}
+		value, _ := strconv.ParseFloat(f[13], 64)
+		if f[4] == "0" {
+			value, _ = strconv.ParseFloat(f[14], 64)
+			value = -value
+		}
+		sums[c][f[0]] += value
+		counts[c][f[0]]++
+	}
+	var b strings.Builder
+	short, n := map[string]float64{}, map[string]float64{}
+	for _, c := range cells {
+		best, name := math.Inf(-1), ""
+		for note, sum := range sums[c] {
+			if v := sum / counts[c][note]; v > best || v == best && note < name {
+				best, name = v, note
+			}
+		}
+		of := func(note string) float64 { return sums[c][note] / counts[c][note] }
+		kind := "accuracy"
+		if of(rule) < 0 {
+			kind = "loss/mean's"
+		}
+		fmt.Fprintf(&b, "%s ε %s: rule %.4g, best %.4g (%s), before %.4g\n", c.table, c.epsilon, math.Abs(of(rule)), math.Abs(best), name, math.Abs(of(before)))
+		for note := range sums[c] {
+			short[kind+" "+note] += min(best-of(note), 1)
+			n[kind+" "+note]++
+		}
+	}
+	fmt.Fprintln(&b, "how far each is from the best, on average over all tables, sizes and ε:")
+	for _, note := range slices.Sorted(func(yield func(string) bool) {
+		for note := range short {
+			if !yield(note) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&b, "  %.4f  %s\n", short[note]/n[note], note)
+	}
+	return b.String()
+}
+
+// noise multipliers, which take a while to find
+var calibrated = map[[4]float64]float64{}
+
+// fitTable trains and gives the accuracy, of classes, and the loss on the held-out records: of a regression as a
+// share of what who knows only their mean would lose.
+func fitTable(ctx context.Context, set sample, r recipes.Settings, epsilon float64) (accuracy, loss float64, err error) {
+	out, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer os.RemoveAll(out)
+	c := train.Default()
+	delta := math.Pow(10, math.Floor(math.Log10(0.1/float64(set.PublicN))))
+	key := [4]float64{r.SamplingRate, r.Epochs, epsilon, delta}
+	if calibrated[key] == 0 {
+		schedule := accountant.Schedule{
+			SamplingRate: r.SamplingRate, Steps: max(1, int(r.Epochs/r.SamplingRate*(1+1e-12))),
+			Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: delta,
+		}
+		if calibrated[key], _, err = schedule.Calibrate(epsilon); err != nil {
+			return 0, 0, err
+		}
+	}
+	sigma := calibrated[key]
+	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier, c.Noise, c.Threads = set.Name, uint64(set.seed), 1<<30, &sigma, "seeded", 1
+	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
+	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
+	if r.FeatureNorm != 0 {
+		c.FeatureNorm = &r.FeatureNorm
+	}
+	result, err := train.Run(ctx, c, train.Options{
+		Out: filepath.Join(out, "run"),
+		Sources: map[string]train.Source{set.Name: {
+			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set.Set, nil },
+		}},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if result.TestAccuracy != nil {
+		accuracy = *result.TestAccuracy
+	}
+	if loss = math.NaN(); result.TestLoss != nil {
+		loss = *result.TestLoss
+	}
+	if set.Classes == 0 {
+		loss /= spread(set.Test)
+	}
+	return accuracy, loss, nil
+}
