@@ -63,7 +63,8 @@ Under the banner PRIVATE it also tells you, the owner, what training never shows
   published formats   the number of records, labels that are no class
   tables              malformed records, missing and unreadable numbers and dates, those out of
                       bounds, unknown categories, bad labels: how many, in which column, the
-                      line of the first, and how the schema may have to read them
+                      line of the first, and how the schema may have to read them; the most
+                      frequent unknown category or label
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
@@ -312,7 +313,7 @@ func places(w io.Writer, f tabular.FileRecords) {
 		say(c.Missing, "column "+c.Name+", values that are missing", "")
 		say(c.Unreadable, "column "+c.Name+", values that are no "+cmp.Or(c.What, "number"), c.Advice.String())
 		say(c.Clamped, "column "+c.Name+", values out of bounds", "")
-		say(c.Unknown, "column "+c.Name+", "+kind, "")
+		say(c.Unknown, "column "+c.Name+", "+kind, c.Words.String())
 	}
 }
 
