@@ -77,7 +77,7 @@ func (p *Plan) Few(counted float64) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s, so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
 		c.Data, max(counted, 0), p.tooFew(), check, cost.Epsilon)
 }
 
@@ -92,7 +92,7 @@ func (p *Plan) tooFew() string {
 	if *given != p.PublicN {
 		part = fmt.Sprintf(" (%d of them to train on)", p.PublicN)
 	}
-	return fmt.Sprintf("you gave --public-n %d%s: %s, or --public-n is far too large", *given, part, why)
+	return fmt.Sprintf("--public-n is %d%s: %s, or --public-n is far too large", *given, part, why)
 }
 
 // Check is the command that shows the owner of the data's files what training would make of them;

@@ -9,8 +9,8 @@ import (
 func TestFewNamesWhatWasGiven(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for schema, want := range map[string]string{
-		"test_share: 0.2\n": "gave 100, and you gave --public-n 2000 (1600 of them to train on): most are missing, or have labels that are no class, or --public-n is far too large, so",
-		"":                  "gave 100, and you gave --public-n 2000: most are missing, or have labels that are no class, or --public-n is far too large, so",
+		"test_share: 0.2\n": "gave 100, and --public-n is 2000 (1600 of them to train on): most are missing, or have labels that are no class, or --public-n is far too large; so",
+		"":                  "gave 100, and --public-n is 2000: most are missing, or have labels that are no class, or --public-n is far too large; so",
 	} {
 		makeTable(t, schema)
 		c := tableConfig()

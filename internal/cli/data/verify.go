@@ -56,7 +56,8 @@ whether they are the published files. It fails if training would refuse them.
 
 Of your own data, the last line is a verdict. The command fails (exit code 1) if a listed class
 has no records, if there is a folder that --class-names does not list, or if most values of a
-table's column are none that its schema describes.
+table's column are none that its schema describes. It also fails if a schema lacks quotes around
+a category with a comma, or if categories show that a table is not in UTF-8.
 
 Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
