@@ -84,8 +84,14 @@ func TestVerifyNamesUnknownValues(t *testing.T) {
 		t.Errorf("a header in Latin-1: %v", err)
 	}
 	// Training counts none of it.
-	if w := (&Schema{}).words([]names{{"p"}}, map[string]int{"p": 0}); w.String() != "" {
+	w := (&Schema{}).words([]names{{"p"}}, map[string]int{"p": 0})
+	if w.Look("z"); w.String() != "" {
 		t.Errorf("without an owner it counts %s", w)
+	}
+	// A malformed record has no label of any name.
+	r, err := Verify(tabled(t, "a,y\n1,no\n1,yes\n1,No\n1\n1\n1,2,3\n1,yes\n", "columns: [{name: a, bounds: [0, 9]}]\n"+yesNo), "")
+	if err != nil || r.Private.Files[0].Label.Words.String() != `most often "No"` {
+		t.Errorf("%v, %+v", err, r.Private.Files[0].Label)
 	}
 }
 
