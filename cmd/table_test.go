@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/model"
 )
 
 // tableFiles is a table of so many records with a schema beside it; its middle lines
@@ -123,19 +125,19 @@ func TestFeatureNorm(t *testing.T) {
 }
 
 // Training says nothing about what is wrong with records; verify does, for their
-// owner, in no JSON, and quotes none.
+// owner, and in no JSON. It quotes values that may be names of categories and classes.
 func TestVerifyTable(t *testing.T) {
 	path := tableFiles(t, 40)
 	human := ok(t, "data", "verify", "csv:"+path)
 	begin := strings.Index(human, "PRIVATE")
-	for _, row := range []string{"table: column dose, values out of bounds: ", "first in line ", "verdict: most values of each column are what the schema describes", "records                          200", "malformed records                30", "bad labels                       40"} {
+	for _, row := range []string{"table: column dose, values out of bounds: ", "first in line ", "verdict: most values of each column are what the schema describes", "records                          200", "malformed records                30", "bad labels                       40", `column group, values that are no category: 10, first in line 53 (most often "SECRET")`, `column result, labels that are no class: 40, first in line 51 (most often "SECRET")`} {
 		if at := strings.Index(human, row); at < begin || begin < 0 {
 			t.Errorf("%q is not under the banner:\n%s", row, human)
 		}
 	}
 	text := ok(t, "data", "verify", "csv:"+path, "--json")
 	wantKeys(t, object(t, text), "table", "schema", "ok", "features", "classes")
-	if strings.Contains(human, "SECRET") || strings.Contains(text, "200") || strings.Contains(text, "SECRET") {
+	if strings.Contains(human[:begin], "SECRET") || strings.Contains(text, "200") || strings.Contains(text, "SECRET") {
 		t.Errorf("verify shows\n%s\n%s", human, text)
 	}
 	fails(t, cli.ExitUsage, []string{"data", "verify", "csv:nowhere.csv"}, "nowhere.csv")
@@ -210,6 +212,40 @@ func TestPredictTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, cli.ExitUsage, []string{"predict", out, other}, "record 0 has 1 field")
+
+	// What it cannot read it tells of, and never of records to train on.
+	if err := os.WriteFile(other, []byte("dose,group,result\nabc,a,0\n,Mars,1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const of = `new.csv: column "`
+	says := []string{"privgrad: warning: ", of + `dose": 1 of 2 values is no number, first in line 2; 1 of 2 values is missing, first in line 3; they count as the lower bound 0`, of + `group": 1 of 2 values is no category, first in line 3; they count as none of them`}
+	for _, args := range [][]string{{"predict", out, other}, {"predict", out, other, "--json"}, {"eval", out, "--data", other, "--test-is-public"}} {
+		r := privgrad(args...)
+		for _, want := range says {
+			if r.code != 0 || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, of) != 2 {
+				t.Errorf("privgrad %v: %d, %s; want %s", args, r.code, r.stderr, want)
+			}
+		}
+	}
+	damaged := tableFiles(t, 40)
+	if r := privgrad("train", "--data", "csv:"+damaged, "--public-n", "200", "--epsilon", "5", "--delta", "1e-4", "--device", "cpu", "--out", filepath.Join(t.TempDir(), "run")); r.code != 0 || strings.Contains(r.stdout+r.stderr, "first in line") {
+		t.Errorf("training says %s%s", r.stdout, r.stderr)
+	}
+	if r := privgrad("eval", out, "--data", path, "--test-is-public"); r.code != 0 || strings.Contains(r.stderr, of) {
+		t.Errorf("of its own table, eval says %s", r.stderr)
+	}
+}
+
+// warned is ok of a command that warns of missing doses and dates.
+func warned(t *testing.T, args ...string) string {
+	t.Helper()
+	r := privgrad(args...)
+	for _, want := range []string{`column "dose": `, "missing, first in line ", "they count as 2.5\n", `column "visit": `, "they count as 2021-01-01\n"} {
+		if r.code != cli.ExitDone || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 2 {
+			t.Fatalf("privgrad %v: exit %d, %s; want %s", args, r.code, r.stderr, want)
+		}
+	}
+	return r.stdout
 }
 
 // A table with an index, missing values, dates and decimal commas is checked, trained on and cut into shards, and its model reads
@@ -262,7 +298,11 @@ func TestTableOfAllKinds(t *testing.T) {
 	}
 	write(array, text)
 	for _, run := range []string{whole, cut} {
-		got, want := predictionsOf(t, run, table), predictionsOf(t, run, array)
+		var got []model.Predicted
+		if err := json.Unmarshal([]byte(warned(t, "predict", "--json", run, table)), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := predictionsOf(t, run, array)
 		for i := range want {
 			if !slices.Equal(got[i].Probabilities, want[i].Probabilities) {
 				t.Errorf("%s: record %d: %v of the table, %v of what it becomes", run, i, got[i], want[i])
@@ -273,7 +313,7 @@ func TestTableOfAllKinds(t *testing.T) {
 		}
 	}
 	write(filepath.Join(dir, "other.csv"), lines[0]+"\n"+strings.Join(lines[300:], "\n"))
-	ok(t, "eval", whole, "--data", filepath.Join(dir, "other.csv"), "--test-is-public")
+	warned(t, "eval", whole, "--data", filepath.Join(dir, "other.csv"), "--test-is-public")
 	ok(t, "export", whole, "--onnx", filepath.Join(dir, "m.onnx"))
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, also in folders inside it, an array that
 // numpy.save wrote, whose name ends in .npy, or, of a model that was trained on a table, a table with the
-// columns of its schema, of which a column of labels is ignored. Images are brought to the model's shape as those of an image folder are.
+// columns of its schema, of which a column of labels is ignored. Options.Warn hears of values there that could not be read. Images are brought to the model's shape as those of an image folder are.
 func (m *Model) Read(paths ...string) (names []string, records features.Images, err error) {
 	for _, path := range paths {
 		its, more, err := m.readOne(path)
@@ -77,12 +77,17 @@ func (m *Model) readsTables() bool {
 
 // readTable names records by their numbers, from 0.
 func (m *Model) readTable(path string) (names []string, records features.Images, err error) {
-	s, err := m.config.Unlabeled(path)
+	s, doubts, err := m.config.Unlabeled(path)
 	if err != nil {
 		return nil, records, err
 	}
 	if s.Shape != m.shape {
 		return nil, records, usage.Errorf("table %s: its schema gives %d values a record, the model of %s reads %d: it was trained by another schema; restore that", path, s.Shape[2], m.dir, m.shape[2])
+	}
+	for _, doubt := range doubts {
+		if m.options.Warn != nil {
+			m.options.Warn(doubt)
+		}
 	}
 	return numbered(path, s.Len()), features.Images{Values: s.Values}, nil
 }

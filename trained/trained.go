@@ -39,6 +39,9 @@ type Options struct {
 	Threads int               // of the processor; 0: all
 	Average bool              // the average of the parameters, in place of the last ones
 
+	// Warn hears what Read finds odd about the records of a table: which values could not be read, and what they count as.
+	Warn func(text string)
+
 	// Network is the graph of a run that was trained with one of the user's own; its nodes are given the
 	// trained parameters. A network that is registered (nn.Register) needs none.
 	Network *nn.Network

@@ -2,20 +2,10 @@ package tabular
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/written"
 )
-
-// isBlank says of a field that is no number and no date whether it looks as if nothing was known, and not as if it was written in
-// another way. Training treats both alike.
-func isBlank(field string) bool {
-	return !strings.ContainsFunc(field, func(r rune) bool { return !strings.ContainsRune("-.?", r) }) ||
-		slices.Contains(blanks, strings.ToLower(field))
-}
-
-var blanks = []string{"na", "n/a", "#n/a", "<na>", "nan", "nat", "nil", "null", "none", "missing", "unknown"}
 
 // Advice says how unreadable fields of a column would be read. It is as private as they are, and only Verify has any.
 type Advice struct {
@@ -40,14 +30,14 @@ func (s *Schema) advice(c *Column) (a Advice) {
 				a.others = append(a.others, other{reader: f, question: "dates in another format? write", key: "format: " + string(f)})
 			}
 		}
-	case s.Decimal == comma:
+	case s.Decimal == written.Comma:
 		a.others = []other{
-			{reader: decimal(""), question: "decimal points, as in 3.14? write 3,14, or leave out", key: `decimal: ","`},
+			{reader: written.Decimal(""), question: "decimal points, as in 3.14? write 3,14, or leave out", key: `decimal: ","`},
 			{reader: written.AnyDate{}, question: "dates? add", key: "kind: date"},
 		}
 	default:
 		a.others = []other{
-			{reader: comma, question: "decimal commas, as in 3,14? write 3.14, or add", key: `decimal: ","`},
+			{reader: written.Comma, question: "decimal commas, as in 3,14? write 3.14, or add", key: `decimal: ","`},
 			{reader: written.AnyDate{}, question: "dates? add", key: "kind: date"},
 		}
 	}
@@ -77,31 +67,53 @@ func (a Advice) String() string {
 	return question + " " + strings.Join(keys, " or ")
 }
 
-// mismatch says where most of a file is not what the schema describes.
+// mismatch says where most of a file is not what the schema describes, or a list of names is broken.
 func (s *Schema) mismatch(r *Records) (faults []string) {
 	most := func(n int) bool { return 2*n > r.Records }
 	switch {
 	case r.Records == 0:
 		return []string{"there is no record"}
 	case most(r.Malformed.Count):
-		return []string{fmt.Sprintf("most records have too few or too many fields between separators %q: the schema may name another separator", r.Separator)}
+		return []string{fmt.Sprintf("most records have too few or too many fields between separators %q: they may have another separator than the header", r.Separator)}
 	}
-	for i, c := range r.Columns {
-		missing := c.Missing.Count
-		if s.Columns[i].Missing != nil { // which expects some
-			missing = 0
-		}
-		switch {
-		case most(missing+c.Unreadable.Count) && missing <= c.Unreadable.Count:
-			faults = append(faults, strings.TrimSuffix(fmt.Sprintf("most values of column %q are no %ss: %s", c.Name, c.What, c.Advice), ": "))
-		case most(missing + c.Unreadable.Count):
-			faults = append(faults, fmt.Sprintf("most values of column %q are no %ss, since most are missing: if they may be, add missing: VALUE, which they then count as", c.Name, c.What))
-		case most(c.Unknown.Count):
-			faults = append(faults, fmt.Sprintf("most values of column %q are none of its categories, which must be written the same, in UTF-8", c.Name))
-		}
+	for i := range r.Columns {
+		faults = append(faults, r.Columns[i].mismatch(most, s.Columns[i].Missing != nil)...)
 	}
-	if most(r.BadLabels()) {
-		faults = append(faults, "most labels are none that the schema describes")
+	hint, broken := r.Label.Words.Hint()
+	switch {
+	case most(r.BadLabels()):
+		faults = append(faults, strings.TrimSuffix("most labels are none that the schema describes: "+r.Label.Words.String(), ": "))
+	case broken:
+		faults = append(faults, fmt.Sprintf("classes of column %q: %s", r.Label.Name, hint))
 	}
 	return faults
+}
+
+// mismatch is empty of a column that is as the schema says. Some values may be missing where it expects that.
+func (f *Faults) mismatch(most func(int) bool, expected bool) []string {
+	missing := f.Missing.Count
+	if expected {
+		missing = 0
+	}
+	hint, broken := f.Words.Hint()
+	say := func(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
+	switch {
+	case most(missing+f.Unreadable.Count) && missing > f.Unreadable.Count:
+		return say("most values of column %q are no %ss, since most are missing: if they may be, add missing: VALUE, which they then count as", f.Name, f.What)
+	case most(missing + f.Unreadable.Count):
+		said := say("most values of column %q are no %ss", f.Name, f.What)
+		advice := f.Advice.String()
+		if advice == "" && f.What == number {
+			advice = "a category? write categories: [...] in place of bounds"
+		}
+		if advice != "" {
+			said[0] += ": " + advice
+		}
+		return said
+	case most(f.Unknown.Count):
+		return say("most values of column %q are none of its categories, which must be written the same: %s", f.Name, f.Words)
+	case broken:
+		return say("categories of column %q: %s", f.Name, hint)
+	}
+	return nil
 }

@@ -160,8 +160,10 @@ func (c *Column) what() string {
 	case c.Kind == dates:
 		return "date"
 	}
-	return "number"
+	return number
 }
+
+const number = "number"
 
 // reader is what makes numbers of a column's fields.
 func (s *Schema) reader(c *Column) reader {

@@ -150,12 +150,12 @@ func TestUnfilled(t *testing.T) {
 		what []string // to replace in the skeleton
 		want string
 	}{
-		{nil, "columns age, ward, visit, dose, weight and 2 more: replace LOW and HIGH by public bounds, or write categories or ignore: true instead; " +
+		{nil, "columns age, ward, visit, dose, weight, height and back: replace LOW and HIGH by public bounds, with kind: date for dates, or write categories or ignore: true instead; " +
 			"label: replace LABEL by the column to predict, and list its classes"},
 		{[]string{"dose, bounds: [LOW, HIGH", "dose, bounds: [0, 1", "weight, bounds: [LOW, HIGH", "weight, bounds: [0, 1", "visit, bounds: [LOW, HIGH", "visit, bounds: [0, 1", "back, bounds: [LOW, HIGH", "back, bounds: [0, 1", "height, bounds: [LOW, HIGH", "height, bounds: [0, 1"},
-			"columns age and ward: replace LOW and HIGH by public bounds, or write categories or ignore: true instead; label: replace LABEL by the column to predict, and list its classes"},
+			"columns age and ward: replace LOW and HIGH by public bounds, with kind: date for dates, or write categories or ignore: true instead; label: replace LABEL by the column to predict, and list its classes"},
 		{[]string{"LABEL", "back", "  - {name: back, bounds: [LOW, HIGH]}\n", "", "dose, bounds: [LOW", "dose, bounds: [0", "weight, bounds: [LOW, HIGH", "weight, bounds: [LOW, 200", "bounds: [LOW, HIGH]}", "ignore: true}"},
-			"column dose: replace HIGH by a public upper bound, or write categories or ignore: true instead; column weight: replace LOW by a public lower bound, or write categories or ignore: true instead; label: list the classes of column back"},
+			"column dose: replace HIGH by a public upper bound, with kind: date for dates, or write categories or ignore: true instead; column weight: replace LOW by a public lower bound, with kind: date for dates, or write categories or ignore: true instead; label: list the classes of column back"},
 		{[]string{"LOW, HIGH]}", "0, 9]}", "classes: []", "bounds: [LOW, HIGH]"}, "label: replace LOW and HIGH by public bounds"},
 	} {
 		_, err := parse([]byte(strings.NewReplacer(c.what...).Replace(text)))

@@ -5,12 +5,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/written"
@@ -42,7 +42,7 @@ func fieldsOf(line []byte, separator byte) []string {
 	if len(line) > mostLine {
 		return nil
 	}
-	return split(line, separator)
+	return written.Fields(line, separator)
 }
 
 // cut finds header and records. Its errors are about structure and quote the
@@ -78,16 +78,14 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 		case at >= 0 && slices.Contains(names[at+1:], name):
 			return fmt.Errorf("its header names column %q twice: rename one of them", name)
 		case at >= 0 || !labeled && name == s.Label.Column:
-		case labeled:
-			return absent(name, names)
 		default:
-			return fmt.Errorf("its header has no column %q, which the model takes: give the file all columns of the table that the model was trained on, by the same names", name)
+			return s.absent(name, names, labeled)
 		}
 		t.column = append(t.column, at)
 		return nil
 	}
 	for _, c := range s.Columns {
-		if c.ByFile != nil {
+		if c.ByFile != nil || c.Ignore || c.Only != nil && !labeled { // nothing is read from it
 			t.column = append(t.column, -1)
 		} else if err := place(c.Name); err != nil {
 			return nil, err
@@ -97,16 +95,34 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 }
 
 // absent is the error of a column that a header does not name.
-func absent(name string, header []string) error {
+func (s *Schema) absent(name string, header []string, labeled bool) error {
 	if len(header) == 1 {
-		if by := mostOf([]byte(header[0])); strings.IndexByte(header[0], by) >= 0 {
-			return fmt.Errorf("its header is one field, since the schema names another separator than the file has: write separator: %q in the schema", string(by))
+		if by := written.Separator([]byte(header[0])); strings.IndexByte(header[0], by) >= 0 {
+			return s.separated(by, labeled)
 		}
 	}
-	if name == labelColumn {
+	switch {
+	case !utf8.ValidString(strings.Join(header, "")):
+		return fmt.Errorf("its header has no column %q: %s", name, written.NotUTF8)
+	case !labeled:
+		return fmt.Errorf("its header has no column %q, which the model takes: give the file the columns of the table that the model was trained on, by the same names", name)
+	case name == labelColumn:
 		return fmt.Errorf("its header has no column %s: replace %[1]s in the schema by the column to predict", name)
 	}
 	return fmt.Errorf("its header has no column %q: name columns in the schema as the file does, or say header: %s there and list all of them", name, headerNone)
+}
+
+// separated is the error of a file whose header is parted by another separator.
+func (s *Schema) separated(by byte, labeled bool) error {
+	its := strconv.Quote(s.Separator)
+	if s.Separator == "," {
+		its += " (the default)"
+	}
+	text := fmt.Sprintf("its header is one field: the schema's separator is %s; the file seems to have %q: ", its, string(by))
+	if labeled {
+		text += fmt.Sprintf("write separator: %q in the schema, or ", string(by))
+	}
+	return fmt.Errorf("%ssave the file with %q", text, s.Separator[:1])
 }
 
 func lines(text []byte) (all [][]byte) {
@@ -130,7 +146,7 @@ func (s *Schema) isRecord(line []byte) bool {
 	case len(bytes.TrimSpace(line)) == 0:
 		return false
 	case s.Header == headerOptional:
-		return !slices.Equal(split(line, s.Separator[0]), s.columnNames())
+		return !slices.Equal(written.Fields(line, s.Separator[0]), s.columnNames())
 	}
 	return true
 }
@@ -156,62 +172,34 @@ func (s *Schema) wants(t *table, fields []string) bool {
 	return true
 }
 
-// split cuts a line into fields, without the blanks around them. A field in
-// double quotes may hold separators, and a quote written twice. Where a blank separates,
-// any number of them does.
-func split(line []byte, separator byte) []string {
-	var all []string
-	if separator == ' ' {
-		line = bytes.TrimRight(line, " \t")
-	}
-	for {
-		line = bytes.TrimLeft(line, " \t")
-		var field []byte
-		if len(line) > 0 && line[0] == '"' {
-			field, line = unquote(line[1:])
-		}
-		end := bytes.IndexByte(line, separator)
-		if end < 0 {
-			return append(all, string(append(field, bytes.TrimRight(line, " \t")...)))
-		}
-		all = append(all, string(append(field, bytes.TrimRight(line[:end], " \t")...)))
-		line = line[end+1:]
-	}
-}
-
-// unquote reads up to the closing quote, or the end of the line.
-func unquote(line []byte) (field, rest []byte) {
-	field = []byte{}
-	for i := 0; i < len(line); i++ {
-		if line[i] == '"' {
-			if i+1 == len(line) || line[i+1] != '"' {
-				return field, line[i+1:]
-			}
-			i++
-		}
-		field = append(field, line[i])
-	}
-	return field, nil
-}
-
 // encoder turns the fields of one record into values.
 type encoder struct {
 	schema   *Schema
 	readers  []reader         // of each column
 	category []map[string]int // of each column; empty for others
 	class    map[string]int
-	line     int     // number of the one that is read
-	seen     Records // private; only verification looks at it
+	line     int      // number of the one that is read
+	seen     Records  // private, unless the user of a model gave the file
+	ignored  []Faults // of the columns of malformed records, which are told of as a whole
 }
 
 func (s *Schema) encoder() *encoder {
-	e := &encoder{schema: s, class: index(s.Label.Classes), seen: Records{Label: Faults{Name: s.Label.Column}, PerClass: make([]int, len(s.Label.Classes))}}
-	for _, c := range s.Columns {
+	e := &encoder{schema: s, class: index(s.Label.Classes), ignored: make([]Faults, len(s.Columns))}
+	e.seen = Records{Label: Faults{Name: s.Label.Column, Words: s.words(s.Label.Classes, e.class)}, PerClass: make([]int, len(s.Label.Classes))}
+	for i, c := range s.Columns {
 		e.category = append(e.category, index(c.Categories))
 		e.readers = append(e.readers, s.reader(&c))
-		e.seen.Columns = append(e.seen.Columns, Faults{Name: c.Name, What: c.what(), Advice: s.advice(&c)})
+		e.seen.Columns = append(e.seen.Columns, Faults{Name: c.Name, What: c.what(), Advice: s.advice(&c), Words: s.words(c.Categories, e.category[i])})
 	}
 	return e
+}
+
+// words counts where the owner asked for it.
+func (s *Schema) words(listed []names, index map[string]int) (w written.Words) {
+	if s.advise {
+		w = written.CountWords(first(listed), index)
+	}
+	return w
 }
 
 func index(categories []names) map[string]int {
@@ -230,12 +218,13 @@ func index(categories []names) map[string]int {
 // line with too few or too many fields, make a bad record.
 func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	e.seen.Records++
-	bad := badRecord{m, m.Len(), e.line, len(fields), t.fields}
-	if len(fields) != t.fields {
+	bad, seen := badRecord{m, m.Len(), e.line, len(fields), t.fields}, e.seen.Columns
+	malformed := len(fields) != t.fields
+	if malformed {
 		e.seen.Malformed.note(e.line)
-		fields = make([]string, t.fields)
+		fields, seen = make([]string, t.fields), e.ignored
 	}
-	e.features(m, t, fields)
+	e.features(m, t, fields, seen)
 	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
 		x, ok := e.number(text, e.schema.Decimal, b, &e.seen.Label)
@@ -247,6 +236,9 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		return
 	}
 	k, ok := e.class[text]
+	if !malformed {
+		e.seen.Label.Words.Look(text)
+	}
 	if ok {
 		e.seen.PerClass[k]++
 	} else {
@@ -257,21 +249,22 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 	m.Labels = append(m.Labels, uint8(k))
 }
 
-// features appends the values of a whole record, without its label.
-func (e *encoder) features(m *datasets.Split, t *table, fields []string) {
+// features appends the values of a whole record, without its label, and counts the faults of each column.
+func (e *encoder) features(m *datasets.Split, t *table, fields []string, seen []Faults) {
 	for i := range e.schema.Columns {
 		switch c := &e.schema.Columns[i]; {
 		case c.Bounds != nil:
-			x, ok := e.number(fields[t.column[i]], e.readers[i], c.Bounds, &e.seen.Columns[i])
+			x, ok := e.number(fields[t.column[i]], e.readers[i], c.Bounds, &seen[i])
 			m.Values = append(m.Values, float32(c.value(x, ok)))
 		case c.ByFile != nil:
 			m.Values = append(m.Values, float32(c.ByFile[t.file]))
 		case c.Categories != nil:
 			width := e.schema.width(c)
 			m.Values = append(m.Values, make([]float32, width)...)
-			k, ok := e.category[i][fields[t.column[i]]]
-			if !ok {
-				e.seen.Columns[i].Unknown.note(e.line)
+			field := fields[t.column[i]]
+			seen[i].Words.Look(field)
+			if k, ok := e.category[i][field]; !ok {
+				seen[i].Unknown.note(e.line)
 			} else if back := len(c.Categories) - k; back <= width {
 				m.Values[len(m.Values)-back] = 1
 			}
@@ -286,7 +279,7 @@ const badLabel = mostClasses
 func (e *encoder) number(text string, by reader, b bounds, seen *Faults) (x float64, ok bool) {
 	x, ok = by.Read(text)
 	switch {
-	case !ok && isBlank(text):
+	case !ok && written.IsBlank(text):
 		seen.Missing.note(e.line)
 	case !ok:
 		seen.Unreadable.note(e.line)
@@ -300,26 +293,6 @@ func (e *encoder) number(text string, by reader, b bounds, seen *Faults) (x floa
 	return min(max(x, b.low()), b.high()), true
 }
 
-// decimal is what stands before the decimals of numbers. "" is a point.
-type decimal string
-
-const comma decimal = ","
-
-// Read takes nothing for a separator of thousands: where a comma stands before decimals, 1.234 is no number.
-func (d decimal) Read(field string) (x float64, ok bool) {
-	if d == comma {
-		if strings.Contains(field, ".") {
-			return 0, false
-		}
-		field = strings.Replace(field, ",", ".", 1)
-	}
-	x, err := written.Number(field)
-	if errors.Is(err, strconv.ErrRange) {
-		err = nil // an infinity or a zero, which will do
-	}
-	return x, err == nil && !math.IsNaN(x)
-}
-
 // place is where a public key puts a record in [0, 1), for splits. It follows from
 // the record's own text, so that a record that comes or goes moves no other;
 // equal records go together.
@@ -330,8 +303,7 @@ func place(key, purpose string, line []byte) float64 {
 	return float64(binary.LittleEndian.Uint64(h.Sum(nil))>>11) / (1 << 53)
 }
 
-// Records is what verification counts. All of it is private. A malformed record
-// counts as one whose fields are all empty, too.
+// Records is what verification counts. All of it is private. A malformed record has a bad label, too.
 type Records struct {
 	Separator string // that stands between its fields
 	Records   int
@@ -379,6 +351,7 @@ type Faults struct {
 	Clamped    Fault  // numbers outside their bounds
 	Unknown    Fault  // categories that the schema does not have, and labels that are no class
 	Advice     Advice
+	Words      written.Words // for the owner alone
 }
 
 // Fault is how often something was wrong, and where first.

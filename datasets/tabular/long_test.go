@@ -77,7 +77,7 @@ func TestLongLines(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unlabeled(path, path, Options{}); err == nil || !strings.Contains(err.Error(), "record 1 is longer than") {
+	if _, _, err := Unlabeled(path, path, Options{}); err == nil || !strings.Contains(err.Error(), "record 1 is longer than") {
 		t.Errorf("to predict: %v", err)
 	}
 	long := tabled(t, strings.Repeat("x", 60)+",y\n", "columns: [{name: x, bounds: [0, 1]}]\nlabel: {column: y, classes: [no, yes]}\n")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/internal/yamlfile"
 )
 
@@ -21,10 +22,10 @@ type Schema struct {
 	// Header says whether a line with column names comes first. Where it is
 	// "optional", a line that names all columns in their order is no record,
 	// and no other line is looked at for names.
-	Header  string  `yaml:"header,omitempty"`
-	Decimal decimal `yaml:"decimal,omitempty"` // what stands before the decimals of a number in files
-	Skip    int     `yaml:"skip,omitempty"`    // lines before the header or the first record
-	Comment string  `yaml:"comment,omitempty"` // lines that begin with it are no records
+	Header  string          `yaml:"header,omitempty"`
+	Decimal written.Decimal `yaml:"decimal,omitempty"` // what stands before the decimals of a number in files
+	Skip    int             `yaml:"skip,omitempty"`    // lines before the header or the first record
+	Comment string          `yaml:"comment,omitempty"` // lines that begin with it are no records
 
 	// Columns in the order of the file. Without a header all must be listed;
 	// with one, columns of the file that are not listed are not read.
@@ -174,7 +175,7 @@ func (s *Schema) checkFiles() error {
 		return fmt.Errorf("separators %q: only a header says which of them counts; give one", s.Separator)
 	case !slices.Contains([]string{headerRequired, headerOptional, headerNone}, s.Header):
 		return fmt.Errorf("header %q: choose one of %s, %s, %s", s.Header, headerRequired, headerOptional, headerNone)
-	case !slices.Contains([]decimal{"", ".", ","}, s.Decimal):
+	case !slices.Contains([]written.Decimal{"", ".", ","}, s.Decimal):
 		return fmt.Errorf("decimal %q: write decimal: \",\" if files write 3,14, and leave it out if they write 3.14", s.Decimal)
 	case s.Skip < 0:
 		return fmt.Errorf("skip %d: must be a number of lines, 0 or more", s.Skip)
@@ -227,9 +228,11 @@ func distinct(categories []names) error {
 }
 
 // ClassNames are those of the label; nil in a regression.
-func (s *Schema) ClassNames() []string {
-	var all []string
-	for _, ways := range s.Label.Classes {
+func (s *Schema) ClassNames() []string { return first(s.Label.Classes) }
+
+// first are the ways that name categories.
+func first(categories []names) (all []string) {
+	for _, ways := range categories {
 		all = append(all, ways[0])
 	}
 	return all

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,9 +17,6 @@ import (
 
 // longestHeader is how many bytes of a file may come before the end of its header.
 const longestHeader = 1 << 20
-
-// separators are those that a header is looked through for: the one that it has most of counts.
-const separators = ",;\t|"
 
 // Skeleton is a schema's beginning for a table: the column names of its first line, and placeholders for the bounds,
 // categories and classes, which only people know. Nothing but that line is read. A line that
@@ -74,8 +69,8 @@ func skeleton(line []byte, label string) (string, error) {
 	if len(header) == 0 || len(bytes.TrimSpace(header[0])) == 0 {
 		return "", errors.New("its first line is empty: begin the file with the names of the columns, or write a schema with header: none")
 	}
-	separator := mostOf(header[0])
-	names := split(header[0], separator)
+	separator := written.Separator(header[0])
+	names := written.Fields(header[0], separator)
 	if err := checkNames(names); err != nil {
 		return "", err
 	}
@@ -84,7 +79,7 @@ func skeleton(line []byte, label string) (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(howToFillIn)
-	if separator != separators[0] {
+	if separator != ',' {
 		fmt.Fprintf(&b, "separator: %q\n", string(separator))
 	}
 	b.WriteString("columns:\n")
@@ -94,27 +89,14 @@ func skeleton(line []byte, label string) (string, error) {
 			fmt.Fprintf(&b, "  # column %d has no name, and is not used\n", i+1)
 		case label:
 		default:
-			fmt.Fprintf(&b, "  - {name: %s, bounds: [%s, %s]}\n", scalar(name), low, high)
+			fmt.Fprintf(&b, "  - {name: %s, bounds: [%s, %s]}\n", written.Scalar(name), low, high)
 		}
 	}
 	if label == "" {
 		label = labelColumn
 	}
-	fmt.Fprintf(&b, "label: {column: %s, classes: []}   # list all classes; for a regression, write bounds: [%s, %s] instead\n", scalar(label), low, high)
+	fmt.Fprintf(&b, "label: {column: %s, classes: []}   # list all classes; for a regression, write bounds: [%s, %s] instead\n", written.Scalar(label), low, high)
 	return b.String(), nil
-}
-
-// mostOf is the separator that a line has most of outside of quotes.
-func mostOf(line []byte) byte {
-	counts, quoted := make([]int, len(separators)), false
-	for _, c := range line {
-		if c == '"' {
-			quoted = !quoted
-		} else if i := strings.IndexByte(separators, c); i >= 0 && !quoted {
-			counts[i]++
-		}
-	}
-	return separators[slices.Index(counts, slices.Max(counts))]
 }
 
 // checkNames says why the fields of a line are no names of columns. It repeats none of them: they may be a record's.
@@ -136,32 +118,11 @@ func checkNames(names []string) error {
 			return fmt.Errorf("field %d of its first line is no UTF-8: save the file in UTF-8", i+1)
 		case strings.ContainsFunc(name, unicode.IsControl):
 			return fmt.Errorf("field %d of its first line has a control character: save the file as text whose lines end in newlines", i+1)
-		case isValue(name):
+		case written.IsValue(name):
 			return fmt.Errorf("field %d of its first line looks like a value and not like a name: %s", i+1, instead)
 		case slices.Contains(names[:i], name):
 			return fmt.Errorf("field %d of its first line stands there twice: %s", i+1, instead)
 		}
 	}
 	return nil
-}
-
-// isValue says whether a field is rather a number, a date or a sign for what is missing than a name.
-func isValue(field string) bool {
-	first, _ := utf8.DecodeRuneInString(field)
-	_, err := strconv.ParseFloat(field, 64)
-	return err == nil || slices.Contains(notNames, strings.ToLower(field)) || unicode.IsDigit(first) || strings.ContainsRune("+-.<>", first) || !strings.ContainsFunc(field, unicode.IsLetter)
-}
-
-var (
-	notNames  = []string{"na", "n/a", "nil", "null", "none", "missing", "unknown", "true", "false"}
-	plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-	ambiguous = []string{"y", "n", "yes", "no", "on", "off"} // others are notNames
-)
-
-// scalar is a name in YAML, in quotes where it might be read as something else.
-func scalar(name string) string {
-	if plainName.MatchString(name) && !slices.Contains(ambiguous, strings.ToLower(name)) {
-		return name
-	}
-	return strconv.Quote(name)
 }

@@ -232,38 +232,40 @@ func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Spli
 
 // Unlabeled reads the records of a file as those of a table that was trained on, to predict their
 // labels: by its schema, all of them, and whether there is a column of labels or not. Unlike records to train on, a
-// malformed one is refused.
-func Unlabeled(path, trained string, o Options) (*datasets.Split, error) {
+// malformed one is refused, and doubts say what could not be read, for who gave the file.
+func Unlabeled(path, trained string, o Options) (records *datasets.Split, doubts []string, err error) {
 	_, _, s, err := facts(trained, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := s.readFile(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := s.cut(text, false)
 	if err != nil {
-		return nil, fmt.Errorf("table %s: %w", path, err)
+		return nil, nil, fmt.Errorf("table %s: %w", path, err)
 	}
 	same := func(file string) bool { return trim(filepath.Base(file)) == trim(filepath.Base(path)) }
 	t.file = max(slices.IndexFunc(s.files(trained), same), 0)
 	m, e := s.empty(), s.encoder()
-	for _, line := range t.lines {
+	for i, line := range t.lines {
 		if !s.isRecord(line) {
 			continue
 		}
+		e.line = t.before + i + 1
+		e.seen.Records++
 		fields := fieldsOf(line, t.separator)
 		if fields == nil {
-			return nil, fmt.Errorf("table %s: record %d is longer than %d MiB: correct the file", path, m.Len(), mostLine>>20)
+			return nil, nil, fmt.Errorf("table %s: record %d is longer than %d MiB: correct the file", path, m.Len(), mostLine>>20)
 		}
 		if len(fields) != t.fields {
-			return nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d, with that of the label, which may hold anything: correct the file", path, m.Len(), len(fields), t.fields)
+			return nil, nil, fmt.Errorf("table %s: record %d has %d fields, and its columns are %d, with that of the label, which may hold anything: correct the file", path, m.Len(), len(fields), t.fields)
 		}
-		e.features(&m, t, fields)
+		e.features(&m, t, fields, e.seen.Columns)
 		m.Labels = append(m.Labels, 0)
 	}
-	return &m, nil
+	return &m, s.doubts(path, &e.seen), nil
 }
 
 // Labeled reads the records of a file, with their labels, by the schema of a table that was trained on, as the set's Test.
@@ -290,6 +292,7 @@ func Labeled(path, trained string, o Options) (*datasets.Set, error) {
 		return nil, err
 	}
 	seen.faults(&set.Test, path, true, set.TestFaults)
+	set.TestDoubts = s.doubts(path, seen)
 	return set, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/privgrad/privgrad/internal/written"
 )
 
 // What Skeleton writes where only people know what belongs there.
@@ -13,9 +15,6 @@ const (
 	high        = "HIGH"
 	labelColumn = "LABEL"
 )
-
-// mostShown is how many columns an error about all of them names.
-const mostShown = 5
 
 // unfilled says which placeholders of Skeleton are left, so that all can be replaced at once.
 func (s *Schema) unfilled() error {
@@ -32,7 +31,7 @@ func (s *Schema) unfilled() error {
 	}
 	var left []string
 	for _, words := range order {
-		left = append(left, fmt.Sprintf("%s: replace %s, or write categories or ignore: true instead", some(columns[words]), words))
+		left = append(left, fmt.Sprintf("%s: replace %s, with kind: date for dates, or write categories or ignore: true instead", some(columns[words]), words))
 	}
 	if of := s.Label.unfilled(); of != "" {
 		left = append(left, "label: "+of)
@@ -45,15 +44,10 @@ func (s *Schema) unfilled() error {
 
 // some names columns.
 func some(names []string) string {
-	n := len(names)
-	switch {
-	case n == 1:
+	if len(names) == 1 {
 		return "column " + names[0]
-	case n > mostShown:
-		names = append(slices.Clone(names[:mostShown]), fmt.Sprintf("%d more", n-mostShown))
 	}
-	last := len(names) - 1
-	return "columns " + strings.Join(names[:last], ", ") + " and " + names[last]
+	return "columns " + written.And(names)
 }
 
 func (l *Label) unfilled() string {

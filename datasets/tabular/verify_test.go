@@ -1,6 +1,8 @@
 package tabular
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,8 +43,55 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 	}
 	f := r.Private.Files[0]
 	got := []Fault{f.Malformed, f.Columns[0].Missing, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
-	if want := []Fault{{1, 7}, {2, 6}, {2, 4}, {2, 5}, {2, 7}}; !slices.Equal(got, want) {
+	if want := []Fault{{1, 7}, {1, 6}, {2, 4}, {1, 5}, {2, 7}}; !slices.Equal(got, want) {
 		t.Errorf("faults %v, want %v", got, want)
+	}
+}
+
+// Verify says which values a column or the label has in place of those that are listed, and how a list is broken.
+func TestVerifyNamesUnknownValues(t *testing.T) {
+	long := strings.Repeat("x", 41)
+	for _, c := range []struct{ what, categories, values, label, says, fault string }{
+		{"no quotes", "[Nord, Süd, Ost, alt]", `Nord "Ost, alt" Süd Süd Nord`, "", `most often "Ost, alt"; no record has "Ost" and "alt"; write quotes around a name with a comma: "Ost, alt"`, `categories of column "a": write quotes around a name with a comma: "Ost, alt"`},
+		{"several in one field", "[Nord, Süd, West]", `Nord Nord Süd Nord "Süd, Nord"`, "", `most often "Süd, Nord"; no record has "West"; write quotes`, ""},
+		{"none of the parts", "[Nord, Süd]", `Nord Nord Süd Nord "Ost, alt"`, "", `most often "Ost, alt"`, ""},
+		{"a field more often", "[p, q, r, s]", `p q z z "r, s" p p q`, "", `most often "z"; no record has "r" and "s"; write quotes around a name with a comma: "r, s"`, "write quotes"},
+		{"Latin-1", "[Nord, Süd]", "Nord S\xfcd Nord Nord", "", `most often "S\xfcd"; no record has "Süd"; the file is not UTF-8: convert it, by iconv -f latin1 -t utf-8`, `categories of column "a": the file is not UTF-8`},
+		{"one broken byte", "[Nord, Süd]", "Nord S\xfcd Nord Süd", "", `the file is not UTF-8`, ""},
+		{"capitals", "[no, so, we, we2, we3, we4, we5]", "NO SO NO", "", `most often "NO"; no record has "no", "so", "we", "we2", "we3" and 2 more`, `most values of column "a" are none of its categories, which must be written the same: most often "NO"`},
+		{"long", "[p]", "p p p " + long, "", `most often "` + long[1:] + `…"`, ""},
+		{"two spellings", "[[p, P], q]", "P P P z", "", `most often "z"; no record has "q"`, ""},
+		{"labels", "[p]", "p p p", "No", "", `most labels are none that the schema describes: most often "No"; no record has "no"`},
+	} {
+		label := cmp.Or(c.label, "no")
+		var text strings.Builder
+		text.WriteString("a;y\n")
+		for _, v := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(c.values, -1) {
+			text.WriteString(v + ";" + label + "\n")
+		}
+		r, err := Verify(tabled(t, text.String()+"p;yes\n", "separator: ;\ncolumns: [{name: a, categories: "+c.categories+"}]\n"+yesNo), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, said := r.Private.Files[0].Columns[0].Words.String(), strings.Join(r.Private.Faults, "; ")
+		if !strings.Contains(got, c.says) || !strings.Contains(said, c.fault) || (said == "") != (c.fault == "") {
+			t.Errorf("%s: %s; %q; want %s; %q", c.what, got, said, c.says, c.fault)
+		}
+	}
+	// A file's header may be in another encoding, too.
+	path := tabled(t, "gr\xf6\xdfe,y\n1,no\n", "columns: [{name: größe, bounds: [0, 9]}]\n"+yesNo)
+	if _, err := Verify(path, ""); err == nil || !strings.Contains(err.Error(), `no column "größe": the file is not UTF-8: convert it`) {
+		t.Errorf("a header in Latin-1: %v", err)
+	}
+	// Training counts none of it.
+	w := (&Schema{}).words([]names{{"p"}}, map[string]int{"p": 0})
+	if w.Look("z"); w.String() != "" {
+		t.Errorf("without an owner it counts %s", w)
+	}
+	// A malformed record has no label of any name.
+	r, err := Verify(tabled(t, "a,y\n1,no\n1,yes\n1,No\n1\n1\n1,2,3\n1,yes\n", "columns: [{name: a, bounds: [0, 9]}]\n"+yesNo), "")
+	if err != nil || r.Private.Files[0].Label.Words.String() != `most often "No"` {
+		t.Errorf("%v, %+v", err, r.Private.Files[0].Label)
 	}
 }
 
@@ -79,7 +128,7 @@ func TestVerifyAdvises(t *testing.T) {
 		{"bounds: [0, 9]", "3,14 2,5 1", `most values of column "a" are no numbers: decimal commas, as in 3,14? write 3.14, or add decimal: ","`, Fault{}, Fault{2, 2}, "decimal commas"},
 		{"bounds: [0, 9]", "3,14 2 1 5", "", Fault{}, Fault{1, 2}, "decimal commas"},
 		{"bounds: [0, 9]", "x 3,14 y 5 6 7 8", "", Fault{}, Fault{3, 2}, ""},
-		{"bounds: [0, 9]", "x 3,14 z", `most values of column "a" are no numbers`, Fault{}, Fault{3, 2}, ""},
+		{"bounds: [0, 9]", "x 3,14 z", `most values of column "a" are no numbers: a category? write categories: [...] in place of bounds`, Fault{}, Fault{3, 2}, ""},
 		{"bounds: [0, 9]", "x 3,14 5 6 7 8", "", Fault{}, Fault{2, 2}, "none"},
 		{"bounds: [0, 9]", "2019-01-31 31.1.2019 1", `most values of column "a" are no numbers: dates? add kind: date`, Fault{}, Fault{2, 2}, "dates?"},
 		{"bounds: [0, 9]", "NA - 1", `most values of column "a" are no numbers, since most are missing: if they may be, add missing: VALUE`, Fault{2, 2}, Fault{}, ""},

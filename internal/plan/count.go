@@ -77,8 +77,22 @@ func (p *Plan) Few(counted float64) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n is %d: most are missing, or have labels that are no class, so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
-		c.Data, max(counted, 0), p.PublicN, check, cost.Epsilon)
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
+		c.Data, max(counted, 0), p.tooFew(), check, cost.Epsilon)
+}
+
+// tooFew says what a count is too small for, as the number was given, and why.
+func (p *Plan) tooFew() string {
+	const why = "most are missing, or have labels that are no class"
+	given := p.Config.PublicN
+	if given == nil { // it was published
+		return fmt.Sprintf("its public number is %d: %s", p.PublicN, why)
+	}
+	part := ""
+	if *given != p.PublicN {
+		part = fmt.Sprintf(" (%d of them to train on)", p.PublicN)
+	}
+	return fmt.Sprintf("--public-n is %d%s: %s, or --public-n is far too large", *given, part, why)
 }
 
 // manyDeviations of the noise above the public number say that it is too small; of one that is right, the count says so with a

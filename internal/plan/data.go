@@ -195,14 +195,15 @@ func (c *Config) tableOptions() tabular.Options {
 // KeepSchema has tables read by the schema that a model keeps. Those beside tables may have changed since.
 func (c *Config) KeepSchema(text string) { c.schema = text }
 
-// Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels.
-func (c *Config) Unlabeled(file string) (*datasets.Split, error) {
+// Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels. Doubts say
+// what could not be read.
+func (c *Config) Unlabeled(file string) (records *datasets.Split, doubts []string, err error) {
 	path, err := c.Path()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, err := tabular.Unlabeled(file, path, c.tableOptions())
-	return m, usage.Wrap(err)
+	records, doubts, err = tabular.Unlabeled(file, path, c.tableOptions())
+	return records, doubts, usage.Wrap(err)
 }
 
 // openPublished opens a set of the sources.

@@ -56,14 +56,16 @@ whether they are the published files. It fails if training would refuse them.
 
 Of your own data, the last line is a verdict. The command fails (exit code 1) if a listed class
 has no records, if there is a folder that --class-names does not list, or if most values of a
-table's column are none that its schema describes.
+table's column are none that its schema describes. It also fails if a schema lacks quotes around
+a category with a comma, or if categories show that a table is not in UTF-8.
 
 Under the banner PRIVATE it also tells you, the owner, what training never shows:
 
   published formats   the number of records, labels that are no class
   tables              malformed records, missing and unreadable numbers and dates, those out of
                       bounds, unknown categories, bad labels: how many, in which column, the
-                      line of the first, and how the schema may have to read them
+                      line of the first, and how the schema may have to read them; the most
+                      frequent unknown category or label
   folders and arrays  damaged or oversized images, files that are left out, labels
                       that are no class, shapes of arrays
 
@@ -312,7 +314,7 @@ func places(w io.Writer, f tabular.FileRecords) {
 		say(c.Missing, "column "+c.Name+", values that are missing", "")
 		say(c.Unreadable, "column "+c.Name+", values that are no "+cmp.Or(c.What, "number"), c.Advice.String())
 		say(c.Clamped, "column "+c.Name+", values out of bounds", "")
-		say(c.Unknown, "column "+c.Name+", "+kind, "")
+		say(c.Unknown, "column "+c.Name+", "+kind, c.Words.String())
 	}
 }
 

@@ -52,7 +52,7 @@ func (m *modelFlags) open(c *cli.Call) (*trained.Model, error) {
 	if err := cli.CheckThreads(m.options.Threads); err != nil {
 		return nil, err
 	}
-	m.options.Sources = data.Sources()
+	m.options.Sources, m.options.Warn = data.Sources(), func(text string) { warn(c, text) }
 	opened, err := trained.Open(c.Arguments[0], m.options)
 	if err == nil {
 		warnUnfinished(c, opened)
@@ -71,7 +71,8 @@ func Predict() *cobra.Command {
 folder of images, also in folders inside it, such as one per class, or an array from
 numpy.save (.npy, uint8 images or float32 values). It
 resizes images and converts their colors as --data dir: does. A model of a table reads a
-table with the columns of its schema, and ignores the column of labels. For each record
+table with the columns of its schema, and ignores the column of labels. It warns of values
+there that it cannot read, and says what they count as. For each record
 predict prints the class and its probability, or for a regression the value in the units of
 the label. With --csv it writes a table instead, with a column for each class's probability
 if the model gives probabilities. Using a model costs no privacy.`,

@@ -1,0 +1,30 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+)
+
+// The error of a small count says what the user gave, and that it may be too large.
+func TestFewNamesWhatWasGiven(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for schema, want := range map[string]string{
+		"test_share: 0.2\n": "gave 100, and --public-n is 2000 (1600 of them to train on): most are missing, or have labels that are no class, or --public-n is far too large; so",
+		"":                  "gave 100, and --public-n is 2000: most are missing, or have labels that are no class, or --public-n is far too large; so",
+	} {
+		makeTable(t, schema)
+		c := tableConfig()
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		check(t, err)
+		if err := p.Few(100); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if err := p.Few(float64(p.PublicN) / fewShare); err != nil {
+			t.Error(err)
+		}
+	}
+	published := &Plan{PublicN: 900}
+	if got := published.tooFew(); got != "its public number is 900: most are missing, or have labels that are no class" {
+		t.Error(got)
+	}
+}
