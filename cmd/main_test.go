@@ -58,7 +58,7 @@ const (
 )
 
 // evaluationLine is what a run says as it goes, and once it had finished.
-var evaluationLine = regexp.MustCompile(`(?m)^privgrad: (recipe: best .*|epoch [0-9.e+-]+(, .*)?|preparing the features for this image size: [0-9]+%|features of the (training|test) images: [0-9]+%|measuring the time of some steps on made-up records|training says nothing of records .* privgrad data verify .*|the run in .* had finished; .*)\n`)
+var evaluationLine = regexp.MustCompile(`(?m)^privgrad: (recipe: best .*|epoch [0-9.e+-]+(, .*)?|preparing the features: [0-9]+%|features of the (training|test) images: [0-9]+%|measuring the time of some steps on made-up records|training says nothing of records .* privgrad data verify .*|the run in .* had finished; .*)\n`)
 
 // doubt warns of what short runs with too little or too much noise have.
 var doubt = regexp.MustCompile(`privgrad: warning: (epsilon \S+ promises next to nothing|the noise drowns the gradients).*\n`)

@@ -283,7 +283,7 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		if e.Seconds != nil {
 			row("Time", "about %v, as busy as this machine is now", time.Duration(*e.Seconds)*time.Second)
 			if e.Fitting > 0 {
-				row("", "%v of this to prepare the features for this image size", time.Duration(e.Fitting)*time.Second)
+				row("", "%v of this to prepare the features for such images", time.Duration(e.Fitting)*time.Second)
 			}
 		} else {
 			row("Time", "unknown: %s is no sequence of steps", e.Optimizer)

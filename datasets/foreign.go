@@ -41,10 +41,11 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckBytes refuses them by how they begin.
+// CheckBytes refuses them by how they begin. It looks at no more than the first line, which is no record.
 func CheckBytes(path string, text []byte) error {
-	head := text[:min(len(text), 512)]
-	if bytes.IndexByte(head, 0) < 0 { // a name of a column may begin with PAR1
+	head, _, _ := bytes.Cut(text[:min(len(text), 512)], []byte("\n"))
+	control := func(b byte) bool { return b < ' ' && b != '\t' && b != '\r' }
+	if !slices.ContainsFunc(head, control) { // a name of a column may begin with PAR1
 		return nil
 	}
 	for _, k := range fileKinds {
@@ -63,6 +64,6 @@ func (k fileKind) refuse(path string) error {
 	if !plainPath.MatchString(path) {
 		shown = "FILE" + k.endings[0]
 	}
-	csv := strings.TrimSuffix(shown, filepath.Ext(shown)) + ".csv"
+	csv := strings.TrimSuffix(shown, filepath.Ext(shown)) + "-converted.csv" // of a name that no other file has
 	return fmt.Errorf(`%s is %s, and privgrad reads tables as CSV: convert it by python -c "import pandas; pandas.%s('%s').to_csv('%s', index=False)", and give csv:%[5]s, or %[5]s to predict`, path, k.name, k.read, shown, csv)
 }

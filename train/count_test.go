@@ -112,7 +112,7 @@ func TestManyRecordsEndARun(t *testing.T) {
 	makeArrays(t, 1, 100, 0)
 	_, err := Run(context.Background(), counting(), Options{Out: "run", counted: ptr(1201.0)}) // σ is 50
 	var misuse *UsageError
-	if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "larger --public-n") || rundir.Dir("run").Has(rundir.Model) {
+	if err == nil || errors.As(err, &misuse) || !strings.Contains(err.Error(), "--public-n must be larger") || rundir.Dir("run").Has(rundir.Model) {
 		t.Errorf("the run ended by: %v", err)
 	}
 	if r, err := Run(context.Background(), counting(), Options{Out: "another", counted: ptr(1200.0)}); err != nil || *r.Counted != 1200 {

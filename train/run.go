@@ -1,6 +1,6 @@
 // Package train trains a model with differential privacy and writes its run directory:
 //
-//	c := train.Default() // DP-SGD on Fashion-MNIST
+//	c := train.Default() // Fashion-MNIST by the best recipe; by DP-SGD and a CNN with c.Recipe = "none"
 //	epsilon := 3.0
 //	c.Epsilon = &epsilon
 //	result, err := train.Run(ctx, c, train.Options{Out: "runs/first", Sources: sources})
@@ -139,7 +139,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err) // before the others are told
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
-		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress("preparing the features for this image size"), Rank: r.team.Part(),
+		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress("preparing the features"), Rank: r.team.Part(),
 		DeviceName: r.team.Device(c.Device),
 	})
 	if err = r.team.All(err); err != nil {

@@ -28,6 +28,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/privgrad/privgrad/datasets"
 )
 
@@ -196,6 +198,21 @@ func (r record) check(classes int) error {
 	return fmt.Errorf("has labels of the form %q and %d classes", r.Labels, classes)
 }
 
+// bounds are those of the labels. An index of an earlier version does not have them, but the schema.
+func (x *index) bounds() datasets.Bounds {
+	var schema struct {
+		Label struct{ Bounds []float64 }
+	}
+	if x.Bounds != (datasets.Bounds{}) || x.Record.Labels != ofNumbers || yaml.Unmarshal([]byte(x.Schema), &schema) != nil {
+		return x.Bounds
+	}
+	found := datasets.Bounds(append(schema.Label.Bounds, 0, 0)[:2])
+	if !found.Sound() {
+		return x.Bounds
+	}
+	return found
+}
+
 // set is the set without its records.
 func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 	if d.Classes != nil && !slices.Equal(d.Classes, x.Classes) {
@@ -220,7 +237,7 @@ func (x *index) set(d datasets.Declared) (*datasets.Set, error) {
 		Name: x.Name, Classes: len(x.Classes), ClassNames: slices.Clone(x.Classes),
 		Train:     x.empty(),
 		Published: x.Published, PublicN: x.PublicN, PerClass: slices.Clone(x.PerClass), TestIsPublic: x.TestIsPublic, Note: x.Note,
-		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Bounds: x.Bounds, Source: datasets.PublicName(x.Source), Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
+		Share: x.Share, Moves: x.Moves, Schema: x.Schema, Bounds: x.bounds(), Source: datasets.PublicName(x.Source), Parts: fmt.Sprintf("%x", sha256.Sum256(list)),
 		Reading: fmt.Sprintf("shards %x", sha256.Sum256(text)),
 	}
 	if x.Test != "" {

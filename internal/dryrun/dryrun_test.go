@@ -47,7 +47,7 @@ func TestNewSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Parameters != 81*3*5+1 || e.Seconds == nil || *e.Seconds < e.Fitting {
+	if e.Parameters != 81*3*5+1 || e.Seconds == nil || !(e.Fitting > 0) || *e.Seconds < e.Fitting {
 		t.Errorf("%d parameters, %v s, %v s of them for constants", e.Parameters, e.Seconds, e.Fitting)
 	}
 }

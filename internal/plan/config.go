@@ -131,7 +131,8 @@ type Config struct {
 	given map[string]bool // keys that a file or a flag set
 }
 
-// Default is the run that a user gets who says nothing but ε or σ.
+// Default is the run that a user gets who says nothing but ε or σ. With ε alone that is the best recipe for the data: set Recipe to
+// "none" for the other settings as they stand here.
 func Default() Config {
 	return Config{
 		Data: "fmnist", Recipe: autoRecipe, Activation: "tanh", Optimizer: "dp-sgd", LRSchedule: dpoptim.Constant, Seed: 1,

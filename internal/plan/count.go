@@ -68,8 +68,16 @@ func (p *Plan) Few(counted float64) error {
 	if counted >= float64(p.PublicN)/fewShare {
 		return nil
 	}
+	return p.contradicted(counted, "most are missing, or have labels that are no class, or --public-n is far too large")
+}
+
+// contradicted is the error of a run whose count is not as the public number.
+func (p *Plan) contradicted(counted float64, why string) error {
 	c := &p.Config
-	check := "check the files"
+	number, check := fmt.Sprintf("--public-n is %d", *c.PublicN), "check the files" // it was declared: of published sets no count is made
+	if *c.PublicN != p.PublicN {
+		number += fmt.Sprintf(" (%d of them to train on)", p.PublicN)
+	}
 	if command := c.Check(); command != "" {
 		check += " by `" + command + "`"
 	}
@@ -77,22 +85,8 @@ func (p *Plan) Few(counted float64) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
-		c.Data, max(counted, 0), p.tooFew(), check, cost.Epsilon)
-}
-
-// tooFew says what a count is too small for, as the number was given, and why.
-func (p *Plan) tooFew() string {
-	const why = "most are missing, or have labels that are no class"
-	given := p.Config.PublicN
-	if given == nil { // it was published
-		return fmt.Sprintf("its public number is %d: %s", p.PublicN, why)
-	}
-	part := ""
-	if *given != p.PublicN {
-		part = fmt.Sprintf(" (%d of them to train on)", p.PublicN)
-	}
-	return fmt.Sprintf("--public-n is %d%s: %s, or --public-n is far too large", *given, part, why)
+	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s: %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
+		c.Data, max(counted, 0), number, why, check, cost.Epsilon)
 }
 
 // manyDeviations of the noise above the public number say that it is too small; of one that is right, the count says so with a
@@ -104,8 +98,7 @@ func (p *Plan) Many(counted float64) error {
 	if counted <= float64(p.PublicN)+manyDeviations*p.Count.NoiseMultiplier {
 		return nil
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and public-n leaves %d to train on: the guarantee is for at most that many, so training has stopped for good; begin anew with a larger --public-n and another --out (the count is all that was released)",
-		p.Config.Data, counted, p.PublicN)
+	return p.contradicted(counted, "the guarantee is for at most that many, so --public-n must be larger")
 }
 
 // Check is the command that shows the owner of the data's files what training would make of them;

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/tables"
@@ -100,7 +101,7 @@ func (p *Plan) DefaultsFrom() string {
 		return p.Config.RecipeChosenOn
 	case p.Notes.DefaultsFrom != "":
 		return p.Notes.DefaultsFrom
-	case p.Set.Classes == 0:
+	case p.Set.Classes == 0 && p.Config.Private() && p.Config.Optimizer != sgd.DPAdam: // whose rate is the same for all losses
 		return "held-out training records of wine (public benchmark data)"
 	}
 	return "Fashion-MNIST test set (public benchmark data)"

@@ -51,7 +51,7 @@ func (c Config) Matches(stored Config, path string) error {
 	if err != nil || differ == nil {
 		return err
 	}
-	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, or choose another --out", path, strings.Join(differ, "; "))
+	return usage.Errorf("the run in %s has different settings (%s): resume it with the same flags, by `privgrad resume`, which takes the settings of the run, or choose another --out", path, strings.Join(differ, "; "))
 }
 
 // Differs names what differs from a stored configuration, of what a resumed run may not change, with both values.

@@ -174,7 +174,9 @@ func (c *Config) open(o Options) (_ *openedData, err error) {
 			return nil, err
 		}
 	default:
-		in.warnings = c.outgrown(in.set)
+		var renewed string
+		renewed, in.warnings = c.renew(in.set)
+		in.recipe = cmp.Or(renewed, in.recipe)
 	}
 	if in.set.TestIsPublic {
 		in.warnings = append(append(in.warnings, in.set.TestDoubts...), unlabeled(in.set)...)
@@ -226,7 +228,7 @@ func (p *Plan) resolveNetwork() error {
 			c.Model = "logistic"
 		}
 		if c.Model == "" {
-			return usage.Errorf("no network is made for images of size %s: declare 3x32x32 or 28x28 by --image-size, or choose --model logistic, or --recipe best or --features, which take sides that are multiples of 4, up to 96", datasets.SizeText(p.Set.Train.Shape))
+			return usage.Errorf("no network is made for images of size %s: declare 3x32x32 or 28x28 by --image-size, or choose --model logistic. The recipe and --features take sides that are multiples of 4, up to 96", datasets.SizeText(p.Set.Train.Shape))
 		}
 	}
 	if p.Network == nil {

@@ -25,15 +25,15 @@ const (
 // choosing are the settings that a recipe settles, and those that say something of other networks and rules alone. Who gives one
 // has made a choice, beside which no recipe is taken that was not asked for. looking is none: it refines a recipe's features.
 var choosing = []string{
-	"model", "activation", "init", "features", "feature_norm", "strategy",
+	"model", "activation", "init", "features", "feature_norm",
 	"optimizer", "lr", "lr_schedule", "momentum", "batch", "sampling_rate", "steps", "epochs", "clip", "clipping",
 }
 
 // looking are a recipe's ways to look at an image.
 var looking = []string{"whiten", "mirror", "deskew"}
 
-// mostPixels bounds the images whose features are kept in memory though nobody asked for them: they take about ten times as many bytes.
-const mostPixels = 1 << 30
+// mostBytes bounds features that are kept in memory though nobody asked for them, whatever the machine has.
+const mostBytes = 8 << 30
 
 // Announce says at the start of a run what its user should know of the plan.
 func (p *Plan) Announce(log *slog.Logger) {
@@ -70,17 +70,22 @@ func (c *Config) wanted(o Options) (wanted bool, why string) {
 
 // unfit says why no recipe is taken that nobody asked for; nothing where one is.
 func (c *Config) unfit(set *datasets.Set) string {
-	shape := set.Train.Shape
+	r, err := c.recipe(set, *c.Epsilon)
 	if set.Train.Unit {
+		if set.Train.Mapped && r.FeatureNorm > 0 {
+			return "it scales rows in memory, and these lie on the disk"
+		}
 		return ""
 	}
-	r, err := c.recipe(set, *c.Epsilon)
-	switch spec := (features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Shape: shape}); {
+	spec := features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Shape: set.Train.Shape}
+	switch {
 	case err != nil:
 		return err.Error()
 	case spec.Check() != nil:
-		return "its features take no images of size " + datasets.SizeText(shape)
-	case float64(c.records(set))*float64(shape[1]*shape[2]) > mostPixels:
+		return "its features take no images of size " + datasets.SizeText(spec.Shape)
+	}
+	front, err := features.Rehearse(spec)
+	if err == nil && 2*float64(front.Width())*float64(c.records(set)) > mostBytes {
 		return "the features of so many images may not fit into memory"
 	}
 	return ""
@@ -105,6 +110,10 @@ func (c *Config) recipe(set *datasets.Set, epsilon float64) (recipes.Recipe, err
 	r, err := recipes.Find(c.recordsOf(), set.Train.Shape, epsilon)
 	if err == nil && c.ownImages(r) {
 		r.Mirror = false // left and right may matter
+	}
+	if n := c.records(set); n > 0 { // else the run is refused later, which says why
+		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
+		r.LR *= min(float64(n)/float64(r.Records), 1)
 	}
 	return r, err
 }
@@ -146,7 +155,10 @@ func (c *Config) checkRecipe() error {
 func (c *Config) fill(set *datasets.Set, o Options) (which string, warnings []string, err error) {
 	if c.Recipe == autoRecipe {
 		if why := c.unfit(set); why != "" {
-			return noRecipe + ": " + why, nil, c.check(o.Network != nil)
+			if err = c.check(o.Network != nil); err != nil {
+				err = usage.Errorf("%w (no recipe was taken: %s)", err, why)
+			}
+			return noRecipe + ": " + why, nil, err
 		}
 	}
 	if which, warnings, err = c.follow(set); err == nil {
@@ -160,10 +172,6 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 	r, err := c.recipe(set, *c.Epsilon)
 	if err != nil {
 		return "", nil, usage.Errorf("recipe %s: %w; raise --epsilon, or give --recipe %s", recipes.Best, err, noRecipe)
-	}
-	if n := c.records(set); n > 0 { // else the run is refused later, which says why
-		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
-		r.LR *= min(float64(n)/float64(r.Records), 1)
 	}
 	why := map[string]string{autoRecipe: "as nothing else was chosen", recipes.Best: "as asked"}[c.Recipe]
 	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipes.Best, c.title(set, r), *c.Epsilon, why)
@@ -195,21 +203,27 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 	return which, warnings, nil
 }
 
-// outgrown warns where settings are a recipe's of another ε than the one that was asked for since.
-func (c *Config) outgrown(set *datasets.Set) (warnings []string) {
+// renew takes a file's recipe anew where its settings are those of a recipe, and another ε was asked for since. What its user chose
+// otherwise stays. It says which recipe that is.
+func (c *Config) renew(set *datasets.Set) (which string, warnings []string) {
 	if c.RecipeChosenOn == "" || c.recipeFor == nil || c.Epsilon == nil {
-		return nil
+		return "", nil
 	}
-	was, _ := c.recipe(set, *c.recipeFor)
-	is, err := c.recipe(set, *c.Epsilon)
-	other := fmt.Sprintf("for %g others reached more: train without the file", *c.Epsilon)
-	switch {
-	case err != nil:
-		other = fmt.Sprintf("%g is too small for any recipe: expect less of them", *c.Epsilon)
-	case is.Like(was):
-		return nil
+	was, e1 := c.recipe(set, *c.recipeFor)
+	is, e2 := c.recipe(set, *c.Epsilon)
+	if e1 != nil || e2 != nil {
+		return "", []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %g is too small for any recipe: expect less of them", *c.recipeFor, *c.Epsilon)}
 	}
-	return []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %s", *c.recipeFor, other)}
+	before, after := was.Keys(), is.Keys()
+	for _, s := range settings {
+		if after[s.Key] == nil {
+			continue
+		}
+		if field := reflect.Indirect(s.value(c)); field.IsValid() && field.Interface() == before[s.Key] {
+			s.put(c, after[s.Key])
+		}
+	}
+	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, c.title(set, is), *c.Epsilon, *c.recipeFor), nil
 }
 
 // others are the choices without which a recipe's learning rate means nothing, where the user

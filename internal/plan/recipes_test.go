@@ -144,17 +144,25 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	}
 }
 
-// Another ε beside the file of a recipe's run is warned of where the recipe has other settings for it.
+// Another ε beside the file of a recipe's run takes the recipe of that ε, but for what the user chose otherwise. Where there is none, the
+// file's settings stay, with a warning.
 func TestRecipeOfAnotherEpsilon(t *testing.T) {
-	p, err := follows(t, "mnist", grey, 3, nil)
+	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Epochs = ptr(6.0) })
 	check(t, err)
-	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "train without the file", 1e-3: "too small for any recipe"} {
+	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "", 1e-3: "too small for any recipe"} {
 		c, by := p.Config, Default()
 		by.Epsilon = &epsilon
 		c.Override(&by, map[string]bool{"epsilon": true})
 		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 		check(t, err)
 		said := strings.Join(again.Warnings, "\n")
+		of := map[bool]float64{false: epsilon, true: 3}[want != ""]
+		if r, err := recipes.Find("mnist", grey, of); err != nil || *again.Config.LR != r.LR || *again.Config.Epochs != 6 || *again.Config.SamplingRate != r.SamplingRate {
+			t.Errorf("epsilon %g: rate %g and %g epochs, the recipe says %g (%v)", epsilon, *again.Config.LR, *again.Config.Epochs, r.LR, err)
+		}
+		if named := strings.Contains(again.Recipe, "as before at 3"); named != (want == "" && epsilon != 3) {
+			t.Errorf("epsilon %g: recipe %q", epsilon, again.Recipe)
+		}
 		if (said == "") != (want == "") || !strings.Contains(said, want) || want != "" && !strings.Contains(said, "chosen for epsilon 3,") {
 			t.Errorf("epsilon %g: warned of %q", epsilon, again.Warnings)
 		}
@@ -214,8 +222,9 @@ func TestRecipeByDefault(t *testing.T) {
 		{"a batch", "mnist", grey, map[string]any{"epsilon": 3.0, "batch": 500.0}, "none: --batch was given"},
 		{"steps", "mnist", grey, map[string]any{"epsilon": 3.0, "steps": 7}, "none: --steps was given"},
 		{"the default optimizer", "mnist", grey, map[string]any{"epsilon": 3.0, "optimizer": "dp-sgd"}, "none: --optimizer was given"},
-		{"odd images", "mnist", [3]int{1, 28, 30}, map[string]any{"epsilon": 3.0, "model": "logistic"}, "none: --model was given"},
+		{"a strategy, which changes no result", "mnist", grey, map[string]any{"epsilon": 3.0, "strategy": "ghost"}, taken},
 		{"too many images", "birds", grey, map[string]any{"epsilon": 3.0, "public_n": 10_000_000}, "none: the features of so many images may not fit into memory"},
+		{"fewer, but large images", "birds", [3]int{3, 32, 32}, map[string]any{"epsilon": 3.0, "public_n": 900_000}, "none: the features of so many images may not fit into memory"},
 		{"a table", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
 		{"a table with a rate", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
 	} {
@@ -240,6 +249,34 @@ func TestRecipeByDefault(t *testing.T) {
 				t.Errorf("filled in: %v, recipe %q is left", filled, p.Config.Recipe)
 			}
 		})
+	}
+}
+
+// Rows on the disk are not copied into memory by a recipe that nobody asked for.
+func TestNoRecipeInMemory(t *testing.T) {
+	for width, want := range map[int]string{16: "best for tables of 60000 records, 16 values and 2 classes", 17: "none: it scales rows in memory"} {
+		split := datasets.Split{Shape: [3]int{width, 1, 1}, Unit: true, Mapped: true}
+		set := &datasets.Set{Name: "rows", Classes: 2, Train: split, Test: split, PublicN: 60000}
+		c := Default()
+		c.Data, c.Threads, c.Epsilon, c.Delta = "rows", 1, ptr(3.0), ptr(1e-6)
+		p, err := Resolve(c, Options{Sources: map[string]Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
+		if check(t, err); !strings.HasPrefix(p.Recipe, want) {
+			t.Errorf("recipe %q, want %q", p.Recipe, want)
+		}
+	}
+}
+
+// Images that features do not take have the plain defaults, and what asks for features says why there are none.
+func TestNoRecipeForOddImages(t *testing.T) {
+	c := Default()
+	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
+	const why = "its features take no images of size 1x28x30"
+	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
+		t.Errorf("got %v", err)
+	}
+	c.Mirror = true
+	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("got %v, want the reason %q", err, why)
 	}
 }
 

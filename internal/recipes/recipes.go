@@ -63,14 +63,6 @@ func (r Recipe) From() string {
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
-// Like reports whether two recipes are the same but for learning rates of about the same size.
-func (r Recipe) Like(other Recipe) bool {
-	const near = 1.5
-	about := r.LR <= near*other.LR && other.LR <= near*r.LR
-	r.LR = other.LR
-	return about && r.Settings == other.Settings
-}
-
 // Find gives the row for the largest ε that is not above the given one: of the data set,
 // or else of the one with images of the nearest shape.
 func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {
