@@ -25,9 +25,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := cli.Root(&cobra.Command{
 		Use:   "gpumodel",
 		Short: "Model training steps on a GPU that is not there",
-		Long: `gpumodel estimates the time of training steps on a GPU that you do not have. It is ` + aModel + `:
-docs/internals/modelled.md says how it is made, and what it leaves out. The same version gives the
-same figures on every machine.`,
+		Long: `gpumodel estimates the time of training steps on a GPU that you do not have.
+It is ` + aModel + `: docs/internals/modelled.md says how it is made, and what it
+leaves out. The same version gives the same figures on every machine.`,
 		Example: "  go run ./cmd/gpumodel step --gpu h100 --model cnn-mnist --batch 300",
 	}, step())
 	root.SetOut(stdout)
