@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -158,7 +157,7 @@ var allowed = map[string][]string{
 	"audit/reach":   {"internal/device", "internal/ir"},
 	"audit/verdict": {"accountant", "internal/usage"},
 	"bench": {
-		"accountant", "cuda", "cuda/model", "datasets", "datasets/shards", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
 		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
@@ -639,24 +638,4 @@ func anchors(t *testing.T, page string) []string {
 		names = append(names, strings.ReplaceAll(name, " ", "-"))
 	}
 	return names
-}
-
-// A program that trains needs no command line and draws nothing: what package train imports, directly or not,
-// holds neither. Package report draws, and only who imports it pays for that.
-func TestTrainIsLight(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "./train").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	deps := strings.Fields(string(out))
-	if len(deps) < 100 || !slices.Contains(deps, module+"/internal/plan") {
-		t.Fatalf("train needs %d packages: not all were found", len(deps))
-	}
-	for _, dep := range deps {
-		for _, heavy := range []string{"gonum.org/v1/plot", "github.com/spf13/", "progressbar", "golang.org/x/term", "golang.org/x/image", module + "/report", module + "/internal/cli"} {
-			if strings.Contains(dep, heavy) {
-				t.Errorf("train needs %s", dep)
-			}
-		}
-	}
 }

@@ -5,11 +5,9 @@ import (
 	"encoding/csv"
 	"slices"
 	"strconv"
-
-	"github.com/privgrad/privgrad/cuda/model"
 )
 
-// modelledTables are the committed figures of ModelStep.
+// modelledTables are the committed figures of cmd/gpumodel.
 //
 //go:embed results/modelled/h100.csv results/modelled/a100.csv
 var modelledTables embed.FS
@@ -17,9 +15,6 @@ var modelledTables embed.FS
 // Bounds gives, in seconds, what the products of a step alone would take on a modelled GPU, and what
 // the committed table of modelled steps says of the step; nil for what it does not say. Neither is a measurement.
 func Bounds(machine, of string, batch int, mode, precision string) (roofline, modelled *float64) {
-	if model.Find(machine) == nil {
-		return nil, nil
-	}
 	f, err := modelledTables.Open("results/modelled/" + machine + ".csv")
 	if err != nil {
 		return nil, nil

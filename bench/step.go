@@ -53,7 +53,8 @@ type StepOptions struct {
 	// for a model that takes any; zero: the model's own.
 	Input [3]int
 
-	modelled func() (device.Device, error) // opens a device that is a model, or nil
+	// On opens a device that is a model, in place of Device. Its steps draw the same noise every time.
+	On func() (device.Device, error)
 }
 
 // StepResult is one timed kind of step.
@@ -83,33 +84,28 @@ type StepResult struct {
 // Step times whole steps: gather, forward, backward, clip, secure or exact noise
 // and update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
-	if err := o.check(); err != nil {
+	if err := checkSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
-	w, err := o.open()
+	s, err := Prepare(&o)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	steps, err := o.sgd(w)
+	defer s.Close()
+	together := s.together()
+	times, err := o.measure(s.steps, together)
 	if err != nil {
 		return nil, err
 	}
-	defer steps.Close()
-	together := w.together()
-	times, err := o.measure(steps, together)
-	if err != nil {
-		return nil, err
-	}
-	info, seconds := w.device.Info(), median(times)
+	info, seconds := s.device.Info(), median(times)
 	r := &StepResult{
-		Together: w.schedule.Chunk,
-		Device:   info.Name, Precision: w.options.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: w.set.Name,
+		Together: s.Schedule.Chunk,
+		Device:   info.Name, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
 		Batch: o.Batch, Threads: info.Threads, Steps: together * len(times),
 		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
-		Parameters: w.program.NumParams(), FLOPsPerExample: w.program.StepFLOPs(),
+		Parameters: s.Program.NumParams(), FLOPsPerExample: s.Program.StepFLOPs(),
 	}
-	if g, ok := w.device.(*cuda.Device); ok {
+	if g, ok := s.device.(*cuda.Device); ok {
 		r.PeakDevice = new(g.PeakMemory())
 	}
 	if o.Mode == "private" {
@@ -120,8 +116,8 @@ func Step(o StepOptions) (*StepResult, error) {
 		r.Noise = o.Noise
 	}
 	if o.Explain {
-		r.Layers, err = o.explain(w.schedule, info, steps.Profile(), func() error {
-			_, err := steps.step()
+		r.Layers, err = o.explain(s.Schedule, info, s.steps.Profile(), func() error {
+			_, err := s.steps.step()
 			return err
 		})
 	}
@@ -141,14 +137,12 @@ func (o *StepOptions) check() error {
 		return usage.Errorf("--noise exact has no effect in mode plain, which adds no noise; use mode private")
 	case o.exact() && !slices.Contains(wholeGradients, perexample.Canonical(perexample.Strategy(o.Strategy))):
 		return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", o.Strategy)
-	case o.exact() && o.modelled != nil:
-		return usage.Errorf("--noise exact is measured, not modelled; use another --device")
 	case o.Input != [3]int{} && min(o.Input[0], o.Input[1], o.Input[2]) < 1:
 		return usage.Errorf("input %v: channels, height and width must be 1 or more", o.Input)
-	case o.Explain && o.Mode == "plain" && o.modelled == nil:
+	case o.Explain && o.Mode == "plain":
 		return usage.Errorf("explain: a plain step has no strategy to explain; use mode private")
 	}
-	return checkSeconds(o.Seconds)
+	return nil
 }
 
 // wholeGradients are the strategies that exact noise works with; auto means the second.
@@ -179,8 +173,8 @@ func (o *StepOptions) open() (*workload, error) {
 		return nil, err
 	}
 	w.program, w.params = network.Program, network.Params()
-	if o.modelled != nil {
-		w.device, err = o.modelled()
+	if o.On != nil {
+		w.device, err = o.On()
 	} else {
 		w.device, err = devices.Open(o.Device, o.Threads)
 	}
@@ -205,17 +199,18 @@ func (o *StepOptions) start(w *workload) error {
 		return err
 	}
 	w.options.CuBLAS = o.GEMM == devices.GEMMCuBLAS
-	key, err := modelledKey, error(nil)
-	if o.modelled == nil {
-		key, err = stream.NewKey()
-	}
-	if err != nil {
-		return err
+	key := stream.Key{1} // for a model, whose figures are to be the same every time
+	if o.On == nil {
+		var err error
+		if key, err = stream.NewKey(); err != nil {
+			return err
+		}
 	}
 	cipher := info.Cipher
 	if o.exact() { // as in a run, where all devices draw the same
 		cipher = stream.ChaCha20
 	}
+	var err error
 	if w.noise, err = stream.New(cipher, key); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func options() StepOptions {
 func TestStepsOfAGPU(t *testing.T) {
 	o := options()
 	_, driver := model.New(model.Find("h100"))
-	o.Model, o.Batch, o.modelled = "logistic", 2, func() (device.Device, error) { return cuda.Open(driver, 0) }
+	o.Model, o.Batch, o.On = "logistic", 2, func() (device.Device, error) { return cuda.Open(driver, 0) }
 	r, err := Step(o)
 	if err != nil {
 		t.Fatal(err)

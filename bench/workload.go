@@ -98,6 +98,54 @@ func (s *stepper) several(steps int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
+// Prepared are training steps that wait to be made. Step times them; a model of a GPU counts what they do.
+type Prepared struct {
+	*workload
+	Program   *ir.Program
+	Schedule  *ir.Schedule
+	Precision device.Precision // of matrix products
+	steps     *stepper
+}
+
+// Prepare opens the device and settles how a step is done. Of the options it fills in what was left open.
+func Prepare(o *StepOptions) (*Prepared, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	w, err := o.open()
+	if err != nil {
+		return nil, err
+	}
+	steps, err := o.sgd(w)
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return &Prepared{w, w.program, w.schedule, w.options.Precision, steps}, nil
+}
+
+// Make makes steps without a wait between them.
+func (p *Prepared) Make(steps int) error {
+	_, err := p.steps.several(steps)
+	return err
+}
+
+// Times makes a step, and gives what each step of the schedule took, if the device has a clock for that.
+func (p *Prepared) Times() ([]time.Duration, error) {
+	spent := p.steps.Profile()
+	err := p.Make(1)
+	if err != nil || spent == nil {
+		return nil, err
+	}
+	return spent(), nil
+}
+
+// Close frees the device.
+func (p *Prepared) Close() {
+	p.steps.Close()
+	p.close()
+}
+
 // together is how many steps are to be timed together: those of a GPU share graphs, which a wait would cut.
 func (w *workload) together() int {
 	if _, ok := w.device.(*cuda.Device); ok {
@@ -165,6 +213,9 @@ type Turns struct {
 
 // beside times DP-SGD steps and, in turns with them, those of another method.
 func (o *StepOptions) beside(of *Subject, t *Turns, limit float64, warm int, other func(*workload) (*stepper, error)) error {
+	if err := checkSeconds(o.Seconds); err != nil {
+		return err
+	}
 	w, err := o.open()
 	if err != nil {
 		return err

@@ -64,6 +64,12 @@ var machines = []Machine{
 		Cycles: ptx.Latencies{ALU: 4, FP64: 8, Special: 18, MMA: 33, Exchange: 24, Shared: 29, L1: 41, L2: 263, Host: 2200, Barrier: 20},
 	},
 	{
+		Name: "h200", Title: "H200 SXM5 141 GB", Capability: 90, Processors: 132, Clock: 1.83e9, Memory: 141e9,
+		SharedPerBlock: 227 << 10, Shared: 228 << 10, L2: 50 << 20,
+		Float32: 4, Float64: 2, Tensor: 1, MMA: 0.63, DRAMRate: 4.8e12, L2Rate: 5120,
+		Cycles: ptx.Latencies{ALU: 4, FP64: 8, Special: 18, MMA: 33, Exchange: 24, Shared: 29, L1: 41, L2: 263, Host: 2200, Barrier: 20},
+	},
+	{
 		Name: "a100", Title: "A100 SXM4 80 GB", Capability: 80, Processors: 108, Clock: 1.41e9, Memory: 80e9,
 		SharedPerBlock: 163 << 10, Shared: 164 << 10, L2: 40 << 20,
 		Float32: 2, Float64: 1, Tensor: 0.5, MMA: 0.5, DRAMRate: 2.039e12, L2Rate: 5120,

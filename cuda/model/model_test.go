@@ -95,14 +95,14 @@ func TestTime(t *testing.T) {
 
 // The rates are those of the datasheets, within a hundredth.
 func TestRates(t *testing.T) {
-	for name, want := range map[string][3]float64{"h100": {61.8e12, 494.7e12, 989.4e12}, "a100": {19.5e12, 156e12, 312e12}} {
+	for name, want := range map[string][3]float64{"h100": {61.8e12, 494.7e12, 989.4e12}, "h200": {61.8e12, 494.7e12, 989.4e12}, "a100": {19.5e12, 156e12, 312e12}} {
 		for p, rate := range want {
 			if got := Find(name).FLOPs(device.Precision(p)); math.Abs(got/rate-1) > 0.01 {
 				t.Errorf("%s makes %g operations a second in %v, want %g", name, got, device.Precision(p), rate)
 			}
 		}
 	}
-	if Find("t4") != nil || len(Names()) != 2 {
+	if Find("t4") != nil || len(Names()) != 3 {
 		t.Errorf("the machines are %v", Names())
 	}
 }

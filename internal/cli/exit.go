@@ -40,7 +40,7 @@ func Execute(root *cobra.Command, args []string) int {
 	}
 	code := exitCode(err)
 	text := oneLine(err)
-	fmt.Fprintln(root.ErrOrStderr(), "privgrad: "+text)
+	fmt.Fprintln(root.ErrOrStderr(), root.Name()+": "+text)
 	if wantsJSON(args) && !out.written { // a result that was printed stays the only object
 		var failure struct {
 			Error struct {

@@ -29,17 +29,12 @@ backward, clip, secure noise and update. With --mode plain it times SGD without 
 and with --noise exact a private step whose sums are of integers. It needs no data
 directory: models of 28×28 images read Fashion-MNIST, the others read synthetic bytes.
 --input is for models that take any shape: it gives them synthetic records in half
-precision, as fixed features are stored.
-
---device ` + strings.Join(bench.ModelledDevices(), " or ") + ` measures nothing. It estimates the time
-of a step on a GPU that you do not have, by a model of its kernels. --explain lists
-the kernels. The figures are the same on every machine.`,
+precision, as fixed features are stored.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
   privgrad bench step --model logistic --input 755,4,4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
   privgrad bench step --model cnn-mnist --batch 256 --noise exact
-  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain
-  privgrad bench step --model mlp-fmnist --batch 300 --device modelled:h100`,
+  privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
@@ -49,7 +44,7 @@ the kernels. The figures are the same on every machine.`,
 			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
 			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
-			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N, reference (slow) or "+strings.Join(bench.ModelledDevices(), ", "))
+			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
 			f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
@@ -63,8 +58,8 @@ the kernels. The figures are the same on every machine.`,
 			case input != nil:
 				return usage.Errorf("input %v: give channels, height and width, such as 755,4,4", input)
 			}
-			if bench.Modelled(o.Device) {
-				return measure(&o, bench.ModelStep, describeModelled)(c)
+			if gpu, ok := strings.CutPrefix(o.Device, "modelled:"); ok { // as earlier versions took it
+				return usage.Errorf("device %s: privgrad models no GPU; in its source, run `go run ./cmd/gpumodel step --gpu %s` instead", o.Device, gpu)
 			}
 			return measureSteps(&o, &o.Threads, bench.Step, describeStep)(c)
 		},

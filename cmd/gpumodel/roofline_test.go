@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ func (r modelledRow) number(t *testing.T, column string) float64 {
 
 func modelledTable(t *testing.T, name string) (rows []modelledRow) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("results", "modelled", name))
+	b, err := os.ReadFile(filepath.Join(tables, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestModelledGoals(t *testing.T) {
 	}
 }
 
-const modelledPage = "../docs/internals/kernels/README.md"
+const modelledPage = "../../docs/internals/kernels/README.md"
 
 // TestModelledPage compares the table and the picture in the documentation with the tables of figures; -update-modelled
 // writes them.
@@ -124,7 +124,7 @@ func TestModelledPage(t *testing.T) {
 			continue
 		}
 		if have, err := os.ReadFile(file); err != nil || string(have) != want {
-			t.Errorf("%s is not what the tables give (%v): go test ./bench -run TestModelledPage -update-modelled", file, err)
+			t.Errorf("%s is not what the tables give (%v): go test ./cmd/gpumodel -run TestModelledPage -update-modelled", file, err)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func roofline(t *testing.T) string {
 	machine := model.Find("h100")
 	top, memory := machine.FLOPs(device.Float32), machine.DRAMRate
 	fig := plot.New()
-	fig.Title.Text = "Kernels on " + machine.Title + ": " + AModel
+	fig.Title.Text = "Kernels on " + machine.Title + ": " + aModel
 	fig.X.Label.Text, fig.Y.Label.Text = "float32 operations per byte of GPU memory", "operations per second, in 10¹²"
 	fig.X.Scale, fig.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	fig.X.Tick.Marker, fig.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}

@@ -1,19 +1,20 @@
-package bench
+package main
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/cuda/model"
-	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/cli"
 )
 
 var updateModelled = flag.Bool("update-modelled", false, "write the tables of modelled steps anew")
@@ -47,9 +48,12 @@ func modelledCases(machine string) (all []modelledCase) {
 	return all
 }
 
-// files are those of a machine's steps and of their kernels.
+// tables are where the committed ones are, and withTables the machines that have some.
+var tables, withTables = filepath.FromSlash("../../bench/results/modelled"), []string{"h100", "a100"}
+
+// modelledFiles are those of a machine's steps and of their kernels.
 func modelledFiles(machine string) (steps, kernels string) {
-	at := filepath.Join("results", "modelled", machine)
+	at := filepath.Join(tables, machine)
 	return at + ".csv", at + "-kernels.csv"
 }
 
@@ -63,8 +67,7 @@ var modelledColumns = strings.Split(modelledKernelsHead, ",")
 // rows models a step: a line of the one table, and one a kind of launch of the other.
 func (c modelledCase) rows(t *testing.T) (step string, kernels []string) {
 	t.Helper()
-	r, err := ModelStep(StepOptions{Model: c.model, Batch: c.batch, Mode: c.mode, Precision: c.precision, Strategy: "auto", Activation: "relu",
-		Device: modelledPrefix + c.machine, Seconds: 1, Explain: true})
+	r, err := modelStep(c.machine, bench.StepOptions{Model: c.model, Batch: c.batch, Mode: c.mode, Precision: c.precision, Strategy: "auto", Activation: "relu"}, true)
 	if err != nil {
 		t.Fatalf("%v: %v", c, err)
 	}
@@ -94,7 +97,7 @@ func TestModelled(t *testing.T) {
 // on both. The other rows, most of them plain steps, take minutes: -update-modelled computes all of them, so that git shows
 // what changed.
 func TestLongModelled(t *testing.T) {
-	for _, machine := range model.Names() {
+	for _, machine := range withTables {
 		t.Run(machine, func(t *testing.T) {
 			if *updateModelled {
 				writeModelled(t, machine)
@@ -120,15 +123,14 @@ func TestMachinesRunTheSameKernels(t *testing.T) {
 		}
 		return rows
 	}
-	all := model.Names()
-	first := counted(all[0])
-	for _, machine := range all[1:] {
+	first := counted(withTables[0])
+	for _, machine := range withTables[1:] {
 		if other := counted(machine); !slices.Equal(first, other) {
-			t.Errorf("the kernels of %s are not those of %s: write both machines' tables anew (docs/internals/modelled.md)", machine, all[0])
+			t.Errorf("the kernels of %s are not those of %s: write both machines' tables anew (docs/internals/modelled.md)", machine, withTables[0])
 		}
 	}
 	if len(first) < 400 {
-		t.Errorf("the table of %s has %d rows", all[0], len(first))
+		t.Errorf("the table of %s has %d rows", withTables[0], len(first))
 	}
 }
 
@@ -145,8 +147,8 @@ func checkModelled(t *testing.T, machine string, which func(modelledCase) bool) 
 	t.Helper()
 	stepsFile, kernelsFile := modelledFiles(machine)
 	steps, kernels := readLines(t, stepsFile), readLines(t, kernelsFile)
-	if !strings.Contains(steps[0], AModel) || !strings.Contains(kernels[0], AModel) {
-		t.Errorf("the tables do not begin by saying that they are %s", AModel)
+	if !strings.Contains(steps[0], aModel) || !strings.Contains(kernels[0], aModel) {
+		t.Errorf("the tables do not begin by saying that they are %s", aModel)
 	}
 	for _, c := range modelledCases(machine) {
 		if !which(c) {
@@ -171,7 +173,7 @@ func checkModelled(t *testing.T, machine string, which func(modelledCase) bool) 
 
 func writeModelled(t *testing.T, machine string) {
 	t.Helper()
-	head := "# " + model.Find(machine).Title + ": " + AModel + "; go test ./bench -run TestLongModelled/" + machine + " -update-modelled -timeout 0"
+	head := "# " + model.Find(machine).Title + ": " + aModel + "; go test ./cmd/gpumodel -run TestLongModelled/" + machine + " -update-modelled -timeout 0"
 	steps, kernels := []string{head, modelledStepsHead}, []string{head, modelledKernelsHead}
 	for _, c := range modelledCases(machine) {
 		step, launches := c.rows(t)
@@ -191,29 +193,16 @@ func writeModelled(t *testing.T, machine string) {
 
 // A modelled step says what it is, adds up, and is the same twice.
 func TestModelStep(t *testing.T) {
-	o := StepOptions{Model: "mlp-small", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "modelled:a100", Seconds: 1, Explain: true}
-	r, err := ModelStep(o)
+	o := bench.StepOptions{Model: "mlp-small", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu"}
+	r, err := modelStep("a100", o, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ModelStep(o)
+	again, err := modelStep("a100", o, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, _ := json.Marshal(r)
-	keys, measured := map[string]any{}, map[string]any{}
-	all, _ := json.Marshal(StepResult{})
-	if err := errors.Join(json.Unmarshal(one, &keys), json.Unmarshal(all, &measured)); err != nil {
-		t.Fatal(err)
-	}
-	for key := range measured {
-		if _, ok := keys[key]; !ok {
-			t.Errorf("the JSON has no %s, which a measurement has", key)
-		}
-	}
-	if keys["modelled"] != true || keys["peak_rss_bytes"] != nil || keys["step_seconds_median"] != r.Seconds {
-		t.Errorf("the JSON is %s", one)
-	}
 	two, _ := json.Marshal(again)
 	if string(one) != string(two) {
 		t.Errorf("two models of one step are\n%s\n%s", one, two)
@@ -239,16 +228,55 @@ func TestModelStep(t *testing.T) {
 	if !(gradient > 0) {
 		t.Error("no time goes to gradients")
 	}
-	for want, change := range map[string]func(*StepOptions){
-		"modelled:h100": func(o *StepOptions) { o.Device = "modelled:t4" },
-		"cublas":        func(o *StepOptions) { o.GEMM = "cublas" },
-		"batch 0":       func(o *StepOptions) { o.Batch = 0 },
+}
+
+// gpumodel runs a command line.
+func gpumodel(args ...string) (code int, stdout, stderr string) {
+	var out, err strings.Builder
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestCommand(t *testing.T) {
+	small := []string{"step", "--model", "mlp-small", "--batch", "8"}
+	code, out, stderr := gpumodel(append(small, "--gpu", "h200", "--precision", "tf32", "--json", "--explain")...)
+	var r map[string]any
+	if err := json.Unmarshal([]byte(out), &r); code != cli.ExitDone || stderr != "" || err != nil {
+		t.Fatalf("exit %d, %v, %s", code, err, stderr)
+	}
+	want := []string{"activation", "assumptions", "batch", "dram_bytes", "examples_per_second", "flops_per_example", "gpu", "graphs", "kernels", "kind", "launch_floor_seconds",
+		"launches", "layers", "machine", "mode", "model", "modelled", "parameters", "physical_batch", "precision", "roofline_seconds", "step_seconds", "strategy"}
+	if keys := slices.Sorted(maps.Keys(r)); !slices.Equal(keys, want) {
+		t.Errorf("the JSON has %v", keys)
+	}
+	if seconds, ok := r["step_seconds"].(float64); !ok || seconds < 1e-5 || r["modelled"] != true || r["kind"] != "a model, not a measurement" ||
+		r["gpu"] != "h200" || r["model"] != "mlp-small" || r["batch"] != 8.0 || r["precision"] != "tf32" || r["mode"] != "private" {
+		t.Errorf("the JSON is %s", out)
+	}
+
+	code, out, stderr = gpumodel(append(small, "--mode", "plain", "--explain")...)
+	for _, want := range []string{"on H100 SXM5 80 GB\nThis is a model, not a measurement.", "dense_sum", "What the model assumes"} {
+		if code != cli.ExitDone || !strings.Contains(out, want) {
+			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, stderr)
+		}
+	}
+	if code, out, _ := gpumodel("step", "--help"); code != cli.ExitDone || !strings.Contains(out, "h100, h200, a100") {
+		t.Errorf("help: exit %d,\n%s", code, out)
+	}
+	for args, want := range map[string]string{
+		"step --gpu t4":         "h100, h200, a100",
+		"step --batch 0":        "batch 0",
+		"step --mode fast":      `"fast"`,
+		"step --precision half": `"half"`,
+		"step --model resnet":   `"resnet"`,
+		"step --strategy hope":  `"hope"`,
+		"step --input 3":        "input [3]",
+		"step --device cuda":    "gpumodel step --help",
+		"train":                 `"train"`,
 	} {
-		bad := o
-		change(&bad)
-		var u *usage.Error
-		if _, err := ModelStep(bad); !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
+		code, out, stderr := gpumodel(strings.Fields(args)...)
+		if code != cli.ExitUsage || out != "" || !strings.HasPrefix(stderr, "gpumodel: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %q, %q", args, code, out, stderr)
 		}
 	}
 }
