@@ -296,6 +296,19 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// An index that an earlier version wrote has no bounds: the schema in it does.
+func TestBoundsOfTheSchema(t *testing.T) {
+	for schema, want := range map[string]datasets.Bounds{
+		"label: {column: y, bounds: [100, 500]}\n": {100, 500}, "label: {column: y, bounds: [5, 1]}\n": {}, "label: {column: y}\n": {}, "label: [\n": {}, "": {},
+	} {
+		set := draw(10, [3]int{1, 1, 2}, true, true)
+		set.Schema = schema
+		if got, err := open(write(t, set, 10, 1, 10), datasets.Declared{}); err != nil || got.Bounds != want {
+			t.Errorf("%q: bounds %v, want %v (%v)", schema, got.Bounds, want, err)
+		}
+	}
+}
+
 func edit(dir, from, to string) error {
 	path := filepath.Join(dir, indexName)
 	text, err := os.ReadFile(path)

@@ -49,6 +49,9 @@ func TestOtherKindsOfFiles(t *testing.T) {
 		}
 	}
 	// Text may begin as other files do, and a record without a header before it is never looked at.
+	if set := open(t, tabled(t, "PAR1,y\n1,no\n\x00,no\n", "columns: [{name: PAR1, bounds: [0, 1]}]\n"+yesNo), Options{}); set.Train.Len() != 2 { // a byte of a record decides nothing
+		t.Errorf("%d records", set.Train.Len())
+	}
 	if set := open(t, tabled(t, "PAR1,y\n1,no\n", "columns: [{name: PAR1, bounds: [0, 1]}]\n"+yesNo), Options{}); set.Train.Len() != 1 {
 		t.Errorf("%d records", set.Train.Len())
 	}
