@@ -381,7 +381,7 @@ func fileDigest(name, text string) string {
 const (
 	mostBytes             = 50000
 	firstLines, lastLines = 3, 1
-	mostColumns           = 80
+	mostColumns           = 64
 )
 
 // inShort is what of a method's runs is in its file.
