@@ -18,7 +18,10 @@ func TestGoldenCommandsPage(t *testing.T) {
 	visit = func(c *cobra.Command) {
 		path := strings.Fields(c.CommandPath())[1:]
 		switch {
-		case len(path) == 0:
+		case len(path) == 0: // which results.txt has
+			if ok(t, "--help") != ok(t) {
+				t.Error("privgrad --help prints other than privgrad alone")
+			}
 		case path[0] == "completion":
 			return // cobra's own
 		default:
@@ -61,6 +64,11 @@ func page(t *testing.T, name, marker, want string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("docs/reference/%s is out of date: go test ./cmd -run Golden -update", name)
+		sections := strings.Split(want, "\n## ")
+		for i := range sections[1:] {
+			sections[i] += "\n"
+			sections[i+1] = "## " + sections[i+1]
+		}
+		t.Errorf("docs/reference/%s is out of date (go test ./cmd -run Golden -update)%s", name, difference(got, sections))
 	}
 }

@@ -36,8 +36,16 @@ import (
 // for times and memory, and what was asked of the device, in order. A change that
 // means to change nothing keeps it; any other writes it anew, for its diff to be read:
 //
-//	go test ./train -run TestGolden -update
-var update = flag.Bool("update", false, "write testdata/recorded anew")
+//	go test ./train/golden -run TestGolden -update
+//
+// Of long records the digest of every run is kept with the lines that a reader looks at.
+// To see the others, write the whole records of two versions and compare them:
+//
+//	go test ./train/golden -run TestGolden -whole /tmp/records
+var (
+	update  = flag.Bool("update", false, "write testdata/recorded anew")
+	wholeTo = flag.String("whole", "", "write the whole records to this directory, too")
+)
 
 // A golden is one recorded run.
 type golden struct {
@@ -368,24 +376,94 @@ func fileDigest(name, text string) string {
 	return sum([]byte(text))
 }
 
+// A record of more than mostBytes is kept in short: its first run whole, and of every part
+// of the others the first and the last lines, each of at most mostColumns bytes.
+const (
+	mostBytes             = 50000
+	firstLines, lastLines = 3, 1
+	mostColumns           = 64
+)
+
+// inShort is what of a method's runs is in its file.
+func inShort(runs []string) []string {
+	if len(strings.Join(runs, "")) <= mostBytes {
+		return runs
+	}
+	short := []string{runs[0]}
+	for _, run := range runs[1:] {
+		short = append(short, shortened(run))
+	}
+	return short
+}
+
+// shortened is a run's name, the digest of its record, and what is kept of that.
+func shortened(run string) string {
+	title, text, _ := strings.Cut(run, "\n")
+	digests, rest, _ := strings.Cut(text, "-- ")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%x %s\n%s", title, sha256.Sum256([]byte(run)), ofRecord, digests)
+	for _, part := range strings.Split(rest, "\n-- ") {
+		name, text, _ := strings.Cut(strings.TrimSuffix(part, "\n"), "\n")
+		fmt.Fprintf(&b, "-- %s\n", name)
+		if text == "" {
+			continue
+		}
+		lines := strings.Split(text, "\n")
+		from, to := firstLines, len(lines)-lastLines
+		for i, line := range lines {
+			switch {
+			case i >= from && i < to && to-from > 1:
+				if i == from {
+					fmt.Fprintf(&b, "… %d lines\n", to-from)
+				}
+			case len(line) > mostColumns:
+				fmt.Fprintf(&b, "%s…\n", strings.ToValidUTF8(line[:mostColumns], ""))
+			default:
+				fmt.Fprintf(&b, "%s\n", line)
+			}
+		}
+	}
+	return b.String()
+}
+
+// ofRecord follows the digest of a run that is kept in short.
+const ofRecord = "is the SHA-256 of the whole record"
+
 // compareGolden compares what runs left with a file, run by run, or writes the file.
 func compareGolden(t *testing.T, path string, got []string) {
 	t.Helper()
-	if *update {
+	write := func(path string, runs []string) {
+		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(strings.Join(got, "")), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(strings.Join(runs, "")), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if dir := *wholeTo; dir != "" {
+		if !filepath.IsAbs(dir) { // the test is elsewhere now
+			dir = filepath.Join(filepath.Dir(path), "..", "..", dir)
+		}
+		write(filepath.Join(dir, filepath.Base(path)), got)
+	}
+	if got = inShort(got); *update {
+		write(path, got)
 		return
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, difference := range differences(string(b), got) {
+		t.Errorf("%s: %s", filepath.Base(path), difference)
+	}
+}
+
+// differences says where runs differ from a file's.
+func differences(file string, got []string) (all []string) {
 	want := map[string]string{}
-	for _, run := range strings.Split("\n"+string(b), "\n== ")[1:] {
+	for _, run := range strings.Split("\n"+file, "\n== ")[1:] {
 		name, text, _ := strings.Cut(run, "\n")
 		want[name] = strings.TrimSuffix(text, "\n")
 	}
@@ -394,19 +472,31 @@ func compareGolden(t *testing.T, path string, got []string) {
 		recorded, ok := want[name]
 		delete(want, name)
 		if !ok {
-			t.Errorf("run %q is not recorded in %s", name, filepath.Base(path))
+			all = append(all, fmt.Sprintf("run %q is not recorded", name))
 		} else if recorded != strings.TrimSuffix(text, "\n") {
-			t.Errorf("run %q: %s", name, firstDifference(recorded, strings.TrimSuffix(text, "\n")))
+			all = append(all, fmt.Sprintf("run %q: %s", name, firstDifference(recorded, strings.TrimSuffix(text, "\n"))))
 		}
 	}
-	for name := range want {
-		t.Errorf("run %q is recorded in %s, and was not run", name, filepath.Base(path))
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		all = append(all, fmt.Sprintf("run %q is recorded, and was not run", name))
 	}
+	return all
 }
 
 // firstDifference says in which files two records of a run differ, and shows where
 // first, by their texts if they can.
 func firstDifference(want, got string) string {
+	wantDigest, wantRest, short := strings.Cut(want, " "+ofRecord+"\n")
+	gotDigest, gotRest, both := strings.Cut(got, " "+ofRecord+"\n")
+	behind := ""
+	if short && both && wantDigest != gotDigest {
+		want, got = wantRest, gotRest
+		behind = "behind the kept lines; -whole DIR writes all lines, to be compared with those of another version"
+		if want == got {
+			return behind
+		}
+		behind = "; in text, at most " + behind
+	}
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	var files []string
 	part, from := "", 0
@@ -433,7 +523,7 @@ func firstDifference(want, got string) string {
 		}
 		return fmt.Sprintf("files that differ: %v; in %s, line %d,\n  recorded %s\n  now      %s", files, part, i-from, a, b)
 	}
-	return fmt.Sprintf("files that differ: %v", files)
+	return fmt.Sprintf("files that differ: %v%s", files, behind)
 }
 
 // goldenProtectors copies the protectors of random weights to the working directory.
