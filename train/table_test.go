@@ -121,7 +121,7 @@ func tablesReplayed(t *testing.T, c Config, schema string, records [2]int, judge
 		emptied(t, place)
 		makeTable(t, schema, uint64(i), records[i], damaged)
 		record.replay = i == 1
-		r, s := runShown(t, c, record, func(o *Options) { o.counted = ptr(1700.0) })
+		r, s := runShown(t, c, record, func(o *Options) { o.counted = ptr(1500.0) })
 		judge(r)
 		shown[i], wrote[i] = s, files(t, "run")
 	}
