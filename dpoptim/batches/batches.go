@@ -74,14 +74,16 @@ func (b Batching) BatchEvent(asked ...accountant.Mechanism) accountant.Event {
 	return b.Event(b.SamplingRate, 1, asked...)
 }
 
-// Uses is how often so many steps, of one question each, ask a record at most.
-func (b Batching) Uses(steps int) int {
+// span is over how many steps an event stands.
+func (b Batching) span() int {
 	if b.Span == nil {
-		return steps
+		return 1
 	}
-	span := b.Span(b)
-	return (steps + span - 1) / span
+	return b.Span(b)
 }
+
+// Uses is how often so many steps, of one question each, ask a record at most.
+func (b Batching) Uses(steps int) int { return (steps + b.span() - 1) / b.span() }
 
 // Named is the kind of a name; nil for an unknown one.
 func Named(name string) *Kind { return find(func(k *Kind) bool { return k.Name == name }) }
@@ -126,8 +128,8 @@ const (
 	perStep
 )
 
-// Position is where the numbers of a step's batch stand in the stream of samples, whatever the kind. The noise
-// that goes with the batch has a position of the same number, further on by a constant.
+// Position is that of a step's batch, whatever the kind. The noise that goes with the batch has a position of the
+// same number, further on by a constant.
 func Position(step int, t Turn) uint64 { return uint64(perStep)*uint64(step) + uint64(t) }
 
 // stepOf is the step of a position.

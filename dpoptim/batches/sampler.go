@@ -39,41 +39,34 @@ func (b Batching) Sampler(held int, key stream.Key, cipher stream.Cipher) (Sampl
 		return nil, fmt.Errorf("batches: an expected batch of %v %ss takes more random numbers than a stream has for it: use smaller batches", b.ExpectedBatch, b.Unit)
 	}
 	s, err := stream.New(cipher, key)
-	return sampler{d, s}, err
+	span := uint64(perStep) * uint64(b.span())
+	return samplerFunc(func(position uint64, dst []int32) []int32 {
+		first := position - position%span + position%uint64(perStep) // batches of one event read the same words
+		r := s.Reader(first, 0)
+		defer r.Free()
+		return d.draw(position, r, dst[:0])
+	}), err
 }
 
-type sampler struct {
-	drawing
-	stream *stream.Stream
-}
+type samplerFunc func(position uint64, dst []int32) []int32
 
-func (s sampler) Batch(position uint64, dst []int32) []int32 {
-	r := s.stream.Reader(position, 0)
-	defer r.Free()
-	return s.draw(position, r, dst[:0])
-}
+func (f samplerFunc) Batch(position uint64, dst []int32) []int32 { return f(position, dst) }
 
-// Part gives of the batches of a whole table those records that stand from first on, by their place among so many
-// of them. The parts of a table draw by samplers of one key, so that their batches together are the whole
+// Part gives, of the batches of a whole table, the count records from first on, by their place among those and in
+// the whole batch's order. Parts draw by samplers of one key, so that their batches together are the whole
 // table's, whatever the number of parts and their sizes. A batch costs what the whole one does. A place
 // behind all records, which holds none, is in no part.
-func Part(whole Sampler, first, count int) Sampler { return part{whole, first, count} }
-
-type part struct {
-	whole        Sampler
-	first, count int
-}
-
-// Batch keeps the order of the whole batch.
-func (p part) Batch(position uint64, dst []int32) []int32 {
-	all := p.whole.Batch(position, dst)
-	own := all[:0]
-	for _, i := range all {
-		if at := int(i) - p.first; at >= 0 && at < p.count {
-			own = append(own, int32(at))
+func Part(whole Sampler, first, count int) Sampler {
+	return samplerFunc(func(position uint64, dst []int32) []int32 {
+		all := whole.Batch(position, dst)
+		own := all[:0]
+		for _, i := range all {
+			if at := int(i) - first; at >= 0 && at < count {
+				own = append(own, int32(at))
+			}
 		}
-	}
-	return own
+		return own
+	})
 }
 
 // below is a uniform number below n, without bias (Lemire 2019).
