@@ -25,10 +25,8 @@ type Kind struct {
 	// Accountant is one that prices no other kind.
 	Accountant string
 
-	// Rate is the only one that it has, with so many records; nil: any in (0, 1].
-	Rate func(n int) float64
-	// Size makes an expected number of records the size of a batch; nil: it may be any number.
-	Size func(expected float64) (float64, error)
+	// Fit is the nearest rate and expected batch that it has, of n records; nil: it has any.
+	Fit func(n int, rate float64) (fitted, expected float64, err error)
 	// Event is the price of batches that are each asked the same.
 	Event func(rate float64, count int, asked ...accountant.Mechanism) accountant.Event
 	// Span is over how many steps an event stands: what they ask of a record is one question. nil: over one.
@@ -56,16 +54,11 @@ type Batching struct {
 
 // Of draws from a public number of records, at a rate or as near to it as the kind can.
 func (k *Kind) Of(n int, rate float64) (Batching, error) {
-	if k.Rate != nil {
-		rate = k.Rate(n)
-	}
 	b := Batching{Kind: k, Unit: Record, Units: n, SamplingRate: rate, ExpectedBatch: rate * float64(n)}
-	if k.Size == nil {
-		return b, nil
-	}
 	var err error
-	b.ExpectedBatch, err = k.Size(b.ExpectedBatch)
-	b.SamplingRate = b.ExpectedBatch / float64(n)
+	if k.Fit != nil {
+		b.SamplingRate, b.ExpectedBatch, err = k.Fit(n, rate)
+	}
 	return b, err
 }
 

@@ -6,9 +6,9 @@ import "github.com/privgrad/privgrad/accountant"
 var Full = &Kind{
 	Name:  "full",
 	Drawn: "all records", Each: "per step", Called: "all records",
-	Rate:  wholeTable,
+	Fit:   wholeTable,
 	Event: accountant.PoissonBatch,
 	open:  Poisson.open,
 }
 
-func wholeTable(int) float64 { return 1 }
+func wholeTable(n int, _ float64) (rate, expected float64, err error) { return 1, float64(n), nil }

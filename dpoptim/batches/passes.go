@@ -10,10 +10,15 @@ import (
 var Passes = &Kind{
 	Name:  "passes",
 	Drawn: "each in turn", Each: "per step", Called: "single records in turn",
-	Rate:  func(n int) float64 { return 1 / float64(n) },
+	Fit:   single,
 	Event: accountant.PoissonBatch,
 	Span:  func(b Batching) int { return b.Units },
 	open:  func(b Batching, held int) (drawing, error) { return turns{held, b.Units}, nil },
+}
+
+func single(n int, _ float64) (rate, expected float64, err error) {
+	rate = 1 / float64(n)
+	return rate, rate * float64(n), nil
 }
 
 // InTurn is the place, out of so many, of a step of passes.

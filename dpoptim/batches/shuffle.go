@@ -13,7 +13,7 @@ import (
 var Shuffle = &Kind{
 	Name: "permutation", Ordered: true,
 	Drawn: "in one random order", Each: "per step", Called: "records in a random order",
-	Rate:  wholeTable,
+	Fit:   wholeTable,
 	Event: accountant.PoissonBatch,
 	open: func(b Batching, _ int) (drawing, error) {
 		if b.Units < 1 || b.Units > math.MaxInt32 {

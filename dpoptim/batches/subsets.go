@@ -21,17 +21,17 @@ var Subsets = &Kind{
 	Name: "fixed-size", Offered: true,
 	Drawn: "subsets of a fixed size", Each: "per step", Called: "batches of a fixed size",
 	Relation: accountant.ReplaceOne, Why: "a record that is added takes another's place", Accountant: accountant.CTCDP,
-	Size:  wholeSize,
+	Fit:   wholeSize,
 	Event: accountant.SubsetBatch,
 	open:  newSubsets,
 }
 
-func wholeSize(expected float64) (float64, error) {
-	size := math.Round(expected)
-	if size < 1 {
-		return 0, usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", expected)
+func wholeSize(n int, rate float64) (fitted, size float64, err error) {
+	expected := rate * float64(n)
+	if size = math.Round(expected); size < 1 {
+		return 0, 0, usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", expected)
 	}
-	return size, nil
+	return size / float64(n), size, nil
 }
 
 type subsets struct{ held, n, size int }

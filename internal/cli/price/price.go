@@ -81,12 +81,12 @@ func (a *settings) setRate(given func(flag string) bool) error {
 	case !(a.batch > 0 && a.batch <= float64(a.publicN)):
 		return usage.Errorf("batch %v of %d records: must be above 0, and at most the number of records", a.batch, a.publicN)
 	}
-	if fit := a.kind.Size; fit != nil {
-		if size, err := fit(a.batch); err != nil || size != a.batch {
+	a.SamplingRate = a.batch / float64(a.publicN)
+	if fit := a.kind.Fit; fit != nil {
+		if _, size, err := fit(a.publicN, a.SamplingRate); err != nil || size != a.batch {
 			return usage.Errorf("batch %v: a batch of fixed size has a whole number of records", a.batch)
 		}
 	}
-	a.SamplingRate = a.batch / float64(a.publicN)
 	return nil
 }
 
