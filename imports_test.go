@@ -90,9 +90,10 @@ var allowed = map[string][]string{
 	"accountant/prv":    nil,
 
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
+	"dpoptim/batches":    {"accountant", "internal/stream", "internal/usage"},
 	"dpoptim/linesearch": nil,
 	"internal/convex":    {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
-	"dpoptim":            {"accountant", "dpoptim/linesearch", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/usage", "perexample"},
+	"dpoptim":            {"accountant", "dpoptim/batches", "dpoptim/linesearch", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":      {"internal/device"},
@@ -109,16 +110,16 @@ var allowed = map[string][]string{
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
-	"datasets":               {"internal/durable", "internal/fault", "internal/pages", "internal/stream", "internal/written"},
+	"datasets":               {"internal/durable", "internal/fault", "internal/pages", "internal/written"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 
-	"internal/engine":  {"accountant", "dpoptim", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
+	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
 		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/dryrun": {
@@ -128,13 +129,13 @@ var allowed = map[string][]string{
 	"internal/outputs": {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
 	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
 		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "internal/durable", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/durable", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {
@@ -144,7 +145,7 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/hear", "audit/learn", "audit/oracle", "audit/reach", "audit/verdict", "datasets", "dpoptim", "dpoptim/local", "internal/device", "internal/devices", "internal/engine",
+		"accountant", "audit/hear", "audit/learn", "audit/oracle", "audit/reach", "audit/verdict", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/device", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"audit/audittest": {
@@ -157,7 +158,7 @@ var allowed = map[string][]string{
 	"audit/reach":   {"internal/device", "internal/ir"},
 	"audit/verdict": {"accountant", "internal/usage"},
 	"bench": {
-		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
 		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
@@ -188,11 +189,11 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
-	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "internal/cli", "internal/usage"},
+	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/usage"},
 }
 
 // methodImports are what a method of training, a folder of dpoptim, may import.
-var methodImports = []string{"accountant", "dpoptim", "dpoptim/sgd", "internal/usage", "perexample"}
+var methodImports = []string{"accountant", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "internal/usage", "perexample"}
 
 // A family is packages of one kind, each a folder of one parent, which one package lists.
 type family struct {
@@ -202,7 +203,7 @@ type family struct {
 }
 
 var families = map[string]family{
-	"dpoptim/":   {"internal/plan", methodImports, []string{"banco", "linesearch", "mechanism"}},
+	"dpoptim/":   {"internal/plan", methodImports, []string{"banco", "batches", "linesearch", "mechanism"}},
 	"datasets/":  {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
 	"reproduce/": {"reproduce/papers", []string{"accountant", "datasets", "reproduce", "train"}, []string{"papers", "reproducetest"}},
 }

@@ -16,12 +16,13 @@ import (
 type Schedule struct {
 	SamplingRate float64
 	Steps        int
-	Subsets      bool // batches are subsets of a fixed size; otherwise sampling is Poisson
 	Neighbouring Neighbouring
 	Accountant   string
 	Delta        float64
-	WithSum      []Mechanism // what each step asks of its batch beside the sum
-	Besides      []Event     // what the same run releases apart from the steps
+	// Batch is the event of batches; nil: PoissonBatch.
+	Batch   func(rate float64, count int, asked ...Mechanism) Event
+	WithSum []Mechanism // what each step asks of its batch beside the sum
+	Besides []Event     // what the same run releases apart from the steps
 	// Price, where it is not nil, is ε of a schedule whose steps are not all
 	// alike, instead of the sum of the above; it must fall as sigma grows, and
 	// reads the rest of the schedule from s.
@@ -52,9 +53,9 @@ func (s Schedule) Events(sigma float64) []Event {
 		return s.Besides
 	}
 	asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
-	batch := PoissonBatch
-	if s.Subsets {
-		batch = SubsetBatch
+	batch := s.Batch
+	if batch == nil {
+		batch = PoissonBatch
 	}
 	return append([]Event{batch(s.SamplingRate, s.Steps, asked...)}, s.Besides...)
 }

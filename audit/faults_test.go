@@ -9,7 +9,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -101,20 +101,20 @@ var faults = []struct {
 	{"neighbouring coordinates share a draw", true, func(c *Config) { c.Canary, c.Runs = Coordinates, 2000 }, drawing(shared(0))},
 	{"neighbouring coordinates share most of a draw", false, func(c *Config) { c.Canary = Coordinates }, drawing(shared(0.5))},
 	{"one half of a release is the other's noise, negative", false, func(c *Config) { c.Canary = Coordinates }, drawing(halved)},
-	{"one record in every fourth batch", false, func(c *Config) { c.Canary = Order }, batches(func(s datasets.Sampler, n int, step uint64) []int32 {
+	{"one record in every fourth batch", false, func(c *Config) { c.Canary = Order }, drawnBy(func(s batches.Sampler, n int, step uint64) []int32 {
 		rows := slices.DeleteFunc(s.Batch(step, nil), func(row int32) bool { return row == recordsBeside })
 		if n > recordsBeside && step%4 == 0 {
 			rows = append(rows, recordsBeside)
 		}
 		return rows
 	})},
-	{"batches of a fixed cycle", true, func(c *Config) { c.Canary = Order }, batches(func(_ datasets.Sampler, n int, step uint64) (rows []int32) {
+	{"batches of a fixed cycle", true, func(c *Config) { c.Canary = Order }, drawnBy(func(_ batches.Sampler, n int, step uint64) (rows []int32) {
 		for i := int32(step % 4); int(i) < n; i += 4 {
 			rows = append(rows, i)
 		}
 		return rows
 	})},
-	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary, c.Runs = Order, 16_000 }, batches(func(s datasets.Sampler, n int, step uint64) (rows []int32) {
+	{"a fixed cycle from where chance says", false, func(c *Config) { c.Canary, c.Runs = Order, 16_000 }, drawnBy(func(s batches.Sampler, n int, step uint64) (rows []int32) {
 		for _, row := range s.Batch(0, nil) {
 			step += uint64(row)
 		}
@@ -123,7 +123,7 @@ var faults = []struct {
 		}
 		return rows
 	})},
-	{"a fixed cycle over all records", false, func(c *Config) { c.Canary = Order }, batches(func(_ datasets.Sampler, n int, step uint64) (rows []int32) {
+	{"a fixed cycle over all records", false, func(c *Config) { c.Canary = Order }, drawnBy(func(_ batches.Sampler, n int, step uint64) (rows []int32) {
 		for i := range uint64(2) {
 			rows = append(rows, int32((2*step+i)%uint64(n)))
 		}
@@ -131,8 +131,12 @@ var faults = []struct {
 		return rows
 	})},
 	{"shuffled records, cut into batches", false, func(c *Config) { c.Canary = Order }, func(t *testing.T, g *game) {
-		g.sampler = func(n int, key stream.Key) (datasets.Sampler, error) {
-			s, err := datasets.NewShuffle(n, key, stream.ChaCha20)
+		g.sampler = func(n int, key stream.Key) (batches.Sampler, error) {
+			b, err := batches.Shuffle.Of(n, 1)
+			if err != nil {
+				return nil, err
+			}
+			s, err := b.Sampler(n, key, stream.ChaCha20)
 			return sampling(func(step uint64) []int32 {
 				at := int(step) % (n / 2) * 2
 				rows := s.Batch(step/uint64(n/2), nil)[at : at+2]
@@ -141,7 +145,7 @@ var faults = []struct {
 			}), err
 		}
 	}},
-	{"one batch for all steps of a run", false, func(c *Config) { c.Canary, c.SamplingRate, c.Steps, c.Runs = Order, 0.05, 40, 16_000 }, batches(func(s datasets.Sampler, _ int, _ uint64) []int32 { return s.Batch(0, nil) })},
+	{"one batch for all steps of a run", false, func(c *Config) { c.Canary, c.SamplingRate, c.Steps, c.Runs = Order, 0.05, 40, 16_000 }, drawnBy(func(s batches.Sampler, _ int, _ uint64) []int32 { return s.Batch(0, nil) })},
 	{"count of adaptive clipping not charged", false, func(c *Config) { c.Clipping, c.Runs = "adaptive", 16_000 }, func(t *testing.T, g *game) {
 		c := g.config
 		c.Clipping = "flat"
@@ -179,11 +183,11 @@ type sampling func(step uint64) []int32
 
 func (s sampling) Batch(step uint64, dst []int32) []int32 { return append(dst[:0], s(step)...) }
 
-// batches has n records drawn in another way than by the sampler.
-func batches(take func(s datasets.Sampler, n int, step uint64) []int32) func(*testing.T, *game) {
+// drawnBy has n records drawn in another way than by the sampler.
+func drawnBy(take func(s batches.Sampler, n int, step uint64) []int32) func(*testing.T, *game) {
 	return func(_ *testing.T, g *game) {
 		right := g.sampler
-		g.sampler = func(n int, key stream.Key) (datasets.Sampler, error) {
+		g.sampler = func(n int, key stream.Key) (batches.Sampler, error) {
 			s, err := right(n, key)
 			return sampling(func(step uint64) []int32 { return take(s, n, step) }), err
 		}

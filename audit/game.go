@@ -10,7 +10,7 @@ import (
 
 	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/audit/verdict"
-	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -29,7 +29,7 @@ type game struct {
 	learned learned   // of a canary that is learned
 	open    func() (device.Device, error)
 	keys    func(lane int) (laneKeys, error)
-	sampler func(records int, key stream.Key) (datasets.Sampler, error)
+	sampler func(records int, key stream.Key) (batches.Sampler, error)
 }
 
 // laneKeys are what a lane draws from.
@@ -182,7 +182,7 @@ type lane struct {
 	*trainer
 	game      *game
 	number    int
-	samplers  [2]datasets.Sampler
+	samplers  [2]batches.Sampler
 	began     int // runs
 	statistic statistic
 	shadow    *shadow // of Digits alone

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -266,7 +267,7 @@ func (x *world) run() (_ float64, err error) {
 // admitting is a supply of random batches. No ledger pays; a filter admits where the plan says so.
 type admitting struct {
 	*hearing
-	sampler      datasets.Sampler
+	sampler      batches.Sampler
 	adversary    *hear.Adversary
 	budget       accountant.Budget // nil where the schedule is committed
 	slot, update int

@@ -3,7 +3,7 @@ package bench
 import (
 	"time"
 
-	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -182,11 +182,15 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 	rate := o.Batch / float64(o.Records)
 	r := &SamplerResult{}
 	for _, c := range ciphers {
-		p, err := datasets.NewPoisson(o.Records, rate, stream.KeyFromSeed(1, "bench sampler"), c)
+		b, err := batches.Poisson.Of(o.Records, rate)
 		if err != nil {
 			return nil, err
 		}
-		e := SamplerEntry{Sampler: "poisson", Cipher: c.String(), Records: o.Records, Rate: rate}
+		p, err := b.Sampler(o.Records, stream.KeyFromSeed(1, "bench sampler"), c)
+		if err != nil {
+			return nil, err
+		}
+		e := SamplerEntry{Sampler: b.Name, Cipher: c.String(), Records: o.Records, Rate: rate}
 		e.measure(p, o.Seconds)
 		r.Samplers = append(r.Samplers, e)
 	}
@@ -195,7 +199,7 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 
 const mostRecords = 1<<31 - 1
 
-func (e *SamplerEntry) measure(s *datasets.Poisson, seconds float64) {
+func (e *SamplerEntry) measure(s batches.Sampler, seconds float64) {
 	var batch []int32
 	var times []float64
 	rows, total := 0, 0.0

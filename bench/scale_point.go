@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -193,7 +194,7 @@ func (r *scaleRun) steps() (*ScaleMeasured, error) {
 // drawnBatches draws batches as a run does, and keeps the time.
 type drawnBatches struct {
 	engine.Given
-	sampler datasets.Sampler
+	sampler batches.Sampler
 	draws   uint64
 	took    time.Duration // of the last batch
 	rows    int           // in it

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -222,14 +223,12 @@ func stated(epsilon float64, asked *float64, delta float64) string {
 }
 
 func (s summary) sampling() {
-	switch {
-	case s.SamplingRate == 1:
+	if s.SamplingRate == 1 {
 		s.row("Batch", "all %d records at every step (their public number)", s.PublicN)
-	case s.Sampling == "poisson":
-		s.row("Batch", "%.6g of %d records per step on average (Poisson sampling)", s.ExpectedBatch, s.PublicN)
-	default:
-		s.row("Batch", "%.6g of %d records per step (%s)", s.ExpectedBatch, s.PublicN, plan.DrawnAs(s.Sampling))
+		return
 	}
+	drawn, each := batches.Words(s.Sampling)
+	s.row("Batch", "%.6g of %d records %s (%s)", s.ExpectedBatch, s.PublicN, each, drawn)
 }
 
 func (s summary) clip() string {

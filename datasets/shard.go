@@ -55,26 +55,3 @@ func ShardOf(rank int, counts []int64) Shard {
 	s.Count = int(counts[rank])
 	return s
 }
-
-// Sampler gives of the batches of all N records those that are the shard's, by their
-// place in it. All ranks draw by samplers of one key, so that their batches together are the batch
-// that one machine would draw, whatever the number of ranks and the sizes of shards. A batch costs
-// what the whole batch does. A place behind all records, which holds none, is no rank's.
-func (s Shard) Sampler(whole Sampler) Sampler { return shardSampler{s, whole} }
-
-type shardSampler struct {
-	Shard
-	whole Sampler
-}
-
-// Batch keeps the order of the whole batch.
-func (s shardSampler) Batch(step uint64, dst []int32) []int32 {
-	all := s.whole.Batch(step, dst)
-	own := all[:0]
-	for _, i := range all {
-		if at := int(i) - s.First; at >= 0 && at < s.Count {
-			own = append(own, int32(at))
-		}
-	}
-	return own
-}

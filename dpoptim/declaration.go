@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 )
 
 // String tells declarations apart.
@@ -87,7 +88,7 @@ func (d Declaration) faultOf(a Ask, t Traits, first bool) string {
 		return "a majority is pure, a fit or a choice may be, reports are, and nothing else is"
 	case a.Question == Fits && (!t.Once || len(d.Asks) != 1 || d.Budget.Filtered()):
 		return "a fit is the only release of its method"
-	case a.Question == Choices && (!t.FullBatch || a.Batch != Own):
+	case a.Question == Choices && (t.Draws() != batches.Full || a.Batch != Own):
 		return "a choice is of all records"
 	}
 	return ""

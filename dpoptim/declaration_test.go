@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 )
 
 // of is a question with noise.
@@ -39,7 +40,7 @@ func TestDeclarationIsRefused(t *testing.T) {
 		"a fit among steps":                {private, accountant.GDP, Committed, []Ask{of(Fits, Own, 0)}, "the only release"},
 		"a choice of a batch":              {private, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}, "a choice is of all records"},
 		"a report":                         {private, accountant.PLD, Committed, []Ask{of(Reports, Own, 0)}, "where privacy is local"},
-		"no report of a local method":      {Traits{Private: true, Pure: true, Local: true, FullBatch: true}, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}, "where privacy is local"},
+		"no report of a local method":      {Traits{Private: true, Pure: true, Local: true, Batches: []*batches.Kind{batches.Full}}, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}, "where privacy is local"},
 		"reports in every second step":     {Traits{Private: true, Pure: true, Local: true}, accountant.PLD, Committed, []Ask{of(Reports, Own, 2)}, "one in every step"},
 		"two fits":                         {Traits{Private: true, Once: true}, accountant.GDP, Committed, []Ask{of(Fits, Own, 0), of(Curves, Own, 0)}, "the only release"},
 		"steps without a plan":             {private, accountant.GDP, Planned, []Ask{sum}, "without a planned budget"},
@@ -69,7 +70,7 @@ func TestDeclarationIsAllowed(t *testing.T) {
 	}{
 		"sgd":                 {Traits{}, accountant.PLD, Committed, []Ask{{Question: Gradients}}},
 		"lbfgs":               {Traits{Once: true}, accountant.PLD, Committed, []Ask{{Question: Gradients}, {Question: Losses}}},
-		"privgene":            {Traits{Private: true, FullBatch: true}, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}},
+		"privgene":            {Traits{Private: true, Batches: []*batches.Kind{batches.Full}}, accountant.PLD, Committed, []Ask{of(Choices, Own, 0)}},
 		"majority":            {Traits{Private: true, Pure: true, Once: true}, accountant.PLD, Committed, []Ask{of(Majority, Own, 0)}},
 		"banco":               {Traits{Private: true, Pure: true, Local: true}, accountant.PLD, Committed, []Ask{of(Reports, Own, 0)}},
 		"dp-sgd":              {private, accountant.PLD, Committed, []Ask{sum}},

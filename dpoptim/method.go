@@ -3,8 +3,10 @@ package dpoptim
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
@@ -82,19 +84,31 @@ type Traits struct {
 	Private bool // it bounds and hides a record's influence
 	Pure    bool // it makes a single release of ε, without δ
 	Once    bool // it is no sequence of updates: where it is private, it makes a single release
-	Subsets bool // it can be priced on batches of a fixed size
-	Fixed   bool // all of its batches are of a fixed size
 	Flat    bool // the outputs of its networks are zero at the start, whatever the record
-	// FullBatch says that every sum is of all records.
-	FullBatch bool
-	// Local says that the records report one after the other, each with noise of its own. So a pass over them
-	// costs what one report does.
-	Local bool
+	Local   bool // the records report one after the other, each with noise of its own
+	// Batches are the ways to draw that it can be priced on, first that of where nobody chose; nil: what Draws says.
+	Batches []*batches.Kind
 	// Relation, Accountant and Clip are for where the user chose none; empty or 0: as for all.
 	Relation   accountant.Neighbouring
 	Accountant string
 	Clip       float64
 }
+
+// Draws is how batches are drawn where nobody chose.
+func (t Traits) Draws() *batches.Kind {
+	switch {
+	case len(t.Batches) > 0:
+		return t.Batches[0]
+	case t.Local:
+		return batches.Passes
+	case t.Once && t.Private:
+		return batches.Full
+	}
+	return batches.Poisson
+}
+
+// CanDraw reports whether the method can be priced on such batches.
+func (t Traits) CanDraw(k *batches.Kind) bool { return k == t.Draws() || slices.Contains(t.Batches, k) }
 
 // Settings are those of a run that a method may read, and complete where they are nil or
 // empty.
@@ -280,6 +294,17 @@ const (
 	Reports   Question = "report"   // one record's gradient, with noise of its own
 )
 
+// Turn is which of a step's batches is the question's, where it has one of its own.
+func (q Question) Turn() batches.Turn {
+	switch q {
+	case Searches, Curves, Minima:
+		return batches.Second
+	case Losses:
+		return batches.Third
+	}
+	return batches.First
+}
+
 // A Release is one question's noise, with the bound on a record's share that it hides. It is
 // charged and drawn from this one value.
 type Release struct {
@@ -306,8 +331,6 @@ type Ask struct {
 	Batch    Batch
 	Every    int // steps from one to the next, from the first on; 0 is 1
 	Size     int // candidates, of questions about losses
-	// Shuffled has a fit's solver take the public places in a secret, uniform order.
-	Shuffled bool
 	// Release gives the noise at a noise multiplier of gradients: none at 0, for which a
 	// search has no scales. Of an Adaptive budget it is that of the first step, or none at 0.
 	Release func(multiplier float64) (Release, error)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -154,13 +155,11 @@ func (r *run) ChosenOn() string { return plan.ChosenOn(r.DefaultsFrom) }
 
 // Batches says how they were drawn.
 func (r *run) Batches() string {
-	switch {
-	case r.SamplingRate == 1:
+	if r.SamplingRate == 1 {
 		return fmt.Sprintf("all records at every step; their public number is %d", r.PublicN)
-	case r.Sampling == "poisson":
-		return fmt.Sprintf("Poisson sampling: %s of %d records (the public number) per step on average", number(r.ExpectedBatch), r.PublicN)
 	}
-	return fmt.Sprintf("%s: %s of %d records (the public number) per step", plan.DrawnAs(r.Sampling), number(r.ExpectedBatch), r.PublicN)
+	drawn, each := batches.Words(r.Sampling)
+	return fmt.Sprintf("%s: %s of %d records (the public number) %s", drawn, number(r.ExpectedBatch), r.PublicN, each)
 }
 
 // Usable is the noisy count of usable records, in words; empty where none was made.

@@ -232,7 +232,7 @@ func (v *verification) schedule(p *plan.Plan, unplanned error) {
 		v.check("schedule", "", f)
 		return
 	}
-	f.add(r.Sampling != p.Sampling() || !near(r.SamplingRate, p.SamplingRate), "sampling is %s at rate %v, planned is %s at %v", r.Sampling, r.SamplingRate, p.Sampling(), p.SamplingRate)
+	f.add(r.Sampling != p.Kind.Name || !near(r.SamplingRate, p.SamplingRate), "sampling is %s at rate %v, planned is %s at %v", r.Sampling, r.SamplingRate, p.Kind.Name, p.SamplingRate)
 	f.add(!near(r.ExpectedBatch, p.ExpectedBatch), "expected_batch is %v, planned is %v", r.ExpectedBatch, p.ExpectedBatch)
 	if r.Committed != nil {
 		f.add(r.Private() && *r.Committed != p.Steps, "committed_schedule is %d, planned are %d steps", *r.Committed, p.Steps)

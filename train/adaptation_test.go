@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -133,7 +134,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 		if len(count) != 1 {
 			t.Fatalf("step %d released %d counts", step, len(count))
 		}
-		draw := uint64(positions*step + 1)
+		draw := batches.Position(step, batches.First) + 1
 		z := normals(draw, 0, len(gradient)) // the ranges of internal/engine
 		if rounding == 0 {                   // more than the multiplier by what covers rounding, always the same
 			xz, zz := 0.0, 0.0

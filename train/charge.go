@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -170,20 +171,11 @@ func (c *committed) saved() error {
 	return c.run.ledger.Settle(c.run.slot - c.first)
 }
 
-// A slot's batches and noise positions, in the order in which they are drawn.
-const positions = 3
-
-var positionOf = map[dpoptim.Question]uint64{
-	dpoptim.Gradients: 0, dpoptim.Majority: 0, dpoptim.Fits: 0, dpoptim.Choices: 0, dpoptim.Reports: 0,
-	dpoptim.Searches: 1, dpoptim.Curves: 1, dpoptim.Minima: 1,
-	dpoptim.Losses: 2,
-}
-
 func (c *committed) counting() uint64 { return 1 }
 
 // Batch numbers what is drawn by its slot; noise positions count from 1, or behind the count.
 func (c *committed) Batch(q dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
-	n := positions*uint64(c.run.slot) + positionOf[q]
+	n := batches.Position(c.run.slot, q.Turn())
 	draw := n + 1
 	if c.run.plan.Count != nil {
 		draw++

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -158,7 +159,7 @@ func (d *drawn) cost(t *testing.T, p *plan.Plan) []accountant.Event {
 		} else {
 			count[key] = len(events)
 			draw := accountant.PoissonBatch
-			if p.Method.Traits().Fixed {
+			if p.Kind == batches.Subsets {
 				draw = accountant.SubsetBatch
 			}
 			events = append(events, draw(p.SamplingRate, 1, batch...))

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -111,7 +111,9 @@ func TestOutpertFollowsTheRecursion(t *testing.T) {
 					step(all, records, 1.3)
 				}
 			} else {
-				s, err := datasets.NewShuffle(records, stream.KeyFromSeed(c.Seed, "sampling"), stream.ChaCha20)
+				b, err := batches.Shuffle.Of(records, 1)
+				check(t, err)
+				s, err := b.Sampler(records, stream.KeyFromSeed(c.Seed, "sampling"), stream.ChaCha20)
 				check(t, err)
 				order, smooth := s.Batch(0, nil), (norm*norm+1)/4
 				for range 3 {

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/sums"
 	"github.com/privgrad/privgrad/internal/collective/team"
@@ -143,7 +144,7 @@ func (r *run) keys() (plan.Keys, error) {
 }
 
 // newSampler draws the batches of all records, and of a rank gives those that it has.
-func (r *run) newSampler(key stream.Key) (datasets.Sampler, error) {
+func (r *run) newSampler(key stream.Key) (batches.Sampler, error) {
 	if r.team == nil {
 		return r.plan.Sampler(r.plan.Set.Train.Len(), key)
 	}
@@ -151,5 +152,5 @@ func (r *run) newSampler(key stream.Key) (datasets.Sampler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.shard.Sampler(whole), nil
+	return batches.Part(whole, r.shard.First, r.shard.Count), nil
 }

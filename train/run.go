@@ -23,6 +23,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
@@ -195,7 +196,7 @@ type run struct {
 	engine  *engine.Engine
 	data    tables.Records
 	test    tables.Records
-	sampler datasets.Sampler
+	sampler batches.Sampler
 	charge  charge
 	evaluator
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
@@ -40,7 +41,7 @@ func New(s Settings) *Method { return &Method{settings: s} }
 func NewWith(p *Protector, s Settings) *Method { return &Method{settings: s, protector: p} }
 
 func (m *Method) Traits() dpoptim.Traits {
-	return dpoptim.Traits{Name: Name, Private: true, Subsets: true}
+	return dpoptim.Traits{Name: Name, Private: true, Batches: []*batches.Kind{batches.Poisson, batches.Subsets}}
 }
 
 func (m *Method) Check(c *dpoptim.Settings) error {

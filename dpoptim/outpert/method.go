@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -60,10 +61,14 @@ type Method struct {
 func New(name string, own Settings) *Method { return &Method{name: name, own: own} }
 
 func (m *Method) Traits() dpoptim.Traits {
-	return dpoptim.Traits{
+	t := dpoptim.Traits{
 		Name: m.name, Private: true, Once: true, Pure: m.pure(),
 		Relation: accountant.ReplaceOne, Accountant: accountant.GDP,
 	}
+	if m.name == RSGD { // whose passes are in one random order
+		t.Batches = []*batches.Kind{batches.Shuffle}
+	}
+	return t
 }
 
 func (m *Method) pure() bool  { return m.own.Delta != nil && *m.own.Delta == 0 }
@@ -175,7 +180,7 @@ const formula = 0x1p-30
 
 // declaration prices the noise at a bound for a record that is there or not.
 func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpoptim.Declaration, error) {
-	ask := dpoptim.Ask{Question: dpoptim.Fits, Shuffled: m.name == RSGD}
+	ask := dpoptim.Ask{Question: dpoptim.Fits}
 	budget := dpoptim.Committed
 	switch {
 	case m.pure():

@@ -56,8 +56,8 @@ func declared(t *testing.T, name string, m *convex.Model, own Settings, change f
 		t.Fatal(err)
 	}
 	ask := d.Asks[0]
-	if ask.Shuffled != (name == RSGD) {
-		t.Errorf("%s: shuffled %v", name, ask.Shuffled)
+	if ordered := method.Traits().Draws().Ordered; ordered != (name == RSGD) {
+		t.Errorf("%s: in a random order %v", name, ordered)
 	}
 	if ask.At != nil {
 		r, err := ask.At(0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -43,7 +44,7 @@ type Method struct {
 func New(s Settings) *Method { return &Method{settings: s} }
 
 func (m *Method) Traits() dpoptim.Traits {
-	return dpoptim.Traits{Name: Name, Private: true, Pure: m.pure(), FullBatch: true, Relation: accountant.ReplaceOne}
+	return dpoptim.Traits{Name: Name, Private: true, Pure: m.pure(), Batches: []*batches.Kind{batches.Full}, Relation: accountant.ReplaceOne}
 }
 
 func (m *Method) pure() bool { return m.settings.Delta != nil && *m.settings.Delta == 0 }

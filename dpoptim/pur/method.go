@@ -28,6 +28,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -75,7 +76,7 @@ func New(name string, s Settings) *Method {
 
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{
-		Name: m.name, Private: m.name != Oracle, FullBatch: true,
+		Name: m.name, Private: m.name != Oracle, Batches: []*batches.Kind{batches.Full},
 		Relation: accountant.ReplaceOne, Accountant: accountant.GDP,
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -63,7 +64,7 @@ func New(s Settings) *Method { return &Method{settings: s} }
 
 func (*Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{
-		Name: Name, Private: true, Subsets: true, Fixed: true, Flat: true,
+		Name: Name, Private: true, Flat: true, Batches: []*batches.Kind{batches.Subsets},
 		Relation: accountant.ReplaceOne,
 	}
 }

@@ -24,7 +24,7 @@ func (e *Engine) Fit(s dpoptim.Solver) error {
 	if err != nil {
 		return err
 	}
-	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.declared[dpoptim.Fits].ask.Shuffled, nil)
+	order, draw := e.c.Supply.Batch(dpoptim.Fits, !e.c.Method.Traits().Draws().Ordered, nil)
 	table.Order = order
 	var tilt []float64
 	if p, ok := m.(*mechanism.Perturbation); ok {

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -23,7 +24,7 @@ func (e *Engine) Report(point []float64) ([]float64, error) {
 	}
 	_, draw := e.c.Supply.Batch(dpoptim.Reports, true, nil)
 	report := make([]float64, len(point))
-	table.RecordGradient(e.Slot()%e.c.Facts.Records, point, report)
+	table.RecordGradient(batches.InTurn(e.Slot(), e.c.Facts.Records), point, report)
 	return report, m.Report(report, draw)
 }
 

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -21,24 +21,13 @@ import (
 
 // Sampler draws the batches of a table of n records. The key must be used for
 // nothing else.
-func (p *Plan) Sampler(n int, key stream.Key) (datasets.Sampler, error) {
-	if p.Config.fixedSize() {
-		return datasets.NewSubsets(n, p.PublicN, int(p.ExpectedBatch), key, p.cipher())
-	}
-	if p.shuffles() {
-		return datasets.NewShuffle(p.PublicN, key, p.cipher())
-	}
-	return datasets.NewPoisson(n, p.SamplingRate, key, p.cipher())
+func (p *Plan) Sampler(n int, key stream.Key) (batches.Sampler, error) {
+	return p.Batching.Sampler(n, key, p.cipher())
 }
 
 // solved reports whether a solver finds the parameters. It takes the public number of records.
 func (p *Plan) solved() bool {
 	return slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Question == dpoptim.Fits })
-}
-
-// shuffles reports whether records are taken one after the other, in a secret order.
-func (p *Plan) shuffles() bool {
-	return slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Shuffled })
 }
 
 // Stream is what the run's mechanisms draw from.
@@ -81,32 +70,4 @@ func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, er
 		t.Most = p.PublicN
 	}
 	return t, nil
-}
-
-// Sampling is how batches are drawn, for the result.
-func (p *Plan) Sampling() string {
-	if t := p.Method.Traits(); t.Private && p.SamplingRate == 1 && (t.FullBatch || t.Once) && !p.shuffles() {
-		return "full"
-	}
-	if p.Config.fixedSize() {
-		return subsets
-	}
-	if p.shuffles() {
-		return permutation
-	}
-	if p.Method.Traits().Local {
-		return passes
-	}
-	return poisson
-}
-
-// DrawnAs says in words what Sampling says of batches that are neither full nor Poisson.
-func DrawnAs(sampling string) string {
-	switch sampling {
-	case permutation:
-		return "in one random order"
-	case passes:
-		return "each in turn"
-	}
-	return "subsets of a fixed size"
 }

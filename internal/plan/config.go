@@ -12,6 +12,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -225,19 +226,18 @@ func (c *Config) exact() bool { return c.Noise == noiseExact && c.Private() }
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.traits().Private }
 
-// How batches are drawn.
-const (
-	poisson     = "poisson"
-	subsets     = "fixed-size"
-	permutation = "permutation"
-	passes      = "passes"
-)
-
-// fixedSize reports whether batches are subsets of a fixed size: by choice, or because the method or the
-// accountant needs them.
-func (c *Config) fixedSize() bool {
+// drawn is how batches are drawn: as the accountant or the method needs them, or by choice.
+func (c *Config) drawn() *batches.Kind {
 	t := c.traits()
-	return t.Fixed || t.Subsets && (c.Sampling == subsets || c.Accountant == accountant.CTCDP)
+	for _, k := range []*batches.Kind{batches.PricedBy(c.Accountant), batches.Named(c.Sampling)} {
+		if k != nil && t.CanDraw(k) {
+			return k
+		}
+	}
+	if k := t.Draws(); k != batches.Full || t.Private {
+		return k
+	}
+	return batches.Poisson // at rate 1, as runs without privacy have always called it
 }
 
 // adapts reports whether the clip norm moves.

@@ -21,7 +21,7 @@ func (p *Plan) Events() ([]accountant.Event, error) {
 		return nil, err
 	}
 	if p.Method.Traits().Pure { // of all records, not of a batch
-		return []accountant.Event{{Mechanisms: prices, Count: p.uses(p.Steps)}}, nil
+		return []accountant.Event{{Mechanisms: prices, Count: p.Uses(p.Steps)}}, nil
 	}
 	events := p.events(prices, p.Steps)
 	events[0].Mechanisms = append(events[0].Mechanisms, p.price.WithSum...) // of every sum, which is asked for alone

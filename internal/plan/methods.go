@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/bassily"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/lbfgs"
@@ -133,8 +134,8 @@ func (c *Config) Relate(n accountant.Neighbouring) {
 // incline takes the relation, the accountant and the clip norm that the method is made for, where the user chose none.
 func (c *Config) incline() {
 	t, initial := c.traits(), Default()
-	if c.Sampling == subsets && t.Subsets {
-		t.Relation = accountant.ReplaceOne
+	if k := batches.Named(c.Sampling); k != nil && k.Relation != "" && t.CanDraw(k) {
+		t.Relation = k.Relation
 	}
 	if t.Relation != "" && (Setting{Key: "neighbouring"}).open(c, &initial) {
 		c.Neighbouring = string(t.Relation)
@@ -161,22 +162,34 @@ func (c *Config) moments() sgd.Settings {
 
 // checkDrawing refuses ways to draw batches that the method or the accountant does not have.
 func (c *Config) checkDrawing() error {
-	t := c.traits()
+	t, by := c.traits(), batches.PricedBy(c.Accountant)
 	switch {
-	case t.Private && !t.Subsets && c.Accountant == accountant.CTCDP:
-		return usage.Errorf("accountant %s covers batches of a fixed size, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
-	case t.Fixed && c.Accountant == accountant.CTCDP:
+	case by == nil:
+	case t.Private && !t.CanDraw(by):
+		return usage.Errorf("accountant %s covers %s, which only optimizer %s draws; use --accountant %s or %s", c.Accountant, by.Called, l2p.Name, accountant.PLD, accountant.RDP)
+	case t.Draws() == by:
 		return usage.Errorf("accountant %s is for the schedules of optimizer %s; use --accountant %s or %s", c.Accountant, l2p.Name, accountant.PLD, accountant.RDP)
-	case c.Sampling == subsets && !t.Subsets:
-		return usage.Errorf("sampling %s: optimizer %s draws no batches of a fixed size; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, l2p.Name)
-	case c.Sampling == subsets && t.Subsets && c.Accountant != accountant.CTCDP && c.Neighbouring != string(accountant.ReplaceOne):
-		return usage.Errorf("neighbouring %s: batches of a fixed size are priced under %s only, as a record that is added takes another's place; use --neighbouring %[2]s", c.Neighbouring, accountant.ReplaceOne)
-	case c.Sampling == poisson && t.Fixed:
-		return usage.Errorf("sampling %s: optimizer %s draws batches of a fixed size alone; leave it out", c.Sampling, c.Optimizer)
-	case c.Sampling == poisson && c.fixedSize():
-		return usage.Errorf("sampling %s: optimizer %s with accountant %s draws batches of a fixed size; leave it out", c.Sampling, c.Optimizer, c.Accountant)
+	}
+	chosen, drawn := batches.Named(c.Sampling), c.drawn()
+	switch {
+	case chosen == nil:
+	case chosen != batches.Poisson && !t.CanDraw(chosen):
+		return usage.Errorf("sampling %s: optimizer %s draws no %s; leave it out, or use --optimizer %s", c.Sampling, c.Optimizer, chosen.Called, l2p.Name)
+	case chosen.Relation != "" && by != chosen && c.Neighbouring != string(chosen.Relation):
+		return usage.Errorf("neighbouring %s: %s are priced under %s only, as %s; use --neighbouring %[3]s", c.Neighbouring, chosen.Called, chosen.Relation, chosen.Why)
+	case chosen == drawn || !drawn.Offered: // where there is nothing to choose, poisson has always been allowed
+	case drawn == by:
+		return usage.Errorf("sampling %s: optimizer %s with accountant %s draws %s; leave it out", c.Sampling, c.Optimizer, c.Accountant, drawn.Called)
+	default:
+		return usage.Errorf("sampling %s: optimizer %s draws %s alone; leave it out", c.Sampling, c.Optimizer, drawn.Called)
 	}
 	return nil
+}
+
+// fullBatch reports whether every step is of all records.
+func (c *Config) fullBatch() bool {
+	t := c.traits()
+	return t.Draws() == batches.Full && !t.Once
 }
 
 // checkUnread refuses settings that the method does not read.
@@ -245,7 +258,7 @@ func (c *Config) checkMethod(ownNetwork bool) error {
 	if err := c.checkUnread(); err != nil {
 		return err
 	}
-	if c.traits().FullBatch {
+	if c.fullBatch() {
 		if c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil {
 			return usage.Errorf("optimizer %s takes all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", c.Optimizer)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -39,14 +40,13 @@ type Plan struct {
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
-	PublicN       int
-	SamplingRate  float64
-	ExpectedBatch float64 // q·N, the normaliser of every sum
-	Steps         int     // committed
-	Sigma         float64 // noise multiplier σ/C; 0 without noise
-	Epsilon       *float64
-	Count         *accountant.Gaussian // noise of the count of usable records before the first step; nil: none is made
-	Risk          *accountant.Risk     // what ε means for attacks; nil without a guarantee
+	PublicN          int
+	batches.Batching         // whose expected batch is the normaliser of every sum
+	Steps            int     // committed
+	Sigma            float64 // noise multiplier σ/C; 0 without noise
+	Epsilon          *float64
+	Count            *accountant.Gaussian // noise of the count of usable records before the first step; nil: none is made
+	Risk             *accountant.Risk     // what ε means for attacks; nil without a guarantee
 
 	Method      dpoptim.Method
 	Declaration dpoptim.Declaration // what the method asks of the records
@@ -321,7 +321,7 @@ func (p *Plan) resolveRecords() error {
 // leave out the last of them.
 func (p *Plan) checkPublished() error {
 	published := p.Set.PublicN
-	if published == 0 || p.PublicN == published || p.PublicN < published && p.Config.traits().Fixed {
+	if published == 0 || p.PublicN == published || p.PublicN < published && p.Config.traits().Draws() == batches.Subsets {
 		return nil
 	}
 	of, held := "training records", ""
@@ -334,34 +334,34 @@ func (p *Plan) checkPublished() error {
 	return usage.Errorf("public-n %d%s: data set %s has %d %s, a published number: leave --public-n out", *p.Config.PublicN, held, p.Config.Data, published, of)
 }
 
-func (p *Plan) resolveSampling() error {
+func (p *Plan) resolveSampling() (err error) {
 	c := &p.Config
 	n := float64(p.PublicN)
 	if t := p.Method.Traits(); t.Once && t.Private { // its schedule is the one release, of all records
-		p.SamplingRate, p.ExpectedBatch, p.Steps, p.MostSteps, p.evalEvery = 1, n, 1, 1, 1
+		p.Steps, p.MostSteps, p.evalEvery = 1, 1, 1
+		if p.Batching, err = c.drawn().Of(p.PublicN, 1); err != nil {
+			return err
+		}
 		return p.resolveFacts()
 	}
 	if c.Batch == nil && c.SamplingRate == nil {
 		batch := math.Min(defaultBatch, n)
 		c.Batch = &batch
 	}
+	var rate float64
 	if c.SamplingRate != nil {
-		p.SamplingRate = *c.SamplingRate
+		rate = *c.SamplingRate
 	} else {
 		if *c.Batch > n {
 			return usage.Errorf("batch %v is larger than the %d public training records: give at most that", *c.Batch, p.PublicN)
 		}
-		p.SamplingRate = *c.Batch / n
+		rate = *c.Batch / n
 	}
-	if p.ExpectedBatch = p.SamplingRate * n; p.ExpectedBatch < leastBatch {
-		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", p.ExpectedBatch, leastBatch)
+	if rate*n < leastBatch {
+		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", rate*n, leastBatch)
 	}
-	if c.fixedSize() {
-		size := math.Round(p.ExpectedBatch)
-		if size < 1 {
-			return usage.Errorf("an expected batch of %v records: subsets have a record at least; raise --batch", p.ExpectedBatch)
-		}
-		p.ExpectedBatch, p.SamplingRate = size, size/float64(p.PublicN)
+	if p.Batching, err = c.drawn().Of(p.PublicN, rate); err != nil {
+		return err
 	}
 	if c.Steps == nil && c.Epochs == nil {
 		epochs := float64(defaultEpochs)
@@ -371,7 +371,6 @@ func (p *Plan) resolveSampling() error {
 	if c.Steps != nil {
 		p.Steps = *c.Steps
 	} else {
-		var err error
 		if p.Steps, err = accountant.StepsOf(*c.Epochs, p.SamplingRate); err != nil {
 			return err
 		}
@@ -379,7 +378,7 @@ func (p *Plan) resolveSampling() error {
 	p.MostSteps = p.Steps
 	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
 		p.evalEvery = epoch
-		if epoch == 1 || p.Method.Traits().Fixed { // whose rounds are many, and small
+		if epoch == 1 || p.Method.Traits().Draws() == batches.Subsets { // whose rounds are many, and small
 			p.evalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
 		}
 	}
@@ -484,10 +483,10 @@ func (p *Plan) resolveWork() error {
 // block is how many steps the ledger reserves at a time.
 func (p *Plan) block() int {
 	n := blockSteps(p.Network.Program, p.ExpectedBatch, p.Steps)
-	switch t := p.Method.Traits(); {
-	case t.FullBatch: // of whose few steps a crash should not lose many
+	switch {
+	case p.Config.fullBatch(): // of whose few steps a crash should not lose many
 		return min(n, max(p.Steps/50, 1))
-	case t.Local: // whose steps take less time than the ledger does
+	case p.Kind == batches.Passes: // whose steps take less time than the ledger does
 		return max(n, p.Steps/200)
 	}
 	return n

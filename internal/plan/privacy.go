@@ -108,24 +108,15 @@ func (p *Plan) resolvePure() error {
 	if !ok {
 		return fmt.Errorf("optimizer %s declares %v as its noise, and promises a pure ε", c.Optimizer, prices[0])
 	}
-	cost := pure.Epsilon * float64(p.uses(p.Steps))
+	cost := pure.Epsilon * float64(p.Uses(p.Steps))
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		cost *= 2
 	}
 	if cost > *c.Epsilon {
-		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", c.Optimizer, p.uses(p.Steps), cost, *c.Epsilon)
+		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", c.Optimizer, p.Uses(p.Steps), cost, *c.Epsilon)
 	}
 	p.Epsilon, p.spent = c.Epsilon, map[int]float64{0: 0, p.Steps: *c.Epsilon}
 	return nil
-}
-
-// uses is how often the first n slots of a pure method ask a record. Records that report one after the
-// other are each asked once a pass.
-func (p *Plan) uses(n int) int {
-	if p.Method.Traits().Local {
-		return (n + p.PublicN - 1) / p.PublicN
-	}
-	return n
 }
 
 // keepPlaces says how records stand at places that no other record decides.
@@ -174,7 +165,7 @@ func (p *Plan) Filtered() bool {
 func (p *Plan) resolveCommitted() error {
 	c := &p.Config
 	s := accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps, Subsets: c.fixedSize(),
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Batch: p.Event,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
 	}
 	if c.adapts() {
@@ -438,7 +429,7 @@ func (p *Plan) EpsilonAt(n int) *float64 {
 	switch {
 	case known:
 	case p.Method.Traits().Pure:
-		epsilon = *p.Epsilon * float64(p.uses(n)) / float64(p.uses(p.Steps))
+		epsilon = *p.Epsilon * float64(p.Uses(n)) / float64(p.Uses(p.Steps))
 	default:
 		part := p.price
 		part.Steps, part.Besides = n, p.besides(n)
@@ -466,14 +457,6 @@ func (p *Plan) evaluations(n int) int {
 		count++
 	}
 	return count
-}
-
-// BatchEvent is the event of what is asked of one batch.
-func (p *Plan) BatchEvent(asked ...accountant.Mechanism) accountant.Event {
-	if p.Config.fixedSize() {
-		return accountant.SubsetBatch(p.SamplingRate, 1, asked...)
-	}
-	return accountant.PoissonBatch(p.SamplingRate, 1, asked...)
 }
 
 // first are the events of the first step of a run whose budgets adapt.
@@ -630,7 +613,7 @@ func (p *Plan) resolveOrder() error {
 		return nil
 	}
 	s := accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps, Subsets: c.fixedSize(),
+		SamplingRate: p.SamplingRate, Steps: p.Steps, Batch: p.Event,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: accountant.RDP, Delta: *c.Delta,
 	}
 	with, err := p.prices(1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 )
 
@@ -132,7 +133,7 @@ func TestChosenSubsets(t *testing.T) {
 	for _, name := range []string{"identity", "scheduler"} {
 		c := small()
 		protected(name)(&c)
-		c.Sampling, c.Batch = subsets, ptr(12.0)
+		c.Sampling, c.Batch = batches.Subsets.Name, ptr(12.0)
 		if name == "identity" {
 			c.NoiseMultiplier, c.Epsilon, c.TrainLossNoise = nil, ptr(2.0), ptr(9.0)
 		}
@@ -142,8 +143,8 @@ func TestChosenSubsets(t *testing.T) {
 		if name == "scheduler" {
 			want = accountant.RDP
 		}
-		if p.Config.Neighbouring != string(accountant.ReplaceOne) || p.Config.Accountant != want || p.Sampling() != subsets {
-			t.Errorf("%s: %s, by %s, on %s batches", name, p.Config.Neighbouring, p.Config.Accountant, p.Sampling())
+		if p.Config.Neighbouring != string(accountant.ReplaceOne) || p.Config.Accountant != want || p.Kind.Name != batches.Subsets.Name {
+			t.Errorf("%s: %s, by %s, on %s batches", name, p.Config.Neighbouring, p.Config.Accountant, p.Kind.Name)
 		}
 		if name == "scheduler" {
 			if e := oneStep(t, p, 20); e.Sampling != accountant.FixedSize {
@@ -196,13 +197,13 @@ func TestProtectorSettings(t *testing.T) {
 		"which only optimizer l2p draws": func(c *Config) {
 			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
 		},
-		"draws no batches of a fixed size": func(c *Config) { c.Optimizer, c.Protector, c.Sampling = "dp-sgd", "", subsets },
+		"draws no batches of a fixed size": func(c *Config) { c.Optimizer, c.Protector, c.Sampling = "dp-sgd", "", batches.Subsets.Name },
 		"draws batches of a fixed size; leave": func(c *Config) {
-			c.Accountant, c.Neighbouring, c.Sampling = accountant.CTCDP, "replace-one", poisson
+			c.Accountant, c.Neighbouring, c.Sampling = accountant.CTCDP, "replace-one", batches.Poisson.Name
 		},
 		"under replace-one only": func(c *Config) {
 			protected("identity")(c)
-			c.Sampling = subsets
+			c.Sampling = batches.Subsets.Name
 			c.give("neighbouring")
 		},
 		"needs a protector":                  func(c *Config) { c.Protector = "" },
@@ -240,7 +241,7 @@ func TestSubsetsNeedReplaceOne(t *testing.T) {
 	for _, batch := range []float64{12, 400} {
 		c := small()
 		protected("identity")(&c)
-		c.Sampling, c.Batch, c.Neighbouring = subsets, ptr(batch), string(accountant.AddRemove)
+		c.Sampling, c.Batch, c.Neighbouring = batches.Subsets.Name, ptr(batch), string(accountant.AddRemove)
 		// As by flag: the method's own relation would take the place of the default.
 		if err := c.checkDrawing(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
 			t.Errorf("batches of %v: %v", batch, err)

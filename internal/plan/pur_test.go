@@ -271,8 +271,8 @@ func TestOneNoise(t *testing.T) {
 		if (z != nil) != want || want && !(*z > 0) {
 			t.Errorf("the noise multiplier of %s is %v", name, z)
 		}
-		if full := p.Sampling() == "full"; full != (name != "bassily-sgd") {
-			t.Errorf("batches of %s are %s", name, p.Sampling())
+		if full := p.Kind.Name == "full"; full != (name != "bassily-sgd") {
+			t.Errorf("batches of %s are %s", name, p.Kind.Name)
 		}
 	}
 	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) {

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
@@ -107,7 +108,7 @@ var settings = []Setting{
 	{Key: "batch", Group: inTraining, limit: positive, instead: "sampling_rate", Help: "expected batch size (default 1024)"},
 	{Key: "sampling_rate", Group: inTraining, Arg: "Q", name: "sampling rate", limit: must(func(q float64) bool { return q > 0 && q <= 1 }, "in (0, 1]"), instead: "batch",
 		Help: "probability that a record joins a batch, instead of --batch"},
-	{Key: "sampling", Group: onPrivacy, limit: unlessEmpty(oneOf(poisson, subsets)),
+	{Key: "sampling", Group: onPrivacy, limit: unlessEmpty(oneOf(batches.Offered()...)),
 		Help: "how batches are drawn: poisson (default); fixed-size: l2p only, under replace-one, where it is the default relation"},
 	{Key: "epochs", Group: inTraining, limit: positive, instead: "steps", Help: "passes over the data (default 20)"},
 	{Key: "steps", Group: inTraining, limit: within(1, mostSteps, "1 to %d", mostSteps), instead: "epochs", Help: "number of updates, instead of --epochs"},

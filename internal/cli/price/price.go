@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -30,6 +31,7 @@ type settings struct {
 	accountant.Schedule
 	epsilon, sigma float64
 	sampling       string
+	kind           *batches.Kind // of that name
 
 	// What people know of a training; the schedule's rate and steps follow.
 	batch, epochs float64
@@ -47,23 +49,18 @@ func (a *settings) define(f *pflag.FlagSet, rate float64, steps int) {
 	f.IntVar(&a.publicN, "public-n", 0, "public number of records to train on, with --batch (of a table with a test_share, only the share that trains)")
 	f.IntVar(&a.Steps, "steps", steps, "number of steps")
 	f.Float64Var(&a.epochs, "epochs", 0, "expected passes over the data, in place of --steps; rounded down to whole steps, as in train")
-	f.StringVar(&a.sampling, "sampling", poisson, "how batches are drawn: poisson, or fixed-size, which needs --neighbouring replace-one")
+	f.StringVar(&a.sampling, "sampling", batches.Poisson.Name, "how batches are drawn: poisson, or fixed-size, which needs --neighbouring replace-one")
 	f.StringVar(&a.Accountant, "accountant", accountant.PLD, accountants())
 	f.StringVar((*string)(&a.Neighbouring), "neighbouring", string(accountant.AddRemove), "how two data sets may differ: add-remove or replace-one")
 	cli.JSONFlag(f)
 }
 
-const (
-	poisson = "poisson"
-	subsets = "fixed-size"
-)
-
 // check finds how batches are drawn, how large they are, and how many.
 func (a *settings) check(given func(flag string) bool) error {
-	if a.sampling != poisson && a.sampling != subsets {
-		return usage.Unknown("sampling", a.sampling, []string{poisson, subsets})
+	if a.kind = batches.Named(a.sampling); a.kind == nil || !a.kind.Offered {
+		return usage.Unknown("sampling", a.sampling, batches.Offered())
 	}
-	a.Subsets = a.sampling == subsets
+	a.Batch = a.kind.Event
 	if err := a.setRate(given); err != nil {
 		return err
 	}
@@ -83,10 +80,13 @@ func (a *settings) setRate(given func(flag string) bool) error {
 		return usage.Errorf("--batch needs --public-n, the public number of records: together they are a sampling rate")
 	case !(a.batch > 0 && a.batch <= float64(a.publicN)):
 		return usage.Errorf("batch %v of %d records: must be above 0, and at most the number of records", a.batch, a.publicN)
-	case a.Subsets && a.batch != math.Trunc(a.batch):
-		return usage.Errorf("batch %v: a batch of fixed size has a whole number of records", a.batch)
 	}
 	a.SamplingRate = a.batch / float64(a.publicN)
+	if fit := a.kind.Fit; fit != nil {
+		if _, size, err := fit(a.publicN, a.SamplingRate); err != nil || size != a.batch {
+			return usage.Errorf("batch %v: a batch of fixed size has a whole number of records", a.batch)
+		}
+	}
 	return nil
 }
 

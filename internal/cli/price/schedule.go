@@ -217,7 +217,7 @@ func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
 		return nil, err
 	}
 	enough, _, err := accountant.Schedule{
-		SamplingRate: 1 / float64(in.n), Steps: r.Steps, Subsets: true, Neighbouring: accountant.ReplaceOne, Accountant: accountant.PLD, Delta: in.delta,
+		SamplingRate: 1 / float64(in.n), Steps: r.Steps, Batch: accountant.SubsetBatch, Neighbouring: accountant.ReplaceOne, Accountant: accountant.PLD, Delta: in.delta,
 	}.Calibrate(in.epsilon)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package datasets
+package batches
 
 import (
 	"math"
@@ -8,13 +8,9 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-func subsets(t *testing.T, n, size int) *Subsets {
+func subsetsOf(t *testing.T, n, size int) Sampler {
 	t.Helper()
-	s, err := NewSubsets(n, n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return open(t, Subsets, n, float64(size)/float64(n), stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
 }
 
 // Every subset of a size is as probable as any other: Pearson's χ² over all 35 of 3 out
@@ -23,7 +19,7 @@ func subsets(t *testing.T, n, size int) *Subsets {
 func TestSubsetsAreUniform(t *testing.T) {
 	const rounds = 200_000
 	seen := map[[3]int32]int{}
-	s := subsets(t, 7, 3)
+	s := subsetsOf(t, 7, 3)
 	var dst []int32
 	for step := range uint64(rounds) {
 		dst = s.Batch(step, dst)
@@ -43,7 +39,7 @@ func TestSubsetsAreUniform(t *testing.T) {
 
 	const n, size, batches = 130, 40, 20_000
 	hits := make([]float64, n)
-	s = subsets(t, n, size)
+	s = subsetsOf(t, n, size)
 	for step := range uint64(batches) {
 		dst = s.Batch(step, dst)
 		if len(dst) != size || !slices.IsSorted(dst) || len(slices.Compact(slices.Clone(dst))) != size || dst[0] < 0 || dst[size-1] >= n {
@@ -64,12 +60,12 @@ func TestSubsetsAreUniform(t *testing.T) {
 
 // A batch is a function of the key and the step.
 func TestSubsetsReplay(t *testing.T) {
-	s := subsets(t, 1000, 50)
+	s := subsetsOf(t, 1000, 50)
 	first := s.Batch(3, nil)
 	if !slices.Equal(first, s.Batch(3, nil)) || slices.Equal(first, s.Batch(4, nil)) {
 		t.Error("batches do not follow from the step")
 	}
-	if all := subsets(t, 5, 5).Batch(0, nil); !slices.Equal(all, []int32{0, 1, 2, 3, 4}) {
+	if all := subsetsOf(t, 5, 5).Batch(0, nil); !slices.Equal(all, []int32{0, 1, 2, 3, 4}) {
 		t.Errorf("a subset of all is %v", all)
 	}
 }
@@ -77,9 +73,9 @@ func TestSubsetsReplay(t *testing.T) {
 // The places that are drawn do not follow from how many records there are.
 func TestSubsetsOfPlaces(t *testing.T) {
 	const n, size = 100, 30
-	all := subsets(t, n, size)
+	all, b := subsetsOf(t, n, size), Batching{Kind: Subsets, Units: n, ExpectedBatch: size}
 	for _, records := range []int{0, 1, 40, 99, 100, 170} {
-		s, err := NewSubsets(records, n, size, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
+		s, err := b.Sampler(records, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +90,8 @@ func TestSubsetsOfPlaces(t *testing.T) {
 
 func TestSubsetsRefuse(t *testing.T) {
 	for _, x := range [][2]int{{0, 0}, {5, 0}, {5, 6}, {5, -1}, {-1, 1}} {
-		if _, err := NewSubsets(x[0], x[0], x[1], stream.Key{}, stream.ChaCha20); err == nil {
+		b := Batching{Kind: Subsets, Units: x[0], ExpectedBatch: float64(x[1])}
+		if _, err := b.Sampler(x[0], stream.Key{}, stream.ChaCha20); err == nil {
 			t.Errorf("subsets of %d out of %d are drawn", x[1], x[0])
 		}
 	}

@@ -1,4 +1,4 @@
-package datasets
+package batches
 
 import (
 	"fmt"
@@ -17,13 +17,23 @@ import (
 
 // All keys here are fixed. The false-reject rates below are over the choice of
 // the key.
-func poisson(t testing.TB, n int, q float64, purpose string) *Poisson {
+func poissonOf(t testing.TB, n int, q float64, purpose string) Sampler {
 	t.Helper()
-	p, err := NewPoisson(n, q, stream.KeyFromSeed(1, purpose), stream.AES256CTR)
+	return open(t, Poisson, n, q, stream.KeyFromSeed(1, purpose), stream.AES256CTR)
+}
+
+// open is the sampler of a kind whose table holds as many records as there are said to be.
+func open(t testing.TB, k *Kind, n int, q float64, key stream.Key, cipher stream.Cipher) Sampler {
+	t.Helper()
+	b, err := k.Of(n, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	s, err := b.Sampler(n, key, cipher)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func valid(batch []int32, n int) bool {
@@ -40,7 +50,7 @@ func valid(batch []int32, n int) bool {
 func TestPoissonIncludesEachIndexIndependently(t *testing.T) {
 	const n, steps, maxLag = 300, 6000, 5
 	for _, q := range []float64{0.02, 0.3, 0.9} {
-		p := poisson(t, n, q, "inclusion")
+		p := poissonOf(t, n, q, "inclusion")
 		var included [n]float64
 		var pairs [maxLag + 1]float64
 		var batch []int32
@@ -87,7 +97,7 @@ func TestPoissonBatchSizeIsBinomial(t *testing.T) {
 		n int
 		q float64
 	}{{20, 0.05}, {1000, 0.01}, {1000, 1. / 3}, {65536, 0.0005}} {
-		p := poisson(t, c.n, c.q, "size")
+		p := poissonOf(t, c.n, c.q, "size")
 		sizes := make([]float64, c.n+1)
 		var batch []int32
 		for step := range uint64(steps) {
@@ -125,7 +135,7 @@ func TestPoissonBatchSizeIsBinomial(t *testing.T) {
 func TestPoissonKeepsTheRate(t *testing.T) {
 	const n, steps = 1000, 8000
 	for _, q := range []float64{0.3, 0.7, 1. / 3, 0.0151, 0.99} {
-		p := poisson(t, n, q, "rate")
+		p := poissonOf(t, n, q, "rate")
 		var batch []int32
 		for part := range uint64(2) {
 			total := 0.0
@@ -144,7 +154,7 @@ func TestPoissonKeepsTheRate(t *testing.T) {
 // Two steps share n·q² records on average; 6.5 standard deviations, 1e-10.
 func TestPoissonStepsAreIndependent(t *testing.T) {
 	const n, q, steps = 2000, 0.1, 1000
-	p := poisson(t, n, q, "steps")
+	p := poissonOf(t, n, q, "steps")
 	sum := 0.0
 	for step := range uint64(steps) {
 		a, b := p.Batch(step, nil), p.Batch(step+1, nil)
@@ -166,7 +176,7 @@ func TestPoissonStepsAreIndependent(t *testing.T) {
 
 func TestPoissonReplays(t *testing.T) {
 	const n, q = 5000, 0.02
-	p, again := poisson(t, n, q, "replay"), poisson(t, n, q, "replay")
+	p, again := poissonOf(t, n, q, "replay"), poissonOf(t, n, q, "replay")
 	var want [16][]int32
 	for step := range want {
 		want[step] = p.Batch(uint64(step), nil)
@@ -188,10 +198,7 @@ func TestPoissonReplays(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	other, err := NewPoisson(n, q, stream.KeyFromSeed(2, "replay"), stream.AES256CTR)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := open(t, Poisson, n, q, stream.KeyFromSeed(2, "replay"), stream.AES256CTR)
 	if slices.Equal(other.Batch(0, nil), want[0]) {
 		t.Error("the key does not matter")
 	}
@@ -199,7 +206,7 @@ func TestPoissonReplays(t *testing.T) {
 
 func TestPoissonExtremes(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 1000} {
-		p := poisson(t, n, 1, "all")
+		p := poissonOf(t, n, 1, "all")
 		for step := range uint64(20) {
 			if b := p.Batch(step, nil); len(b) != n || !valid(b, n) {
 				t.Fatalf("q=1 took %d of %d records", len(b), n)
@@ -209,7 +216,7 @@ func TestPoissonExtremes(t *testing.T) {
 	// Expected inclusions over all steps: below 1e-8.
 	for _, q := range []float64{1e-20, 1e-300, 5e-324} {
 		for _, n := range []int{0, 1000, math.MaxInt32} {
-			p := poisson(t, n, q, "tiny")
+			p := poissonOf(t, n, q, "tiny")
 			for step := range uint64(100) {
 				if b := p.Batch(step, nil); len(b) != 0 {
 					t.Fatalf("q=%v sampled %d records", q, len(b))
@@ -218,7 +225,7 @@ func TestPoissonExtremes(t *testing.T) {
 		}
 	}
 	// A record is left out with probability 2⁻⁵³: never in 1e5 draws.
-	p := poisson(t, 1000, 1-0x1p-53, "almost all")
+	p := poissonOf(t, 1000, 1-0x1p-53, "almost all")
 	for step := range uint64(100) {
 		if b := p.Batch(step, nil); len(b) != 1000 {
 			t.Fatalf("q=1-2⁻⁵³ left out %d of 1000 records", 1000-len(b))
@@ -230,7 +237,7 @@ func TestPoissonExtremes(t *testing.T) {
 // deviations, 1e-10.
 func TestPoissonEmptyBatchesHappen(t *testing.T) {
 	const n, q, steps = 20, 0.05, 10000
-	p := poisson(t, n, q, "empty")
+	p := poissonOf(t, n, q, "empty")
 	empty := 0
 	for step := range uint64(steps) {
 		if len(p.Batch(step, nil)) == 0 {
@@ -252,7 +259,10 @@ func TestPoissonThresholds(t *testing.T) {
 	}
 	one := newFloat(1)
 	for _, q := range []float64{0.5, 0.01, 0.37, 1e-5} {
-		p := poisson(t, 100, q, "thresholds")
+		p, err := newPoisson(Batching{SamplingRate: q}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
 		keep := newFloat(0).Sub(one, newFloat(q))
 		want := newFloat(q) // (1-q)ᵏ·q
 		for k := range 1 << len(p.digit) {
@@ -273,20 +283,26 @@ func TestPoissonThresholds(t *testing.T) {
 	}
 }
 
-func TestNewPoissonErrors(t *testing.T) {
+func TestPoissonErrors(t *testing.T) {
 	for _, q := range []float64{0, -0.1, 1.0000001, math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if _, err := NewPoisson(10, q, stream.Key{}, stream.AES256CTR); err == nil || !strings.Contains(err.Error(), "sampling rate") {
+		b := Batching{Kind: Poisson, Units: 10, SamplingRate: q}
+		if _, err := b.Sampler(10, stream.Key{}, stream.AES256CTR); err == nil || !strings.Contains(err.Error(), "sampling rate") {
 			t.Errorf("q=%v: error %v", q, err)
 		}
 	}
+	b := Batching{Kind: Poisson, Units: 10, SamplingRate: 0.5}
 	for _, n := range []int{-7, math.MaxInt32 + 7} {
-		_, err := NewPoisson(n, 0.5, stream.Key{}, stream.AES256CTR)
+		_, err := b.Sampler(n, stream.Key{}, stream.AES256CTR)
 		if err == nil || strings.Contains(err.Error(), strconv.Itoa(n)) {
 			t.Errorf("n=%d: want an error that does not quote it, got %v", n, err)
 		}
 	}
-	if _, err := NewPoisson(10, 0.5, stream.Key{}, stream.Cipher(9)); err == nil {
+	if _, err := b.Sampler(10, stream.Key{}, stream.Cipher(9)); err == nil {
 		t.Error("an unknown cipher was accepted")
+	}
+	b.ExpectedBatch = 1 << 30 // of so many records a stream has no numbers in one position
+	if _, err := b.Sampler(math.MaxInt32, stream.Key{}, stream.AES256CTR); err == nil || !strings.Contains(err.Error(), "random numbers") {
+		t.Errorf("a batch of 2³⁰ records: error %v", err)
 	}
 }
 
@@ -296,7 +312,7 @@ func BenchmarkPoisson(b *testing.B) {
 		batch float64
 	}{{60000, 256}, {60000, 1024}, {50_000_000, 1024}} {
 		b.Run(fmt.Sprintf("%v-of-%d", c.batch, c.n), func(b *testing.B) {
-			p := poisson(b, c.n, c.batch/float64(c.n), "bench")
+			p := poissonOf(b, c.n, c.batch/float64(c.n), "bench")
 			var batch []int32
 			rows := 0
 			for i := 0; b.Loop(); i++ {

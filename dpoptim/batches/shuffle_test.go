@@ -1,4 +1,4 @@
-package datasets
+package batches
 
 import (
 	"fmt"
@@ -13,10 +13,7 @@ import (
 // probability below e⁻²¹ (Laurent and Massart 2000, lemma 1).
 func TestShuffle(t *testing.T) {
 	const draws, orders = 24000, 120
-	s, err := NewShuffle(5, stream.KeyFromSeed(1, "shuffle"), stream.ChaCha20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, Shuffle, 5, 1, stream.KeyFromSeed(1, "shuffle"), stream.ChaCha20)
 	seen := map[string]int{}
 	var places []int32
 	for step := range uint64(draws) {
@@ -38,7 +35,7 @@ func TestShuffle(t *testing.T) {
 		t.Errorf("the places are %v", places)
 	}
 	for _, n := range []int{0, -1, math.MaxInt32 + 1} {
-		if _, err := NewShuffle(n, stream.KeyFromSeed(1, "shuffle"), stream.ChaCha20); err == nil {
+		if _, err := (Batching{Kind: Shuffle, Units: n}).Sampler(n, stream.KeyFromSeed(1, "shuffle"), stream.ChaCha20); err == nil {
 			t.Errorf("%d places were shuffled", n)
 		}
 	}
