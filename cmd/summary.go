@@ -135,7 +135,7 @@ func (s summary) write() {
 	}
 	s.sampling()
 	if s.Counted != nil {
-		s.row("Records", "about %.0f usable, by a noisy count that ε includes", max(*s.Counted, 0))
+		s.row("Records", "about %.0f usable, give or take %d, by a noisy count that ε includes", max(*s.Counted, 0), plan.CountDoubt(s.PublicN))
 	}
 	if s.NoiseMultiplier != nil {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())

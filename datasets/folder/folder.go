@@ -57,6 +57,9 @@ var enter = func(dir string) error {
 // for doubts that are shown where that is public; it never looks at the training folder.
 func facts(path string, d datasets.Declared) (*datasets.Set, error) {
 	set, err := d.Facts(path, filepath.Join(path, ClassFile))
+	if err == nil {
+		err = areImages(set, d)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +126,22 @@ func read(path string, d datasets.Declared) (set *datasets.Set, train, test seen
 	return set, train, test, err
 }
 
+// areImages refuses a declared size that no image has.
+func areImages(set *datasets.Set, d datasets.Declared) error {
+	if shape := set.Train.Shape; shape[0] != 1 && shape[0] != 3 || set.Train.Unit {
+		return fmt.Errorf("image-size %s: images are gray or have three colors; write HxW or 3xHxW", d.Size)
+	}
+	return nil
+}
+
 // newSet is the set as it is declared, without its records.
 func newSet(path string, d datasets.Declared) (*datasets.Set, error) {
 	set, err := d.NewSet(path, filepath.Join(path, ClassFile))
 	if err != nil {
 		return nil, err
 	}
-	if shape := set.Train.Shape; shape[0] != 1 && shape[0] != 3 || set.Train.Unit {
-		return nil, fmt.Errorf("image-size %s: images are gray or have three colors; write HxW or 3xHxW", d.Size)
+	if err := areImages(set, d); err != nil {
+		return nil, err
 	}
 	for _, name := range set.ClassNames {
 		if name == "." || !filepath.IsLocal(name) || filepath.Base(name) != name {

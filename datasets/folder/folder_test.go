@@ -212,6 +212,9 @@ func TestRefusals(t *testing.T) {
 		if _, err := open(dir, d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+		if _, err := facts(dir, d); strings.HasPrefix(want, "image-size") && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("before the images are read: %v, want %q", err, want)
+		}
 	}
 	write(t, []byte("b\n\n  a  \r\n"), dir, ClassFile)
 	s, err := open(dir, declared(""))

@@ -129,6 +129,8 @@ type Config struct {
 	own       dpoptim.Method // in the place of a named one
 	recipeFor *float64       // another ε than Epsilon, for which the recipe chose
 
+	leftRecipe string // the flag by which a user left the recipe of a file
+
 	given map[string]bool // keys that a file or a flag set
 }
 

@@ -21,6 +21,9 @@ const (
 	fewShare     = 4   // and too few are less than the public number over this
 )
 
+// CountDoubt is twice the deviation of the count's noise: so far it is off in one run of twenty.
+func CountDoubt(publicN int) int { return 2 * publicN / countShare }
+
 // decideCount has files of a user's own counted where nobody said otherwise.
 func (p *Plan) decideCount() {
 	if c := &p.Config; c.CountRecords == nil && !p.PublicRecords() {

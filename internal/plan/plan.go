@@ -161,7 +161,7 @@ func (c *Config) open(o Options) (_ *openedData, err error) {
 	if wanted {
 		err = errors.Join(c.checkSettings(o.Network != nil), c.checkRecipe())
 	} else {
-		err = c.check(o.Network != nil)
+		err = c.withoutRecipe(c.check(o.Network != nil), why)
 	}
 	if err == nil {
 		in.set, in.declared, err = openData(c, o.Sources, o.Facts, o.Rank)

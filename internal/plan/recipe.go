@@ -29,6 +29,9 @@ var choosing = []string{
 	"optimizer", "lr", "lr_schedule", "momentum", "batch", "sampling_rate", "steps", "epochs", "clip", "clipping",
 }
 
+// bases are the choices without which a recipe's learning rate means nothing.
+var bases = []string{"features", "model", "optimizer"}
+
 // looking are a recipe's ways to look at an image.
 var looking = []string{"whiten", "mirror", "deskew"}
 
@@ -56,12 +59,18 @@ func (c *Config) wanted(o Options) (wanted bool, why string) {
 		return false, noRecipe + ", as asked"
 	case c.Recipe == "" && c.RecipeChosenOn != "":
 		return false, recipes.Best + ", as its configuration says"
+	case c.leftRecipe != "":
+		return false, noRecipe + " any more: --" + c.leftRecipe + " was given beside the file"
 	case c.Recipe == "":
 		return false, ""
 	case o.Network != nil || o.Method != nil || o.Front != nil:
 		return false, noRecipe + ": the program brings a network, a method or features"
 	case i >= 0:
-		return false, noRecipe + ": --" + Setting{Key: choosing[i]}.Flag() + " was given"
+		why = noRecipe + ": --" + Setting{Key: choosing[i]}.Flag() + " was given"
+		if !slices.Contains(bases, choosing[i]) {
+			why += " (--recipe best keeps the rest of it)"
+		}
+		return false, why
 	case c.Epsilon == nil:
 		return false, noRecipe + ": it needs --epsilon"
 	}
@@ -155,16 +164,23 @@ func (c *Config) checkRecipe() error {
 func (c *Config) fill(set *datasets.Set, o Options) (which string, warnings []string, err error) {
 	if c.Recipe == autoRecipe {
 		if why := c.unfit(set); why != "" {
-			if err = c.check(o.Network != nil); err != nil {
-				err = usage.Errorf("%w (no recipe was taken: %s)", err, why)
-			}
-			return noRecipe + ": " + why, nil, err
+			why = noRecipe + ": " + why
+			return why, nil, c.withoutRecipe(c.check(o.Network != nil), why)
 		}
 	}
 	if which, warnings, err = c.follow(set); err == nil {
 		err = c.check(o.Network != nil)
 	}
 	return which, warnings, err
+}
+
+// withoutRecipe adds to the error of settings that refine a recipe's features why there is no recipe.
+func (c *Config) withoutRecipe(err error, why string) error {
+	refines := c.Features == "" && (c.Whiten != "" || c.Mirror || c.Deskew)
+	if err == nil || why == "" || !refines {
+		return err
+	}
+	return usage.Errorf("%w (recipe %s)", err, why)
 }
 
 // follow fills in what is left open by the recipe for a set, and says which that is.
@@ -190,13 +206,21 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 	} else {
 		c.RecipeChosenOn = r.From()
 	}
-	filled := false
+	filled, kept := false, []string(nil)
 	for _, s := range settings {
-		if v, ok := values[s.Key]; ok && s.open(c, &initial) {
+		switch v, ok := values[s.Key]; {
+		case !ok:
+		case s.open(c, &initial):
 			s.put(c, v)
 			filled = true
+		case !slices.Contains(looking, s.Key):
+			if s.untouched(c, &initial) {
+				s = Setting{Key: s.instead}
+			}
+			kept = append(kept, "--"+s.Flag())
 		}
 	}
+	which += exceptFor(kept)
 	if !filled {
 		return "", nil, usage.Errorf("recipe %s: nothing is left open that it could fill in; leave it out, or leave settings out (those of a file by -c count as given)", c.Recipe)
 	}
@@ -212,24 +236,35 @@ func (c *Config) renew(set *datasets.Set) (which string, warnings []string) {
 	was, e1 := c.recipe(set, *c.recipeFor)
 	is, e2 := c.recipe(set, *c.Epsilon)
 	if e1 != nil || e2 != nil {
-		return "", []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %g is too small for any recipe: expect less of them", *c.recipeFor, *c.Epsilon)}
+		return fmt.Sprintf("%s for ε = %g: the settings are those of the file, for %g", noRecipe, *c.Epsilon, *c.recipeFor), []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %g is too small for any recipe: expect less of them", *c.recipeFor, *c.Epsilon)}
 	}
 	before, after := was.Keys(), is.Keys()
+	var kept []string
 	for _, s := range settings {
 		if after[s.Key] == nil {
 			continue
 		}
-		if field := reflect.Indirect(s.value(c)); field.IsValid() && field.Interface() == before[s.Key] {
+		switch field := reflect.Indirect(s.value(c)); {
+		case field.IsValid() && field.Interface() == before[s.Key]:
 			s.put(c, after[s.Key])
+		case !slices.Contains(looking, s.Key):
+			kept = append(kept, "--"+s.Flag())
 		}
 	}
-	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, c.title(set, is), *c.Epsilon, *c.recipeFor), nil
+	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, c.title(set, is), *c.Epsilon, *c.recipeFor) + exceptFor(kept), nil
 }
 
-// others are the choices without which a recipe's learning rate means nothing, where the user
-// made another one.
+// exceptFor names the settings of a recipe whose place the user's own take.
+func exceptFor(kept []string) string {
+	if kept == nil {
+		return ""
+	}
+	return ", except for " + strings.Join(kept, ", ")
+}
+
+// others are the bases of which the user chose another one.
 func (c *Config) others(initial *Config, values map[string]any) (all []string) {
-	for _, key := range []string{"features", "model", "optimizer"} {
+	for _, key := range bases {
 		s := Setting{Key: key}
 		if v := s.value(c).Interface(); !s.open(c, initial) && v != values[key] {
 			all = append(all, fmt.Sprintf("%s %v", key, v))

@@ -84,12 +84,38 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	if c := p.Config; c.Clip != by.Clip || *c.Batch != 500 || c.SamplingRate != nil || *c.Steps != 7 || c.Epochs != nil || *c.LR != 0.25 {
 		t.Errorf("given settings were changed: %+v", c)
 	}
+	if want := "as asked, except for --lr, --batch, --steps, --clip"; !sameWords(p.Recipe, want) {
+		t.Errorf("recipe %q, want one %q", p.Recipe, want)
+	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("momentum: 0\nepochs: 3\n"), 0o644))
 	p, err = follows(t, "mnist", grey, 3, func(c *Config) { check(t, ReadConfig(file, c)) })
 	check(t, err)
 	if c := p.Config; c.Momentum != 0 || *c.Epochs != 3 || p.Front == nil || c.RecipeChosenOn == "" {
 		t.Errorf("a file's settings were changed: %+v", c)
+	}
+}
+
+// sameWords says whether a text ends with a list of flags, in any order.
+func sameWords(text, end string) bool {
+	head, list, _ := strings.Cut(end, "--")
+	_, got, ok := strings.Cut(text, head)
+	words := func(s string) []string { return slices.Sorted(slices.Values(strings.Split(s, ", "))) }
+	return ok && slices.Equal(words(got), words("--"+list))
+}
+
+// Who gives a setting of a file's recipe leaves it, and is told so. How its features look at an image is none.
+func TestLeavingTheRecipeOfAFile(t *testing.T) {
+	p, err := follows(t, "mnist", grey, 3, nil)
+	check(t, err)
+	for key, want := range map[string]string{"lr": "none any more: --lr was given beside the file", "mirror": "best, as its configuration says"} {
+		c, by := p.Config, Default()
+		by.LR, by.Mirror = ptr(0.25), true
+		c.Override(&by, map[string]bool{key: true})
+		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+		if check(t, err); again.Recipe != want || (again.Config.RecipeChosenOn != "") != (key == "mirror") {
+			t.Errorf("--%s: recipe %q, chosen on %q", key, again.Recipe, again.Config.RecipeChosenOn)
+		}
 	}
 }
 

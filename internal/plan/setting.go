@@ -96,8 +96,9 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 			c.forget(s.Key)
 		}
 	}
-	if slices.ContainsFunc(recipes.Keys(), moves) {
-		c.RecipeChosenOn = "" // not any more
+	moved := func(key string) bool { return moves(key) && !slices.Contains(looking, key) }
+	if i := slices.IndexFunc(recipes.Keys(), moved); i >= 0 && c.RecipeChosenOn != "" {
+		c.RecipeChosenOn, c.leftRecipe = "", Setting{Key: recipes.Keys()[i]}.Flag()
 	}
 	if moves("epsilon") {
 		c.recipeFor = before.Epsilon

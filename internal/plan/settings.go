@@ -90,7 +90,7 @@ var settings = []Setting{
 	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, limit: unlessEmpty(oneOf(autoRecipe, recipes.Best, noRecipe)),
-		Help: "best, none; auto: best where you choose no model or rate"},
+		Help: "best, none; auto: best where you give none of its settings"},
 	{Key: "recipe_chosen_on", Help: "data on which the recipe chose the settings; filled in, and shown in the result"},
 	{Key: "features", Group: inModel, limit: unlessEmpty(oneOf(append(features.Kinds(), noFeatures)...)),
 		Help: "fixed public image features: " + strings.Join(append(features.Kinds(), noFeatures), ", ")},
