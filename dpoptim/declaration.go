@@ -60,6 +60,10 @@ func (d Declaration) fault(t Traits) string {
 		return "a pure release is the only one"
 	case slices.ContainsFunc(d.Asks, func(a Ask) bool { return !a.reportsAsDeclared(t) }):
 		return "records report where privacy is local: purely, one in every step"
+	case t.CanDraw(batches.Passes) && !t.Local:
+		return "passes are for records that report by themselves: a pass is priced as one report of each"
+	case t.CanDraw(batches.Shuffle) && slices.ContainsFunc(d.Asks, func(a Ask) bool { return a.Question != Fits }):
+		return "a random order is for solvers"
 	case d.Budget.Filtered() && !t.Private:
 		return "a filter admits private releases"
 	case len(d.Asks) > 1 && d.Asks[0].Every > 1:

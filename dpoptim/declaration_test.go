@@ -49,6 +49,8 @@ func TestDeclarationIsRefused(t *testing.T) {
 		"no pure release":                  {Traits{Pure: true}, accountant.PLD, Committed, nil, "pure release is the only one"},
 		"a filtered majority":              {pure, accountant.PLD, Admitted, []Ask{of(Majority, Own, 0)}, "pure release is the only one"},
 		"a filter without privacy":         {Traits{}, accountant.PLD, Admitted, []Ask{{Question: Gradients}}, "a filter admits private"},
+		"sums of records in turn":          {Traits{Private: true, Batches: []*batches.Kind{batches.Poisson, batches.Passes}}, accountant.PLD, Committed, []Ask{sum}, "passes are for records that report"},
+		"sums in a random order":           {Traits{Private: true, Batches: []*batches.Kind{batches.Shuffle}}, accountant.PLD, Committed, []Ask{sum}, "a random order is for solvers"},
 		"questions beside an uncommon sum": {private, accountant.PLD, Committed, []Ask{of(Gradients, Own, 2), of(Searches, Own, 0)}, "not asked for in every step"},
 	} {
 		test.traits.Name = "own"

@@ -2,6 +2,7 @@ package train
 
 import (
 	"cmp"
+	"errors"
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -22,11 +23,9 @@ func (r *run) begin() error {
 	if err := r.count(); err != nil {
 		return err
 	}
-	amiss := cmp.Or(r.plan.Few(*r.counted), r.plan.Many(*r.counted))
-	if amiss == nil {
+	if r.stopped == "" {
 		return nil
 	}
-	r.stopped = amiss.Error()
 	if _, err := r.charge.end(0); err != nil {
 		return err
 	}
@@ -35,7 +34,7 @@ func (r *run) begin() error {
 			return err
 		}
 	}
-	return r.team.All(amiss)
+	return r.team.All(errors.New(r.stopped))
 }
 
 // count makes it, once it is paid for, and keeps it.
@@ -55,6 +54,9 @@ func (r *run) count() error {
 	}
 	if r.counted = &counted; r.options.counted != nil {
 		r.counted = r.options.counted
+	}
+	if amiss := cmp.Or(r.plan.Few(*r.counted), r.plan.Many(*r.counted)); amiss != nil {
+		r.stopped = amiss.Error() // in the same checkpoint as the count, so that no crash comes between
 	}
 	return r.saveCheckpoint()
 }

@@ -126,9 +126,11 @@ type Config struct {
 	Memory           string `yaml:"memory,omitempty"`
 	MaxPhysicalBatch int    `yaml:"max_physical_batch,omitempty"`
 
-	own       dpoptim.Method // in the place of a named one
-	recipeFor *float64       // another ε than Epsilon, for which the recipe chose
+	own dpoptim.Method // in the place of a named one
 
+	// file is what a recipe's file said, and flags are what was given beside it; nil where ε is the same.
+	file       *Config
+	flags      map[string]bool
 	leftRecipe string // the flag by which a user left the recipe of a file
 
 	given map[string]bool // keys that a file or a flag set

@@ -77,9 +77,11 @@ func (p *Plan) Few(counted float64) error {
 // contradicted is the error of a run whose count is not as the public number.
 func (p *Plan) contradicted(counted float64, why string) error {
 	c := &p.Config
-	number, check := fmt.Sprintf("--public-n is %d", *c.PublicN), "check the files" // it was declared: of published sets no count is made
-	if *c.PublicN != p.PublicN {
-		number += fmt.Sprintf(" (%d of them to train on)", p.PublicN)
+	number, check := fmt.Sprintf("its public number is %d", p.PublicN), "check the files" // of a program's own source
+	if c.PublicN != nil {
+		if number = fmt.Sprintf("--public-n is %d", *c.PublicN); *c.PublicN != p.PublicN {
+			number += fmt.Sprintf(" (%d of them to train on)", p.PublicN)
+		}
 	}
 	if command := c.Check(); command != "" {
 		check += " by `" + command + "`"

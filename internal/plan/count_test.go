@@ -23,4 +23,18 @@ func TestFewNamesWhatWasGiven(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// A program's own source may say how many there are.
+	source := images("birds", grey)
+	set, err := source["birds"].Open("")
+	check(t, err)
+	set.PublicN = 5000
+	c := Default()
+	c.Data, c.Threads, c.Model, c.NoiseMultiplier, c.Steps = "birds", 1, "logistic", ptr(1.0), ptr(5)
+	p, err := Resolve(c, Options{Sources: map[string]Source{"birds": {Open: source["birds"].Open}}})
+	check(t, err)
+	for _, err := range []error{p.Few(10), p.Many(9000)} {
+		if err == nil || !strings.Contains(err.Error(), "its public number is 5000") {
+			t.Errorf("%v", err)
+		}
+	}
 }

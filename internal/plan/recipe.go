@@ -230,13 +230,14 @@ func (c *Config) follow(set *datasets.Set) (which string, warnings []string, err
 // renew takes a file's recipe anew where its settings are those of a recipe, and another ε was asked for since. What its user chose
 // otherwise stays. It says which recipe that is.
 func (c *Config) renew(set *datasets.Set) (which string, warnings []string) {
-	if c.RecipeChosenOn == "" || c.recipeFor == nil || c.Epsilon == nil {
+	if c.RecipeChosenOn == "" || c.file == nil || c.file.Epsilon == nil || c.Epsilon == nil {
 		return "", nil
 	}
-	was, e1 := c.recipe(set, *c.recipeFor)
+	old := *c.file.Epsilon
+	was, e1 := c.file.recipe(set, old)
 	is, e2 := c.recipe(set, *c.Epsilon)
 	if e1 != nil || e2 != nil {
-		return fmt.Sprintf("%s for ε = %g: the settings are those of the file, for %g", noRecipe, *c.Epsilon, *c.recipeFor), []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %g is too small for any recipe: expect less of them", *c.recipeFor, *c.Epsilon)}
+		return fmt.Sprintf("%s for ε = %g: the settings are those of the file, for %g", noRecipe, *c.Epsilon, old), []string{fmt.Sprintf("the settings of this file were chosen for epsilon %g, and %g is too small for any recipe: expect less of them", old, min(old, *c.Epsilon))}
 	}
 	before, after := was.Keys(), is.Keys()
 	var kept []string
@@ -245,13 +246,13 @@ func (c *Config) renew(set *datasets.Set) (which string, warnings []string) {
 			continue
 		}
 		switch field := reflect.Indirect(s.value(c)); {
-		case field.IsValid() && field.Interface() == before[s.Key]:
+		case field.IsValid() && field.Interface() == before[s.Key] && !c.flags[s.Key]:
 			s.put(c, after[s.Key])
 		case !slices.Contains(looking, s.Key):
 			kept = append(kept, "--"+s.Flag())
 		}
 	}
-	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, c.title(set, is), *c.Epsilon, *c.recipeFor) + exceptFor(kept), nil
+	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, c.title(set, is), *c.Epsilon, old) + exceptFor(kept), nil
 }
 
 // exceptFor names the settings of a recipe whose place the user's own take.

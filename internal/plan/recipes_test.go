@@ -96,6 +96,42 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	}
 }
 
+// Beside a file, flags win, also where they say what the file says; and the recipe is that of the file's own public number.
+func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "")
+	first := Default()
+	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
+	p, err := Resolve(first, Options{})
+	check(t, err)
+	rate := func(change func(by *Config, given map[string]bool)) float64 {
+		t.Helper()
+		c, by, given := p.Config, Default(), map[string]bool{"epsilon": true}
+		by.Epsilon = ptr(8.0)
+		change(&by, given)
+		c.Override(&by, given)
+		again, err := Resolve(c, Options{})
+		check(t, err)
+		return *again.Config.LR
+	}
+	fresh := func(n int) float64 {
+		c := first
+		c.PublicN, c.Epsilon = &n, ptr(8.0)
+		again, err := Resolve(c, Options{})
+		check(t, err)
+		return *again.Config.LR
+	}
+	if got := rate(func(*Config, map[string]bool) {}); got != fresh(3000) || got == *p.Config.LR {
+		t.Errorf("at another ε the rate is %g, and was %g", got, *p.Config.LR)
+	}
+	if got := rate(func(by *Config, given map[string]bool) { by.LR, given["lr"] = p.Config.LR, true }); got != *p.Config.LR {
+		t.Errorf("--lr %g was given, and %g taken", *p.Config.LR, got)
+	}
+	if got := rate(func(by *Config, given map[string]bool) { by.PublicN, given["public_n"] = ptr(300), true }); got != fresh(300) {
+		t.Errorf("with another public number the rate is %g, want %g", got, fresh(300))
+	}
+}
+
 // sameWords says whether a text ends with a list of flags, in any order.
 func sameWords(text, end string) bool {
 	head, list, _ := strings.Cut(end, "--")

@@ -101,7 +101,7 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 		c.RecipeChosenOn, c.leftRecipe = "", Setting{Key: recipes.Keys()[i]}.Flag()
 	}
 	if moves("epsilon") {
-		c.recipeFor = before.Epsilon
+		c.file, c.flags = &before, given
 	}
 }
 
