@@ -249,6 +249,9 @@ func (c *Config) renew(set *datasets.Set) (which string, warnings []string) {
 		case field.IsValid() && field.Interface() == before[s.Key] && !c.flags[s.Key]:
 			s.put(c, after[s.Key])
 		case !slices.Contains(looking, s.Key):
+			if !field.IsValid() && s.instead != "" {
+				s = Setting{Key: s.instead}
+			}
 			kept = append(kept, "--"+s.Flag())
 		}
 	}

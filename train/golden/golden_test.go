@@ -41,7 +41,7 @@ import (
 // Of long records the digest of every run is kept with the lines that a reader looks at.
 // To see the others, write the whole records of two versions and compare them:
 //
-//	go test ./train/golden -run TestGolden -whole /tmp/records
+//	go test ./train/golden -run TestGolden -whole DIR
 var (
 	update  = flag.Bool("update", false, "write testdata/recorded anew")
 	wholeTo = flag.String("whole", "", "write the whole records to this directory, too")
