@@ -89,19 +89,20 @@ func LineSearch(o LineSearchOptions) (*LineSearchResult, error) {
 // tried, and candidates next to each other, so that the last, which is then taken, is
 // about the first, and the next search begins there.
 func (o *LineSearchOptions) searching(w *workload) (*stepper, *watched, error) {
-	search := &blsgd.Settings{Form: o.Form, Budget: blsgd.BudgetFixed, Batches: o.Batches, Every: new(1)}
-	m := &watched{Method: blsgd.New(blsgd.BLSGD, &search)}
-	s := settings()
-	if _, err := m.Complete(s, dpoptim.Network{Layers: len(w.program.Ops)}); err != nil {
+	m := blsgd.New(blsgd.BLSGD, blsgd.Settings{Form: o.Form, Budget: blsgd.BudgetFixed, Batches: o.Batches, Every: new(1)})
+	run, _, err := m.Complete(settings(), dpoptim.Network{Layers: len(w.program.Ops)})
+	if err != nil {
 		return nil, nil, err
 	}
+	search := m.Settled().(blsgd.Settings)
 	if o.Form == blsgd.FormCurve {
 		search.Points, search.Factor = &o.Tried, new(1.001)
 	} else {
 		search.Trials, search.Margin, search.Beta, search.StartEvery = &o.Tried, new(math.Inf(1)), new(0.9999), new(math.MaxInt)
 	}
-	e, err := w.stepper(m, s, o.Batch, noised)
-	return e, m, err
+	seen := &watched{Method: blsgd.New(blsgd.BLSGD, search)}
+	e, err := w.stepper(seen, run, o.Batch, noised)
+	return e, seen, err
 }
 
 // watched is a method whose search can be asked what it evaluated.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 func TestAudit(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAuditOfAnOptimizer(t *testing.T) {
 			t.Errorf("the list does not say %q:\n%s", want, list)
 		}
 	}
-	if all, isList := object(t, ok(t, "audit", "--list", "--json"))["optimizers"].([]any); !isList || len(all) != len(plan.Optimizers()) {
+	if all, isList := object(t, ok(t, "audit", "--list", "--json"))["optimizers"].([]any); !isList || len(all) != len(config.Optimizers()) {
 		t.Errorf("the list has %v", all)
 	}
 	fails(t, cli.ExitUsage, []string{"audit", "--optimizer", "sgd"}, "sgd", "not private")

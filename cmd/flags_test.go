@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // Flags of every command say in the same words what they take, not in those of package strconv.
@@ -119,7 +119,7 @@ func TestNumbersAreDecimal(t *testing.T) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s := newSettings(flags, everySetting)
-	for _, setting := range plan.Settings() {
+	for _, setting := range config.Rows() {
 		check("setting "+setting.Key, flags.Lookup(setting.Flag()), func() string {
 			return fmt.Sprint(reflect.Indirect(reflect.Indirect(reflect.ValueOf(setting.Field(&s.values)))))
 		})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // What the reference says of commands is their help.
@@ -40,7 +40,7 @@ func TestGoldenCommandsPage(t *testing.T) {
 func TestGoldenSettingsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| key | what |\n|---|---|\n")
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", s.Key, strings.ReplaceAll(s.Help, "|", `\|`))
 	}
 	page(t, "settings.md", "settings", b.String())

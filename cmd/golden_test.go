@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // What the command prints is recorded in testdata/golden, and its help in the page of the
@@ -152,7 +152,7 @@ func transcript(stdin string, args ...string) string {
 			stream.text = m.of.ReplaceAllString(stream.text, m.to)
 		}
 		// A new optimizer changes no recorded line.
-		stream.text = strings.ReplaceAll(stream.text, strings.Join(plan.Optimizers(), ", "), "OPTIMIZERS")
+		stream.text = strings.ReplaceAll(stream.text, strings.Join(config.Optimizers(), ", "), "OPTIMIZERS")
 		for line := range strings.Lines(stream.text) {
 			b.WriteString(stream.mark + strings.TrimSuffix(line, "\n") + "\n")
 		}

@@ -7,7 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/setting"
 )
 
 // pages are the help of train, the topics, and the command l2p, which has settings of train.
@@ -37,7 +39,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 // Every setting stands on one page of help, and the page is found from train --help.
 func TestEverySettingIsExplained(t *testing.T) {
 	all := pages(t)
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		var on []string
 		for name, help := range all {
 			if strings.Contains(help, "\n  --"+s.Flag()+" ") || strings.Contains(help, "\n  --"+s.Flag()+"\n") {
@@ -46,7 +48,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 		}
 		want := []string{s.Group.Topic}
 		switch {
-		case s.Group == plan.Group{}:
+		case s.Group == setting.Group{}:
 			if want = nil; s.Key != "recipe_chosen_on" { // which a recipe fills in
 				t.Errorf("%s is in no group: give its row one", s.Key)
 			}
@@ -62,7 +64,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 }
 
 func TestOptimizerHelp(t *testing.T) {
-	for _, name := range plan.Optimizers() {
+	for _, name := range config.Optimizers() {
 		if plan.About(name) == "" || !strings.Contains(ok(t, "help", "optimizers"), "  "+name+" ") {
 			t.Errorf("help optimizers does not say what %s is", name)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		child()
 	}
-	os.Unsetenv(plan.DataDirVariable)
+	os.Unsetenv(config.DataDirVariable)
 	os.Exit(m.Run())
 }
 

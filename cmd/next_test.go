@@ -14,6 +14,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/report"
@@ -124,8 +125,8 @@ func TestNextIsTheSameRun(t *testing.T) {
 			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.Rho}) {
 				t.Errorf("%s: the budget is the same", command)
 			}
-			for _, c := range []*plan.Config{&before, &after} {
-				c.Epsilon, c.NoiseMultiplier, c.Rho = nil, nil, nil
+			for _, c := range []*config.Config{&before, &after} {
+				c.Epsilon, c.NoiseMultiplier, c.PUR.Rho = nil, nil, nil
 				if c.RecipeChosenOn != "" { // which chooses the rate for ε
 					c.LR = nil
 				}

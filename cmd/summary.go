@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
@@ -66,11 +67,11 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	case r.TestLoss != nil:
 		line("loss of the saved model", "privgrad eval "+run)
 	}
-	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == plan.TablePrefix {
+	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == source.TablePrefix {
 		line("predictions for other records", "privgrad predict "+run+" new.csv --csv predictions.csv")
 	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
-	if c != nil && r.Delta != nil && !c.StepsFollow() && affordable(r, c) {
+	if c != nil && r.Delta != nil && !c.Kind().ByBudget && affordable(r, c) {
 		line(another(r, c))
 	}
 }

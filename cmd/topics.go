@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // topics are pages of help with the settings of train that few runs need.
@@ -174,8 +174,8 @@ func withSettings(c *cobra.Command, topic string) *cobra.Command {
 func optimizerList() string {
 	var b strings.Builder
 	cli.Table(&b, 0, func(w io.Writer) {
-		for _, name := range plan.Optimizers() {
-			fmt.Fprintf(w, "  %s\t%s\n", name, plan.About(name))
+		for _, k := range config.Kinds() {
+			fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.About)
 		}
 	})
 	return strings.TrimRight(b.String(), "\n")

@@ -176,7 +176,7 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 func TestEverySettingHasAFlag(t *testing.T) {
 	cmd := &cobra.Command{}
 	s := newSettings(cmd.Flags(), everySetting)
-	for _, setting := range plan.Settings() {
+	for _, setting := range config.Rows() {
 		f := cmd.Flags().Lookup(setting.Flag())
 		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5", "names": "a,b"}[f.Value.Type()]
 		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
@@ -191,7 +191,7 @@ func TestEverySettingHasAFlag(t *testing.T) {
 
 // sameSettings compares all settings, and not which of them were given.
 func sameSettings(a, b train.Config) bool {
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		if !reflect.DeepEqual(s.Field(&a), s.Field(&b)) {
 			return false
 		}
@@ -323,7 +323,7 @@ func TestBadSettings(t *testing.T) {
 		}
 	}
 	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
-	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", plan.DataDirVariable, "privgrad data fetch")
+	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", config.DataDirVariable, "privgrad data fetch")
 	fails(t, cli.ExitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
 	out := filepath.Join(t.TempDir(), "run")
 	fails(t, cli.ExitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
@@ -520,7 +520,7 @@ func TestEval(t *testing.T) {
 
 func TestEvalNamesClasses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	t.Setenv(plan.DataDirVariable, t.TempDir()) // not for what is built in
+	t.Setenv(config.DataDirVariable, t.TempDir()) // not for what is built in
 	ok(t, "train", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,9", "--steps", "2", "--batch", "100", "--out", out)
 	human := ok(t, "eval", out)
 	for _, want := range []string{`T-shirt/top  Ankle boot +right\n`, `T-shirt/top  +\d`, `Ankle boot  +\d`, `2000 test records of fmnist`} {
@@ -532,7 +532,7 @@ func TestEvalNamesClasses(t *testing.T) {
 }
 
 func TestDataDirectoryFromTheEnvironment(t *testing.T) {
-	t.Setenv(plan.DataDirVariable, mnistFiles(t))
+	t.Setenv(config.DataDirVariable, mnistFiles(t))
 	ok(t, "train", "--data", "mnist", "--published-set", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,1", "--steps", "1", "--out", filepath.Join(t.TempDir(), "run"))
 }
 

@@ -12,8 +12,10 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A Verification says whether the files of a run go together.
@@ -164,7 +166,7 @@ func (v *verification) settings(p *plan.Plan) {
 	for _, x := range []struct {
 		key            string
 		result, config string
-	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, c.PrivacyUnit()}} {
+	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, plan.PrivacyUnit(c)}} {
 		f.add(x.result != x.config, "%s is %s in %s, %s in %s", x.key, x.result, rundir.Result, x.config, rundir.Config)
 	}
 	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name() && (p == nil || p.Method.Traits().Pure)
@@ -180,7 +182,7 @@ func (v *verification) settings(p *plan.Plan) {
 
 // replan plans the run anew, from its configuration; nil, and why, where that cannot be.
 func (r *run) replan() (*plan.Plan, error) {
-	records, err := r.Config.StatedN()
+	records, err := source.StatedN(r.Config)
 	if err == nil && records > 0 && r.PublicN != records {
 		err = fmt.Errorf("public_n is %d, the data of %s have %d", r.PublicN, rundir.Config, records)
 	}
@@ -222,7 +224,7 @@ func (v *verification) guarantee(p *plan.Plan) {
 func (v *verification) schedule(p *plan.Plan, unplanned error) {
 	r := v.run
 	var f faults
-	if own := r.Config.Optimizer; unplanned != nil && !slices.Contains(plan.Optimizers(), own) {
+	if own := r.Config.Optimizer; unplanned != nil && !slices.Contains(config.Optimizers(), own) {
 		f.add(true, "this program has no optimizer %q, so the run cannot be planned anew: verify it by the program that trained it", own)
 		v.check("schedule", "", f)
 		return

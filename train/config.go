@@ -6,23 +6,26 @@ import (
 	"os"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // Config is a whole run as a user writes it, in flags or YAML.
-type Config = plan.Config
+type Config = config.Config
 
 // Search are the settings of methods that find their step sizes.
-type Search = plan.Search
+type Search = blsgd.Settings
 
 // Default is the run that a user gets who says nothing but ε or σ.
-func Default() Config { return plan.Default() }
+func Default() Config { return config.Default() }
 
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
-func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, into) }
+func ReadConfig(path string, into *Config) error { return config.Read(path, into) }
 
 // ReadRun is ReadConfig of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group
 // is nil where this process is alone.
@@ -48,7 +51,7 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	if err != nil {
 		return err
 	}
-	if err := plan.ParseConfig(text, file, into); err != nil {
+	if err := config.Parse(text, file, into); err != nil {
 		return err
 	}
 	if into.CountRecords == nil { // a run that counts says so, and older ones did not
@@ -58,10 +61,10 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 }
 
 // A Source opens one data set; dir is empty for what is built in.
-type Source = plan.Source
+type Source = source.Source
 
 // Sources are the data sets that are read from files.
-func Sources() map[string]Source { return plan.Sources() }
+func Sources() map[string]Source { return source.Sources() }
 
 // Assumption is one of a result's in words; another version's stays as it is.
 func Assumption(key string) string { return plan.Assumption(key) }

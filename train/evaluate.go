@@ -110,7 +110,7 @@ func (r *run) epsilonSoFar(slots int) *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c := &r.plan.Config
-	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: plan.Label(c), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(r.slot, 1))
 		if f := r.figures(); f.Rate != 0 {

@@ -28,7 +28,7 @@ func objpertConfig() Config {
 func TestObjpertTranscript(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"tight": func(*Config) {},
-		"paper": func(c *Config) { c.ObjpertForm, c.Model = objpert.Paper, "huber-svm" },
+		"paper": func(c *Config) { c.Objpert.Form, c.Model = objpert.Paper, "huber-svm" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := objpertConfig()
@@ -119,11 +119,11 @@ func TestObjpertRefuses(t *testing.T) {
 		"clips nothing":                 func(c *Config) { c.Clipping = "adaptive" },
 		"noise exact":                   func(c *Config) { c.Noise = dpoptim.Exact },
 		"noise multiplier 0":            func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) },
-		"follows from ε":                func(c *Config) { c.ObjpertForm, c.Epsilon, c.NoiseMultiplier = objpert.Paper, nil, ptr(1.0) },
-		"added or removed":              func(c *Config) { c.ObjpertForm, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
+		"follows from ε":                func(c *Config) { c.Objpert.Form, c.Epsilon, c.NoiseMultiplier = objpert.Paper, nil, ptr(1.0) },
+		"added or removed":              func(c *Config) { c.Objpert.Form, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
 		"no privacy budget":             func(c *Config) { c.Epsilon = nil },
 		"huber-svm":                     func(c *Config) { c.Model = "svm" },
-		"objpert-form tight":            func(c *Config) { c.ObjpertForm, c.Optimizer = objpert.Tight, "dp-sgd" },
+		"objpert-form tight":            func(c *Config) { c.Objpert.Form, c.Optimizer = objpert.Tight, "dp-sgd" },
 		"no bound for mechanism object": func(c *Config) { c.Accountant = "zcdp" },
 		"delta 0":                       func(c *Config) { c.Delta = ptr(0.0) },
 	} {
@@ -173,7 +173,7 @@ func TestObjpertPrices(t *testing.T) {
 		}
 	}
 	c := objpertConfig()
-	c.ObjpertForm = objpert.Paper
+	c.Objpert.Form = objpert.Paper
 	p, err := resolve(c, Options{})
 	check(t, err)
 	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.NoGuarantee()) != 1 {

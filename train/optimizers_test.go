@@ -47,8 +47,8 @@ var methods = []method{
 	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd, variant: true},
 	{name: "dp-adam", set: func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adam", ptr(0.02), 1e-3 }, follow: adam},
 	{name: "dp-adam with other moments, without the noise's variance", set: func(c *Config) {
-		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
-		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
+		c.Optimizer, c.LR, c.Adam.SubtractNoise = "dp-adam", ptr(0.02), true
+		c.Adam.Beta1, c.Adam.Beta2, c.Adam.Epsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
 	}, follow: adam, variant: true},
 	{name: "dp-nesterov", set: func(c *Config) { c.Optimizer, c.LR, c.Momentum, c.L2 = "dp-nesterov", ptr(0.1), 0.8, 1e-3 }, follow: func(r *replay) {
 		m := make([]float64, len(r.w))
@@ -90,12 +90,12 @@ var methods = []method{
 	})), follow: adapted, takes: []string{"again"}},
 	{name: "noisy-gd", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier = ptr(20.0) }), follow: scheduled, variant: true},
 	{name: "noisy-gd in a ball", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier, c.Radius = ptr(20.0), ptr(0.5) }), follow: scheduled, takes: []string{"project"}, variant: true},
-	{name: "pur-a", set: onAll("pur-a", func(c *Config) { c.Rho = ptr(200.0) }), follow: scheduled, variant: true},
-	{name: "pur-a by scale", set: onAll("pur-a", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(1.5) }), follow: scheduled, variant: true},
-	{name: "pur-b", set: onAll("pur-b", func(c *Config) { c.Rho, c.Radius = ptr(200.0), ptr(2.0) }), follow: scheduled, takes: []string{"project"}},
-	{name: "pur-c", set: onAll("pur-c", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(2.0) }), follow: scheduled},
-	{name: "pur-constant", set: onAll("pur-constant", func(c *Config) { c.Rho, c.PURSigma = ptr(200.0), ptr(0.3) }), follow: scheduled, variant: true},
-	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius, c.PURK = ptr(0.4), ptr(2.0) }), follow: scheduled},
+	{name: "pur-a", set: onAll("pur-a", func(c *Config) { c.PUR.Rho = ptr(200.0) }), follow: scheduled, variant: true},
+	{name: "pur-a by scale", set: onAll("pur-a", func(c *Config) { c.PUR.Rho, c.PUR.K = ptr(200.0), ptr(1.5) }), follow: scheduled, variant: true},
+	{name: "pur-b", set: onAll("pur-b", func(c *Config) { c.PUR.Rho, c.Radius = ptr(200.0), ptr(2.0) }), follow: scheduled, takes: []string{"project"}},
+	{name: "pur-c", set: onAll("pur-c", func(c *Config) { c.PUR.Rho, c.PUR.K = ptr(200.0), ptr(2.0) }), follow: scheduled},
+	{name: "pur-constant", set: onAll("pur-constant", func(c *Config) { c.PUR.Rho, c.PUR.Sigma = ptr(200.0), ptr(0.3) }), follow: scheduled, variant: true},
+	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius, c.PUR.K = ptr(0.4), ptr(2.0) }), follow: scheduled},
 	{name: "bassily-sgd", set: onAll("bassily-sgd", func(c *Config) {
 		c.Epsilon, c.Radius, c.Batch, c.L2 = ptr(40.0), ptr(2.0), ptr(40.0), 0
 	}), follow: scheduled, takes: []string{"project"}, generous: true},
@@ -107,7 +107,7 @@ var methods = []method{
 	{name: "rrpsgd with smaller steps", set: onAll("rrpsgd", func(c *Config) {
 		c.NoiseMultiplier, c.LR, c.LRSchedule, c.Warmup, c.Seed = ptr(1.0), ptr(1e-3), "cosine", 2, 2539
 	}), follow: rounds, steps: 8, variant: true},
-	{name: "rrpsgd with the published noise", set: onAll("rrpsgd", func(c *Config) { c.Epsilon, c.RRPSGDForm, c.Seed = ptr(1.0), "paper", 250 }), follow: rounds, steps: 8, variant: true},
+	{name: "rrpsgd with the published noise", set: onAll("rrpsgd", func(c *Config) { c.Epsilon, c.RRPSGD.Form, c.Seed = ptr(1.0), "paper", 250 }), follow: rounds, steps: 8, variant: true},
 	{name: "bassily-sgd with a penalty", set: onAll("bassily-sgd", func(c *Config) { c.Epsilon, c.Batch = ptr(40.0), ptr(40.0) }), follow: scheduled, variant: true},
 }
 
@@ -143,10 +143,10 @@ func slots(c Config) int {
 }
 
 // plans reports whether a method fixes the noise of its steps itself.
-func plans(c Config) bool { return c.Rho != nil || c.Optimizer == "bassily-sgd" }
+func plans(c Config) bool { return c.PUR.Rho != nil || c.Optimizer == "bassily-sgd" }
 
 // uneven reports whether that noise differs from step to step.
-func uneven(c Config) bool { return c.Rho != nil && c.Optimizer != "pur-constant" }
+func uneven(c Config) bool { return c.PUR.Rho != nil && c.Optimizer != "pur-constant" }
 
 // lasting is a configuration with first budgets that leave enough for all of its steps.
 func lasting(c Config) Config {
@@ -549,8 +549,8 @@ func testBadRecords(t *testing.T, c Config) {
 // budget does not allow.
 func testBudget(t *testing.T, c Config) {
 	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
-	if c.Rho != nil {
-		c.Rho, c.Accountant = nil, Default().Accountant
+	if c.PUR.Rho != nil {
+		c.PUR.Rho, c.Accountant = nil, Default().Accountant
 	}
 	if err := refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or"); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)

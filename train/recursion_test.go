@@ -157,14 +157,14 @@ func multiplierOf(c *Config) float64 {
 // variance out of the second moment.
 func adam(r *replay) {
 	b1, b2, eps := 0.9, 0.999, 1e-8
-	if r.c.Beta1 != nil {
-		b1, b2, eps = *r.c.Beta1, *r.c.Beta2, *r.c.AdamEpsilon
+	if r.c.Adam.Beta1 != nil {
+		b1, b2, eps = *r.c.Adam.Beta1, *r.c.Adam.Beta2, *r.c.Adam.Epsilon
 	}
 	m, v := make([]float64, len(r.w)), make([]float64, len(r.w))
 	for t := 1.0; r.more(); t++ {
 		g, phi := r.gradient(multiplierOf(r.c), r.c.Clip)
 		floor := phi / 10
-		if !r.c.SubtractNoiseVariance {
+		if !r.c.Adam.SubtractNoise {
 			phi, floor = 0, 0
 		}
 		for i := range r.w {
@@ -484,8 +484,8 @@ func adapted(r *replay) {
 func scheduled(r *replay) {
 	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
 	z, k := *c.FeatureNorm, 1.0
-	if c.PURK != nil {
-		k = *c.PURK
+	if c.PUR.K != nil {
+		k = *c.PUR.K
 	}
 	l := math.Sqrt(z*z + 1)
 	m := c.L2 + l*l/4
@@ -498,7 +498,7 @@ func scheduled(r *replay) {
 		sigma = func(int) float64 { return multiplierOf(c) * l / r.batch }
 	case "pur-a":
 		scale := k * math.Sqrt(m)
-		if c.PURK == nil {
+		if c.PUR.K == nil {
 			scale = m
 		}
 		sigma = func(t int) float64 { return 4 * scale * math.Sqrt(math.Ln2/d) / float64(t) }
@@ -509,7 +509,7 @@ func scheduled(r *replay) {
 			return k * math.Sqrt(2*c.L2*math.Ln2/d*math.Pow(1-c.L2*eta, float64(t-1)))
 		}
 	case "pur-constant":
-		sigma = func(int) float64 { return *c.PURSigma }
+		sigma = func(int) float64 { return *c.PUR.Sigma }
 	case "bassily-sgd":
 		all, g := 0.0, l // noise on n times the mean gradient of single records
 		if c.Epsilon != nil {
@@ -556,7 +556,7 @@ func rounds(r *replay) {
 	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
 	l := math.Hypot(*c.FeatureNorm, 1)
 	beta, multiplier := c.L2+l*l/4, multiplierOf(c)
-	if c.RRPSGDForm == "paper" && c.Epsilon != nil {
+	if c.RRPSGD.Form == "paper" && c.Epsilon != nil {
 		multiplier = 2 * math.Sqrt(math.Log(3*n / *c.Delta)*math.Log(2 / *c.Delta)) / *c.Epsilon
 	}
 	variance := 4*l*l/r.batch + d*math.Pow(multiplier*l/r.batch, 2)

@@ -20,7 +20,7 @@ func (r *run) result() (*Result, error) {
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step, Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: c.PrivacyUnit(), NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
+		PrivacyUnit: plan.PrivacyUnit(c), NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom(),
 		Released:    []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics: c.PrivateDiagnostics,

@@ -190,16 +190,16 @@ func TestRoundsOverPlaces(t *testing.T) {
 }
 
 func TestRoundsRefuse(t *testing.T) {
-	published := func(c *Config) { c.RRPSGDForm, c.NoiseMultiplier, c.Epsilon = "paper", nil, ptr(1.0) }
+	published := func(c *Config) { c.RRPSGD.Form, c.NoiseMultiplier, c.Epsilon = "paper", nil, ptr(1.0) }
 	for want, set := range map[string]func(*Config){
 		"relation add-remove: optimizer rrpsgd":   func(c *Config) { c.Relate(accountant.AddRemove) },
 		"makes plain steps":                       func(c *Config) { c.Momentum = 0.5 },
 		"give a whole number as --batch":          func(c *Config) { c.Batch = ptr(2.5) },
 		"leave out --sampling-rate":               func(c *Config) { c.SamplingRate = ptr(0.1) },
 		"takes steps of at most 1/smoothness":     func(c *Config) { c.LR = ptr(10.0) },
-		"smoothness 2: that of a linear model":    func(c *Config) { c.Smoothness = ptr(2.0) },
-		"smoothness 2: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.Smoothness, c.LR = "dp-sgd", ptr(2.0), ptr(1.0) },
-		"noise multiplier 1: the noise of":        func(c *Config) { c.RRPSGDForm = "paper" },
+		"smoothness 2: that of a linear model":    func(c *Config) { c.RRPSGD.Smoothness = ptr(2.0) },
+		"smoothness 2: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.RRPSGD.Smoothness, c.LR = "dp-sgd", ptr(2.0), ptr(1.0) },
+		"noise multiplier 1: the noise of":        func(c *Config) { c.RRPSGD.Form = "paper" },
 		"is published for epsilon up to 1":        func(c *Config) { published(c); c.Epsilon = ptr(2.0) },
 		"at most N² = 40000 rounds of one record": func(c *Config) { published(c); c.Batch = ptr(2.0) },
 		"begins at zero; leave out --init":        func(c *Config) { c.Init = "model.safetensors" },

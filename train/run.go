@@ -27,6 +27,7 @@ import (
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/durable"
@@ -216,7 +217,7 @@ type run struct {
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
 // goOn says by what a person goes on with the run.
-func (r *run) goOn() string { return r.plan.Config.GoOn(r.options.Out, r.plan.Assumptions()) }
+func (r *run) goOn() string { return plan.GoOn(&r.plan.Config, r.options.Out, r.plan.Assumptions()) }
 
 // full adds to the error of a run that has begun what to do when there is space again.
 func (r *run) full(err error) error {
@@ -300,7 +301,7 @@ func (r *run) keepConfig() error {
 	if err != nil {
 		return err
 	}
-	if l := r.plan.Config.Label(); l != "" {
+	if l := plan.Label(&r.plan.Config); l != "" {
 		yaml = append([]byte("# "+l+"\n"), yaml...)
 	}
 	return r.dir().Write(rundir.Config, yaml)
@@ -319,8 +320,8 @@ func (r *run) arrive() error {
 // found gives the result of a run that has finished, and refuses one that cannot go on.
 func (r *run) found() (*Result, error) {
 	dir := r.dir()
-	var stored plan.Config
-	if err := plan.ReadConfig(dir.Path(rundir.Config), &stored); err != nil {
+	var stored config.Config
+	if err := config.Read(dir.Path(rundir.Config), &stored); err != nil {
 		return nil, err
 	}
 	if err := r.plan.Config.Matches(stored, dir.Path(rundir.Config)); err != nil {
@@ -702,7 +703,7 @@ func (r *run) save() error {
 	if err := r.saveCheckpoint(); err != nil {
 		return err
 	}
-	label, program, dir := r.plan.Config.Label(), r.plan.Network.Program, r.dir()
+	label, program, dir := plan.Label(&r.plan.Config), r.plan.Network.Program, r.dir()
 	if r.average != nil {
 		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label, r.plan.ModelFacts()); err != nil {
 			return err
@@ -739,7 +740,7 @@ func (r *run) keeper() dpoptim.Keeper {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
+		Assumptions: r.assumptions, Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: plan.Label(&r.plan.Config),
 	}
 	if k := r.keeper(); k != nil {
 		state, err := k.Save(r.charge.spent())

@@ -143,7 +143,7 @@ func TestSearchRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*Config){
-		"optimizer dp-sgd makes no line search":                func(c *Config) { c.Search = &Search{} },
+		"optimizer dp-sgd makes no line search":                func(c *Config) { c.Search = Search{} },
 		`unknown search form "x": choose one of differences, `: fixed(func(s *Search) { s.Form = "x" }),
 		`unknown search budget "x": choose one of fixed, `:     fixed(func(s *Search) { s.Budget = "x" }),
 		`unknown search batches "x": choose one of fresh, `:    fixed(func(s *Search) { s.Batches = "x" }),

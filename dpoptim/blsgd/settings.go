@@ -54,6 +54,19 @@ type Settings struct {
 	Decay      *float64 `yaml:"decay,omitempty"`
 }
 
+const topic = "search"
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{
+		{Name: BLSGD, About: "DP-SGD whose learning rate a private line search finds", Topic: topic},
+		{Name: BLSGDAC, About: "dp-blsgd whose budgets and clip norms adapt", Topic: topic},
+		{Name: BLGD, About: "dp-blsgd on all records at every step", Topic: topic},
+		{Name: AGD, About: "full-batch steps, each the best of some candidates (Lee and Kifer)", Topic: topic},
+	}
+}
+
+func (s Settings) New(name string, _ dpoptim.Settings) dpoptim.Method { return New(name, s) }
+
 // The forms of a line search.
 const (
 	FormLosses      = "losses"      // published: sums of losses clipped to [0, C_obj] that share the baseline f(w)
@@ -110,8 +123,12 @@ var variants = map[string]variant{
 }
 
 // Check finds faults that show without the data.
-func (m *Method) Check(c *dpoptim.Settings) error {
-	s := m.given()
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	return c, m.check(c)
+}
+
+func (m *Method) check(c dpoptim.Settings) error {
+	s := m.s
 	oneOf := func(what, got string, choices []string) error {
 		if got == "" || slices.Contains(choices, got) {
 			return nil
@@ -135,14 +152,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	return nil
 }
 
-// given is the settings as they are, none where nothing was said.
-func (m *Method) given() Settings {
-	if *m.settings == nil {
-		return Settings{}
-	}
-	return **m.settings
-}
-
 // or gives a setting its default.
 func or[T any](p **T, def T) T {
 	if *p == nil {
@@ -155,7 +164,8 @@ func or[T any](p **T, def T) T {
 func (s *Settings) adapts() bool { return s.Budget != BudgetFixed }
 
 // resolve completes the settings of the run that follow from the search's.
-func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
+func (m *Method) resolve(c *dpoptim.Settings) error {
+	s := &m.s
 	if *c.LR < leastRate || *c.LR > s.mostStart() {
 		return usage.Errorf("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, m.name, leastRate, s.mostStart())
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -40,10 +41,25 @@ func Forms() []string { return []string{Tight, Paper} }
 
 // Settings are those of a user; nil stands for the default.
 type Settings struct {
-	Form       string   // empty: Tight
-	Smoothness *float64 // β of a network
-	Seed       uint64   // of R, in a seeded run
+	Form       string   `yaml:"rrpsgd_form,omitempty"` // empty: Tight
+	Smoothness *float64 `yaml:"smoothness,omitempty"`  // β of a network
 }
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "SGD on single records for a random number of rounds (Zhang et al.)"}}
+}
+
+func (Settings) Rows() []setting.Row {
+	on := setting.Group{Title: "Training", Topic: "optimizers"}
+	return []setting.Row{
+		{Key: "rrpsgd_form", Group: on, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+			Help: "rrpsgd: tight, or the noise as published (paper), at the price that it has (default tight)"},
+		{Key: "smoothness", Group: on, Arg: "BETA", Limit: setting.Within(dpoptim.LeastScale, dpoptim.MostScale, "in [%g, %g]", dpoptim.LeastScale, dpoptim.MostScale),
+			Help: "rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)"},
+	}
+}
+
+func (s Settings) New(_ string, run dpoptim.Settings) dpoptim.Method { return New(s, run.Seed) }
 
 const (
 	defaultSmoothness = 1
@@ -54,13 +70,15 @@ const (
 // Method is that descent.
 type Method struct {
 	settings  Settings
+	seed      uint64
 	bounds    papers.Rounds // without steps and variance
 	clip      float64
 	published *dpoptim.Release // nil: the noise follows from the budget
 	seeded    bool
 }
 
-func New(s Settings) *Method { return &Method{settings: s} }
+// New makes the method. A seeded run draws R from the seed.
+func New(s Settings, seed uint64) *Method { return &Method{settings: s, seed: seed} }
 
 func (*Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{
@@ -70,7 +88,9 @@ func (*Method) Traits() dpoptim.Traits {
 }
 
 // Check refuses settings under which the paper's statements are of another method.
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, m.check(c) }
+
+func (m *Method) check(c dpoptim.Settings) error {
 	whole := c.Batch == nil || *c.Batch == math.Trunc(*c.Batch)
 	switch {
 	case c.Momentum != 0 || c.Average != 0:
@@ -94,7 +114,12 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 }
 
 // Complete fills in batch, rounds and the largest step.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	beta := float64(defaultSmoothness)
 	switch s := m.settings.Smoothness; {
@@ -103,9 +128,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	case n.Linear != nil && s != nil:
 		return notes, usage.Errorf("smoothness %v: that of a linear model follows from --feature-norm; leave it out", *s)
 	case n.Linear != nil:
-		if c.FeatureNorm == nil {
-			c.FeatureNorm = new(1.0)
-		}
+		c.FeatureNorm = c.NormOr1()
 		if err := c.BoundClip(Name, n.Linear.Lipschitz(*c.FeatureNorm)); err != nil {
 			return notes, err
 		}
@@ -151,7 +174,7 @@ func (m *Method) publish(c *dpoptim.Settings, records int) error {
 	return nil
 }
 
-func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	if m.published == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.clip)}}, nil
 	}

@@ -12,12 +12,14 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 )
@@ -60,7 +62,7 @@ type Estimate struct {
 
 // Run plans a run and tries some of its steps, before which it calls trying, unless nil. It opens no record, writes nothing,
 // and charges nothing.
-func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
+func Run(c config.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
 	defer fault.Recover(&err)
 	o.Facts = true
 	start := time.Now()
@@ -83,7 +85,7 @@ func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) 
 		return nil, err
 	}
 	e := t.estimate()
-	if path := p.Config.Absent(); path != "" {
+	if path := source.Absent(p.Config); path != "" {
 		e.Warnings = append(e.Warnings, path+" does not exist: training needs it, and this estimate does not")
 	}
 	return e, nil

@@ -19,7 +19,7 @@ func TestSpellings(t *testing.T) {
 		return c, err
 	}
 	for _, text := range []string{"neighboring: replace-one\nstrategy: materialize\n", "{neighboring: replace-one, strategy: materialize}\n", "{strategy: materialize,\n  \"neighboring\": replace-one}"} {
-		if c, err := read(text); err != nil || c.Neighbouring != "replace-one" || !c.given["neighbouring"] {
+		if c, err := read(text); err != nil || c.Neighbouring != "replace-one" || !c.Given["neighbouring"] {
 			t.Errorf("%q: %v: %q", text, err, c.Neighbouring)
 		}
 	}

@@ -2,14 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A run on files of a user's own begins with a noisy count of its usable records, so that a
@@ -39,7 +35,7 @@ func (p *Plan) resolveCount() {
 		return
 	}
 	if !p.countable() {
-		if c.CountRecords = nil; c.given["count_records"] {
+		if c.CountRecords = nil; c.Given["count_records"] {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, of files of your own, from %d public records on", leastCounted))
 		}
 		return
@@ -83,7 +79,7 @@ func (p *Plan) contradicted(counted float64, why string) error {
 			number += fmt.Sprintf(" (%d of them to train on)", p.PublicN)
 		}
 	}
-	if command := c.Check(); command != "" {
+	if command := source.CheckCommand(c); command != "" {
 		check += " by `" + command + "`"
 	}
 	cost, err := accountant.Account(p.countEvent(), accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *c.Delta})
@@ -104,29 +100,4 @@ func (p *Plan) Many(counted float64) error {
 		return nil
 	}
 	return p.contradicted(counted, "the guarantee is for at most that many, so --public-n must be larger")
-}
-
-// Check is the command that shows the owner of the data's files what training would make of them;
-// empty for data that no command checks.
-func (c *Config) Check() string {
-	form := FormOf(c.Data)
-	format := slices.ContainsFunc(Layouts(), func(l *datasets.Layout) bool { return l.Name == c.Data })
-	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) && !format {
-		return ""
-	}
-	line := "privgrad data verify " + usage.Quote(c.Data)
-	add := func(flag, value string) {
-		if value != "" {
-			line += " --" + flag + " " + usage.Quote(value)
-		}
-	}
-	if form != nil {
-		add("class-names", strings.Join(c.ClassNames, ","))
-		add("image-size", c.ImageSize)
-	}
-	add("schema", c.Schema)
-	if here, err := os.Getwd(); err != nil || c.DataDir != here {
-		add("data-dir", c.DataDir)
-	}
-	return line
 }

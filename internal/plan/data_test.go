@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -22,7 +24,7 @@ func TestPublishedTableByWord(t *testing.T) {
 		text := strings.Join(append([]string{"150,4,setosa,versicolor,virginica"}, lines[:rows]...), "\n")
 		check(t, os.WriteFile("iris.csv", []byte(text), 0o644))
 		c := Default()
-		c.Data, c.NoiseMultiplier, c.Steps = TablePrefix+"iris.csv", ptr(1.0), ptr(1)
+		c.Data, c.NoiseMultiplier, c.Steps = source.TablePrefix+"iris.csv", ptr(1.0), ptr(1)
 		if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "--published-set") {
 			t.Errorf("%d records: %v", rows, err)
 		}
@@ -37,14 +39,14 @@ func TestPublishedTableByWord(t *testing.T) {
 
 // What is built in needs no word, and takes none for other files.
 func TestBuiltInTakesNoDeclaration(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"data-dir mine": func(c *Config) { c.DataDir = "mine" },
-		"leave out --published-set and --test-is-public":  func(c *Config) { c.PublishedSet = true },
-		"built in, and known to be the published one: le": func(c *Config) { c.TestIsPublic = true },
+	for want, change := range map[string]func(*config.Config){
+		"data-dir mine": func(c *config.Config) { c.DataDir = "mine" },
+		"leave out --published-set and --test-is-public":  func(c *config.Config) { c.PublishedSet = true },
+		"built in, and known to be the published one: le": func(c *config.Config) { c.TestIsPublic = true },
 	} {
 		c := small()
 		change(&c)
-		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -68,7 +70,7 @@ func TestPathsOfData(t *testing.T) {
 		{"t.csv", "link/..", "elsewhere/t.csv"}, {"t.csv", "missing/../elsewhere/", "elsewhere/t.csv"}, {"../t.csv", "link", "elsewhere/t.csv"},
 		{filepath.Join(here, "link") + "/../t.csv", "", "elsewhere/t.csv"},
 	} {
-		config := Config{Data: TablePrefix + c.data, DataDir: c.dataDir}
+		config := Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
 		if got, err := config.Path(); got != filepath.Join(here, c.want) || err != nil {
 			t.Errorf("%s in %q leads to %s (%v)", c.data, c.dataDir, got, err)
 		}
@@ -82,7 +84,7 @@ func TestPathsAreKept(t *testing.T) {
 	t.Setenv(DataDirVariable, "")
 	t.Chdir(here)
 	makeTable(t, "")
-	kept := func(c Config) string {
+	kept := func(c config.Config) string {
 		t.Helper()
 		p, err := Resolve(c, Options{})
 		check(t, err)
@@ -114,7 +116,7 @@ func TestPathsAreKept(t *testing.T) {
 	if dir := kept(c); dir != here {
 		t.Errorf("of a folder for tables in %s was kept: %s", here, dir)
 	}
-	c.DataDir, c.Data = "mine", TablePrefix+filepath.Join(here, "tabular", "t.csv")
+	c.DataDir, c.Data = "mine", source.TablePrefix+filepath.Join(here, "tabular", "t.csv")
 	if _, err := Resolve(c, Options{}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), "data-dir mine") {
 		t.Errorf("a directory beside a whole path: %v", err)
 	}
@@ -127,7 +129,7 @@ func TestPathsAreKept(t *testing.T) {
 // One class against the rest, by name or number, of images and tables, before or after
 // other classes are left out.
 func TestPositive(t *testing.T) {
-	labels := func(change func(*Config)) []int {
+	labels := func(change func(*config.Config)) []int {
 		t.Helper()
 		c := small()
 		c.Classes = nil
@@ -144,12 +146,12 @@ func TestPositive(t *testing.T) {
 		return append(counts, set.PublicN)
 	}
 	for name, test := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		want   []int
 	}{
-		"name":      {func(c *Config) { c.Positive = "c" }, []int{300, 100, 400}},
-		"number":    {func(c *Config) { c.Positive = "2" }, []int{300, 100, 400}},
-		"of others": {func(c *Config) { c.Positive, c.Classes = "2", []int{3, 2, 0} }, []int{200, 100, 300}},
+		"name":      {func(c *config.Config) { c.Positive = "c" }, []int{300, 100, 400}},
+		"number":    {func(c *config.Config) { c.Positive = "2" }, []int{300, 100, 400}},
+		"of others": {func(c *config.Config) { c.Positive, c.Classes = "2", []int{3, 2, 0} }, []int{200, 100, 300}},
 	} {
 		if got := labels(test.change); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -172,15 +174,15 @@ func TestPositive(t *testing.T) {
 			t.Errorf("the classes are %v", set.ClassNames)
 		}
 	}
-	for want, change := range map[string]func(*Config){
-		"--classes leaves it out": func(c *Config) { c.Positive = "c" },
-		"no such class":           func(c *Config) { c.Positive = "e" },
-		"leave out --class-names": func(c *Config) { c.ClassNames = []string{"a", "b"} },
-		"and --image-size":        func(c *Config) { c.ImageSize = "8x8" },
+	for want, change := range map[string]func(*config.Config){
+		"--classes leaves it out": func(c *config.Config) { c.Positive = "c" },
+		"no such class":           func(c *config.Config) { c.Positive = "e" },
+		"leave out --class-names": func(c *config.Config) { c.ClassNames = []string{"a", "b"} },
+		"and --image-size":        func(c *config.Config) { c.ImageSize = "8x8" },
 	} {
 		c := small()
 		change(&c)
-		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -195,18 +197,18 @@ func TestWithoutTestFiles(t *testing.T) {
 	c := small()
 	c.Classes, c.DataDir, c.PublicN, c.Delta = nil, "here", ptr(400), ptr(1e-5)
 	c.Model = "logistic"
-	p, err := Resolve(c, Options{Sources: from})
+	p, err := Resolve(c, Options{source.Sources: from})
 	check(t, err)
 	if p.Set.TestIsPublic || !filepath.IsAbs(p.Config.DataDir) {
 		t.Errorf("test records are public: %v; directory %s", p.Set.TestIsPublic, p.Config.DataDir)
 	}
-	for want, change := range map[string]func(*Config){
-		"published-set true: the test files": func(c *Config) { c.PublishedSet = true },
-		"test-is-public true: data set made": func(c *Config) { c.TestIsPublic = true },
+	for want, change := range map[string]func(*config.Config){
+		"published-set true: the test files": func(c *config.Config) { c.PublishedSet = true },
+		"test-is-public true: data set made": func(c *config.Config) { c.TestIsPublic = true },
 	} {
 		other := c
 		change(&other)
-		if _, err := Resolve(other, Options{Sources: from}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(other, Options{source.Sources: from}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -232,8 +234,8 @@ func TestCheck(t *testing.T) {
 
 // A public number that contradicts a published one is refused, with that; the same is none.
 func TestPublishedNumber(t *testing.T) {
-	open := func(c Config) error {
-		_, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
+	open := func(c config.Config) error {
+		_, err := Resolve(c, Options{source.Sources: sources(made(1, 40)), Device: reference.Open()})
 		return err
 	}
 	c := small() // two classes of four, of 100 records each
@@ -264,7 +266,7 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, folds := range []int{0, 5} {
 		c := tableConfig()
-		c.Data, c.PublishedSet, c.Batch, c.Folds, c.Fold = TablePrefix+"iris.csv", true, ptr(20.0), folds, min(folds, 1)
+		c.Data, c.PublishedSet, c.Batch, c.Folds, c.Fold = source.TablePrefix+"iris.csv", true, ptr(20.0), folds, min(folds, 1)
 		for _, n := range []*int{nil, ptr(150), ptr(100)} {
 			c.PublicN = n
 			if _, err := Resolve(c, Options{Facts: true, Device: reference.Open()}); (err != nil) != (n != nil && *n == 100) || err != nil && !strings.Contains(err.Error(), "public-n 100") {
@@ -275,11 +277,11 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 	for n, refused := range map[int]bool{60000: false, 59999: true} {
 		c := small()
 		c.Data, c.DataDir, c.Classes, c.PublishedSet, c.PublicN, c.Model = "mnist", "here", nil, true, &n, "logistic"
-		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
+		if _, err := Resolve(c, Options{source.Sources: source.Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
 			t.Errorf("%d of mnist: %v", n, err)
 		}
 		c.PublishedSet, c.Delta = false, ptr(1e-6)
-		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); err != nil {
+		if _, err := Resolve(c, Options{source.Sources: source.Sources(), Facts: true, Device: reference.Open()}); err != nil {
 			t.Errorf("%d of files of that name: %v", n, err)
 		}
 	}
@@ -290,7 +292,7 @@ func TestCountWithoutUse(t *testing.T) {
 	for text, want := range map[string]bool{"count_records: true\n": true, "": false, "count_records: false\n": false} {
 		c := small()
 		check(t, ParseConfig([]byte("data: made\n"+text), "c.yaml", &c))
-		p, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
+		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40)), Device: reference.Open()})
 		check(t, err)
 		if got := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no count is made") }); got != want || p.Count != nil {
 			t.Errorf("%q warns: %v; counts: %v", text, got, p.Count != nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // made is a small image set of four classes. The seed changes the training pixels,
@@ -57,7 +58,7 @@ func makeTable(t *testing.T, schema string) {
 // tableConfig is a short private run on t.csv.
 func tableConfig() Config {
 	c := Default()
-	c.Data, c.PublicN, c.Delta = TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
+	c.Data, c.PublicN, c.Delta = source.TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
 	c.NoiseMultiplier, c.Batch, c.Steps, c.Threads = ptr(1.0), ptr(200.0), ptr(30), 1
 	return c
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // own is a method of a user's own that says only what it asks.
@@ -39,8 +41,8 @@ func sumOf(share float64) dpoptim.Ask {
 	}}
 }
 
-func resolveOwn(c Config, o own) (*Plan, error) {
-	return Resolve(c, Options{Sources: sources(made(1, 400)), Method: o})
+func resolveOwn(c config.Config, o own) (*Plan, error) {
+	return Resolve(c, Options{source.Sources: sources(made(1, 400)), Method: o})
 }
 
 // A single question is priced by the noise that it declares, not by the planned one.
@@ -77,25 +79,25 @@ func pureConfig() Config {
 }
 
 func TestOwnIsRefused(t *testing.T) {
-	budget := func(c *Config) { c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1.0), accountant.RDP }
+	budget := func(c *config.Config) { c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1.0), accountant.RDP }
 	admitted := private(dpoptim.Admitted, sumOf(1))
 	several := pure(1)
 	several.traits.Once = false
 	for name, test := range map[string]struct {
 		method own
-		set    func(*Config) // over small()
-		want   string        // "" where it is allowed
+		set    func(*config.Config) // over small()
+		want   string               // "" where it is allowed
 	}{
-		"no noise":                     {private(dpoptim.Committed, sumOf(0)), func(*Config) {}, "declares a gradient without noise"},
-		"pure":                         {pure(1), func(c *Config) { *c = pureConfig() }, ""},
-		"pure, of half, replaced":      {pure(0.5), func(c *Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, ""},
-		"pure, of more, replaced":      {pure(1), func(c *Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, "of ε = 2 together, and was allowed 1"},
-		"pure, of more":                {pure(2), func(c *Config) { *c = pureConfig() }, "declares 1 releases of ε = 2 together, and was allowed 1"},
-		"pure, in steps":               {several, func(c *Config) { budget(c); c.Steps = ptr(50) }, "declares 50 releases"},
+		"no noise":                     {private(dpoptim.Committed, sumOf(0)), func(*config.Config) {}, "declares a gradient without noise"},
+		"pure":                         {pure(1), func(c *config.Config) { *c = pureConfig() }, ""},
+		"pure, of half, replaced":      {pure(0.5), func(c *config.Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, ""},
+		"pure, of more, replaced":      {pure(1), func(c *config.Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, "of ε = 2 together, and was allowed 1"},
+		"pure, of more":                {pure(2), func(c *config.Config) { *c = pureConfig() }, "declares 1 releases of ε = 2 together, and was allowed 1"},
+		"pure, in steps":               {several, func(c *config.Config) { budget(c); c.Steps = ptr(50) }, "declares 50 releases"},
 		"filtered":                     {admitted, budget, ""},
-		"filtered, adaptive clipping":  {admitted, func(c *Config) { budget(c); c.Clipping = "adaptive" }, "--clipping flat"},
-		"filtered, train loss":         {admitted, func(c *Config) { budget(c); c.TrainLossNoise = ptr(5.0) }, "leave out --train-loss-noise"},
-		"filtered, a noise multiplier": {admitted, func(c *Config) { c.Accountant = accountant.RDP }, "give --epsilon"},
+		"filtered, adaptive clipping":  {admitted, func(c *config.Config) { budget(c); c.Clipping = "adaptive" }, "--clipping flat"},
+		"filtered, train loss":         {admitted, func(c *config.Config) { budget(c); c.TrainLossNoise = ptr(5.0) }, "leave out --train-loss-noise"},
+		"filtered, a noise multiplier": {admitted, func(c *config.Config) { c.Accountant = accountant.RDP }, "give --epsilon"},
 	} {
 		c := small()
 		test.set(&c)
@@ -116,7 +118,7 @@ func TestOwnFingerprint(t *testing.T) {
 		"norms": {traits: named.traits, declared: private(dpoptim.Committed, sumOf(1),
 			dpoptim.Ask{Question: dpoptim.Norms, Batch: dpoptim.OfSum, Release: sumOf(1).Release}).declared},
 	} {
-		c, o := small(), Options{Sources: sources(made(1, 400))}
+		c, o := small(), Options{source.Sources: sources(made(1, 400))}
 		c.Optimizer = "dp-sgd"
 		if m != nil {
 			o.Method = *m

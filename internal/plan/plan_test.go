@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 )
@@ -20,7 +21,7 @@ import (
 func TestNoiseCoversRounding(t *testing.T) {
 	c := small()
 	c.Clip, c.Epsilon, c.NoiseMultiplier = 0.5, nil, ptr(2.0)
-	p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+	p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +98,14 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 	for _, precision := range device.Precisions() {
 		c := small()
 		c.Precision, c.Device = precision, "reference"
-		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
 		if got := d.options.Precision.String(); got != precision {
 			t.Errorf("a net in %s was asked for, and %s made", precision, got)
 		}
-		print, err := c.fingerprint()
+		print, err := c.Fingerprint()
 		check(t, err)
 		if other, ok := prints[print]; ok {
 			t.Errorf("%s and %s are the same run", precision, other)
@@ -113,7 +114,7 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 	}
 	c := small()
 	c.Precision = ""
-	if print, err := c.fingerprint(); err != nil || prints[print] != "float32" {
+	if print, err := c.Fingerprint(); err != nil || prints[print] != "float32" {
 		t.Errorf("a run from before there were precisions has another fingerprint (%v)", err)
 	}
 }
@@ -123,7 +124,7 @@ func TestExactReachesTheNet(t *testing.T) {
 	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
 		c := small()
 		c.Noise, c.TrainLossNoise, c.Device = noise, ptr(1.0), "reference"
-		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
+		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
@@ -168,18 +169,18 @@ func (s watchedStep) Run(in *device.Inputs) error {
 }
 
 func TestMemory(t *testing.T) {
-	resolve := func(change func(*Config)) *Plan {
+	resolve := func(change func(*config.Config)) *Plan {
 		c := small()
 		change(&c)
 		set := made(1, 40)
 		set.PublicN, set.PerClass = 200000, []int{50000, 50000, 50000, 50000}
-		p, err := Resolve(c, Options{Sources: sources(set)})
+		p, err := Resolve(c, Options{source.Sources: sources(set)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
 	}
-	p := resolve(func(*Config) {})
+	p := resolve(func(*config.Config) {})
 	if n, err := devices.ParseMemory(p.Config.Memory); err != nil || n != devices.DefaultMemory(device.Info{}) || n < 64<<20 {
 		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
 	}
@@ -187,16 +188,16 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d records go through the network together in runs of %d", p.Schedule.Chunk, p.Capacity)
 	}
 	// A larger batch takes no more memory once a chunk is large enough.
-	large := func(c *Config) { c.Batch, c.SamplingRate = ptr(5000.0), nil }
-	larger := func(c *Config) { c.Batch, c.SamplingRate = ptr(50000.0), nil }
+	large := func(c *config.Config) { c.Batch, c.SamplingRate = ptr(5000.0), nil }
+	larger := func(c *config.Config) { c.Batch, c.SamplingRate = ptr(50000.0), nil }
 	if a, b := resolve(large).Schedule.Chunk, resolve(larger).Schedule.Chunk; a != b || a > 512 {
 		t.Errorf("chunks of %d and %d records", a, b)
 	}
-	p = resolve(func(c *Config) { large(c); c.Memory = "256KiB" })
+	p = resolve(func(c *config.Config) { large(c); c.Memory = "256KiB" })
 	if need := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(p.costs.Passes); need > 256<<10 {
 		t.Errorf("a chunk takes %d bytes of 256 KiB", need)
 	}
-	p = resolve(func(c *Config) { large(c); c.MaxPhysicalBatch = 3 })
+	p = resolve(func(c *config.Config) { large(c); c.MaxPhysicalBatch = 3 })
 	if p.Schedule.Chunk != 3 {
 		t.Errorf("chunks of %d records where 3 are allowed", p.Schedule.Chunk)
 	}
@@ -206,7 +207,7 @@ func TestStrategyOfALayer(t *testing.T) {
 	for strategy, want := range map[string]string{"auto,fc9=store": "choose one of ", "auto,fc9=fast": "choose one of store, ghost, gram, recompute"} {
 		c := small()
 		c.Strategy = strategy
-		if _, err := Resolve(c, Options{Sources: sources(made(1, 40))}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 40))}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("strategy %s: %v, want %s", strategy, err, want)
 		}
 	}
@@ -216,7 +217,7 @@ func TestStrategyOfALayer(t *testing.T) {
 func TestRegressionOfClasses(t *testing.T) {
 	c := small()
 	c.Model = "huber-regression"
-	_, err := Resolve(c, Options{Sources: sources(made(1, 160))})
+	_, err := Resolve(c, Options{source.Sources: sources(made(1, 160))})
 	if err == nil || !strings.Contains(err.Error(), "predicts a number") || strings.Contains(err.Error(), "classes apart") {
 		t.Error(err)
 	}

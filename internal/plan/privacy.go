@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -20,9 +21,8 @@ import (
 // resolvePrivacy prices what the method declares.
 func (p *Plan) resolvePrivacy() error {
 	c := &p.Config
-	s := c.settings()
 	var err error
-	if p.Declaration, err = p.Method.Declare(&s, p.Facts); err != nil {
+	if p.Declaration, err = p.Method.Declare(c.Settings, p.Facts); err != nil {
 		return err
 	}
 	if err := p.checkDeclaration(); err != nil {
@@ -146,11 +146,11 @@ func (p *Plan) checkDeclaration() error {
 		return usage.Errorf("neighbouring %s: local privacy is about which record reports, not whether; use --neighbouring %s", c.Neighbouring, accountant.ReplaceOne)
 	case p.Method.Traits().Local && p.Set.Moves:
 		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; %s", c.Optimizer, c.Data, p.keepPlaces())
-	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.adapts() || c.TrainLossNoise != nil):
+	case (p.Declaration.Budget != dpoptim.Committed || p.Method.Traits().Once) && (c.Adapts() || c.TrainLossNoise != nil):
 		return usage.Errorf("clipping %s, train-loss-noise: optimizer %s is charged for what it asks, and for nothing beside; use --clipping flat, and leave out --train-loss-noise", c.Clipping, c.Optimizer)
 	case !committed && c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
 		return usage.Errorf("noise multiplier %v: optimizer %s chooses its noise as it goes; give --epsilon", *c.NoiseMultiplier, c.Optimizer)
-	case len(p.Declaration.Asks) > 1 && c.adapts():
+	case len(p.Declaration.Asks) > 1 && c.Adapts():
 		return usage.Errorf("clipping %s: optimizer %s asks for more than sums of gradients; use --clipping flat", c.Clipping, c.Optimizer)
 	}
 	return nil
@@ -168,8 +168,8 @@ func (p *Plan) resolveCommitted() error {
 		SamplingRate: p.SamplingRate, Steps: p.Steps, Batch: p.Event,
 		Neighbouring: accountant.Neighbouring(c.Neighbouring), Accountant: c.Accountant, Delta: *c.Delta,
 	}
-	if c.adapts() {
-		a := c.adaptive()
+	if c.Adapts() {
+		a := c.Adaptive()
 		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
 		s.WithSum = []accountant.Mechanism{engine.CountNoise(p.ExpectedBatch)}
 	}
@@ -184,7 +184,7 @@ func (p *Plan) resolveCommitted() error {
 	} else {
 		p.Sigma = *c.NoiseMultiplier
 	}
-	if c.exact() && p.Sigma > mechanism.MostExact {
+	if c.Exact() && p.Sigma > mechanism.MostExact {
 		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, not %v: allow more epsilon, or use --noise secure", mechanism.MostExact, p.Sigma)
 	}
 	p.Facts.Least = p.Sigma // constant
@@ -212,7 +212,7 @@ func (p *Plan) resolvePlanned() error {
 		switch {
 		case !ok:
 			return fmt.Errorf("optimizer %s plans %v as the noise of a step, which must be Gaussian", c.Optimizer, r.Noise)
-		case c.exact() && multiplier > mechanism.MostExact:
+		case c.Exact() && multiplier > mechanism.MostExact:
 			return usage.Errorf("exact noise is drawn for noise multipliers up to %g, and step %d needs %v: allow more epsilon, or use --noise secure", mechanism.MostExact, step+1, multiplier)
 		case step == 0:
 			p.Sigma, p.Facts.Least = multiplier, multiplier
@@ -313,7 +313,7 @@ func (p *Plan) outOfReach(err error) error {
 		return asBudget(err)
 	}
 	switch {
-	case c.adapts():
+	case c.Adapts():
 		out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, because clipped records are counted with noise; raise --batch, or use --clipping %s",
 			*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
 	case c.TrainLossNoise != nil:
@@ -545,7 +545,7 @@ func (p *Plan) least(steps int) (float64, error) {
 		failed = errors.Join(failed, err)
 		return e
 	}
-	sigma, err := accountant.LeastAdmitted(event, p.NewBudget, leastNoise, mostNoise)
+	sigma, err := accountant.LeastAdmitted(event, p.NewBudget, setting.LeastNoise, setting.MostNoise)
 	switch {
 	case failed != nil:
 		return 0, failed
@@ -578,7 +578,7 @@ func (p *Plan) resolveScheduled() error {
 	if scheduled {
 		largest = p.Facts.Least + 2*(p.Sigma-p.Facts.Least)
 	}
-	if c.exact() && largest > mechanism.MostExact {
+	if c.Exact() && largest > mechanism.MostExact {
 		return usage.Errorf("exact noise is drawn for noise multipliers up to %g, the schedule's go up to %v: allow more epsilon, or use --noise secure", mechanism.MostExact, largest)
 	}
 	b, err := p.NewBudget()
@@ -635,7 +635,7 @@ func (p *Plan) resolveOrder() error {
 
 // blameNorm adds to a refusal that norms take a part of the budget.
 func (p *Plan) blameNorm(err error) error {
-	if z := p.Config.NormNoise; z != nil {
+	if z := p.Config.L2P.NormNoise; z != nil {
 		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise --norm-noise, or leave it out", err, *z)
 	}
 	return err

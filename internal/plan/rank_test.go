@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // Whatever the number of ranks, they have each training record once, in the order of one process:
@@ -22,7 +23,7 @@ func TestRanksTogether(t *testing.T) {
 	check(t, os.WriteFile("t.csv", []byte(table.String()), 0o600))
 	check(t, os.WriteFile("t.csv.schema.yaml", []byte("header: none\ncolumns: [{name: x, bounds: [0, 64]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o600))
 
-	load := func(c Config, rank datasets.Rank) (values []float32, features, labels []uint8) {
+	load := func(c config.Config, rank datasets.Rank) (values []float32, features, labels []uint8) {
 		set, _, err := openData(&c, sources(made(1, 100)), false, rank)
 		check(t, err)
 		return set.Train.Values, set.Train.Features, set.Train.Labels

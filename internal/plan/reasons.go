@@ -8,13 +8,14 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 )
 
 // PrivacyUnit is what the guarantee protects: locally where nobody but its client sees a record.
-func (c *Config) PrivacyUnit() string {
-	if c.traits().Local {
+func PrivacyUnit(c *config.Config) string {
+	if c.Traits().Local {
 		return "one record, local"
 	}
 	return "one record"
@@ -34,7 +35,7 @@ var reasons = []struct {
 	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) {
 		return nil, p.Config.Private() && p.spent != nil && p.Epsilon == nil
 	}},
-	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == dpoptim.Seeded }},
 	{"%s", false, func(p *Plan) ([]any, bool) {
 		why := accountant.NoGuarantee(p.Config.Accountant)
 		return []any{why}, why != "" && p.Config.Private()
@@ -58,6 +59,9 @@ func (p *Plan) NoGuarantee() []string {
 	}
 	return why
 }
+
+// SeededLabel goes with everything that a seeded run shows or stores.
+const SeededLabel = notPrivate + "seeded noise, whoever knows the seed can subtract it"
 
 // closely is how far below the ε that was asked for a calibration may end, to be told of as that ε.
 const closely = 1e-2
@@ -122,9 +126,9 @@ func (p *Plan) noiseOverSignal() float64 {
 }
 
 // Label is what must stand beside everything that a run shows or stores.
-func (c *Config) Label() string {
+func Label(c *config.Config) string {
 	var all []string
-	if c.Noise == noiseSeeded {
+	if c.Noise == dpoptim.Seeded {
 		all = append(all, SeededLabel)
 	}
 	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.Private() {

@@ -16,7 +16,9 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // knows is what optimizer l2p says of a run on its protector's records.
@@ -32,7 +34,7 @@ var fit = strings.Join((&dpoptim.Settings{Neighbouring: "add-remove"}).FitDoubts
 func onKnown(t *testing.T) *Plan {
 	t.Helper()
 	c := Default()
-	c.Optimizer, c.Protector, c.Data = l2p.Name, protectors["identity"], "mnist"
+	c.Optimizer, c.L2P.Protector, c.Data = l2p.Name, protectors["identity"], "mnist"
 	return knowing(t, c)
 }
 
@@ -50,11 +52,11 @@ func byMethods(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	forms := []func(*Config){
-		func(*Config) {},
-		func(c *Config) { c.OutpertForm = outpert.Paper },
-		func(c *Config) { c.ObjpertForm = objpert.Paper },
-		func(c *Config) { c.RRPSGDForm = rrpsgd.Paper },
+	forms := []func(*config.Config){
+		func(*config.Config) {},
+		func(c *config.Config) { c.Outpert.Form = outpert.Paper },
+		func(c *config.Config) { c.Objpert.Form = objpert.Paper },
+		func(c *config.Config) { c.RRPSGD.Form = rrpsgd.Paper },
 	}
 	for _, name := range Optimizers() {
 		resolved, refused := 0, []string{}
@@ -77,7 +79,7 @@ func byMethods(t *testing.T) map[string][]string {
 				form(&c)
 				c.Neighbouring = relation
 				c.give("neighbouring")
-				p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: reference.Open()})
+				p, err := Resolve(c, Options{source.Sources: sources(made(1, 400)), Device: reference.Open()})
 				if err != nil { // most forms are another method's
 					refused = append(refused, err.Error())
 					continue
@@ -194,22 +196,26 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	given := map[string]bool{}
-	for name, change := range map[string]func(*Config){
-		"private":  func(*Config) {},
-		"plain":    func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
-		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *Config) { c.Noise = noiseSeeded },
-		"paper":    func(c *Config) { c.Accountant = accountant.Paper },
-		"paper mode": func(c *Config) {
+	for name, change := range map[string]func(*config.Config){
+		"private":  func(*config.Config) {},
+		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded":   func(c *config.Config) { c.Noise = noiseSeeded },
+		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
+		"paper mode": func(c *config.Config) {
 			c.Optimizer, c.Search = "dp-blsgd", &Search{Batches: "paper", Form: "losses", Budget: "fixed"}
 		},
-		"prv":    func(c *Config) { c.Accountant = accountant.PRV },
-		"fit":    func(c *Config) { *c = onAll(t, outpert.GD, nil); c.Neighbouring = "add-remove"; c.give("neighbouring") },
-		"public": func(c *Config) { c.DataIsPublic = true },
+		"prv": func(c *config.Config) { c.Accountant = accountant.PRV },
+		"fit": func(c *config.Config) {
+			*c = onAll(t, outpert.GD, nil)
+			c.Neighbouring = "add-remove"
+			c.give("neighbouring")
+		},
+		"public": func(c *config.Config) { c.DataIsPublic = true },
 	} {
 		c := small()
 		change(&c)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

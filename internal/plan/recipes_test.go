@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -24,14 +25,14 @@ func images(name string, shape [3]int) map[string]Source {
 }
 
 // follows gives the plan of a run by the best recipe.
-func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*Config)) (*Plan, error) {
+func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*config.Config)) (*Plan, error) {
 	t.Helper()
 	c := Default()
 	c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads = data, recipes.Best, &epsilon, ptr(1e-5), 1
 	if change != nil {
 		change(&c)
 	}
-	return Resolve(c, Options{Sources: images(data, shape)})
+	return Resolve(c, Options{source.Sources: images(data, shape)})
 }
 
 var grey = [3]int{1, 28, 28}
@@ -79,7 +80,7 @@ func TestRecipeFillsIn(t *testing.T) {
 func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	by, given := Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
 	by.Batch, by.Steps, by.LR = ptr(500.0), ptr(7), ptr(0.25)
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Override(&by, given) })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Override(&by, given) })
 	check(t, err)
 	if c := p.Config; c.Clip != by.Clip || *c.Batch != 500 || c.SamplingRate != nil || *c.Steps != 7 || c.Epochs != nil || *c.LR != 0.25 {
 		t.Errorf("given settings were changed: %+v", c)
@@ -89,7 +90,7 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("momentum: 0\nepochs: 3\n"), 0o644))
-	p, err = follows(t, "mnist", grey, 3, func(c *Config) { check(t, ReadConfig(file, c)) })
+	p, err = follows(t, "mnist", grey, 3, func(c *config.Config) { check(t, ReadConfig(file, c)) })
 	check(t, err)
 	if c := p.Config; c.Momentum != 0 || *c.Epochs != 3 || p.Front == nil || c.RecipeChosenOn == "" {
 		t.Errorf("a file's settings were changed: %+v", c)
@@ -101,10 +102,10 @@ func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	first := Default()
-	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
+	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = source.TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
 	p, err := Resolve(first, Options{})
 	check(t, err)
-	rate := func(change func(by *Config, given map[string]bool)) float64 {
+	rate := func(change func(by *config.Config, given map[string]bool)) float64 {
 		t.Helper()
 		c, by, given := p.Config, Default(), map[string]bool{"epsilon": true}
 		by.Epsilon = ptr(8.0)
@@ -121,13 +122,13 @@ func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
 		check(t, err)
 		return *again.Config.LR
 	}
-	if got := rate(func(*Config, map[string]bool) {}); got != fresh(3000) || got == *p.Config.LR {
+	if got := rate(func(*config.Config, map[string]bool) {}); got != fresh(3000) || got == *p.Config.LR {
 		t.Errorf("at another ε the rate is %g, and was %g", got, *p.Config.LR)
 	}
-	if got := rate(func(by *Config, given map[string]bool) { by.LR, given["lr"] = p.Config.LR, true }); got != *p.Config.LR {
+	if got := rate(func(by *config.Config, given map[string]bool) { by.LR, given["lr"] = p.Config.LR, true }); got != *p.Config.LR {
 		t.Errorf("--lr %g was given, and %g taken", *p.Config.LR, got)
 	}
-	if got := rate(func(by *Config, given map[string]bool) { by.PublicN, given["public_n"] = ptr(300), true }); got != fresh(300) {
+	if got := rate(func(by *config.Config, given map[string]bool) { by.PublicN, given["public_n"] = ptr(300), true }); got != fresh(300) {
 		t.Errorf("with another public number the rate is %g, want %g", got, fresh(300))
 	}
 }
@@ -148,7 +149,7 @@ func TestLeavingTheRecipeOfAFile(t *testing.T) {
 		c, by := p.Config, Default()
 		by.LR, by.Mirror = ptr(0.25), true
 		c.Override(&by, map[string]bool{key: true})
-		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+		again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
 		if check(t, err); again.Recipe != want || (again.Config.RecipeChosenOn != "") != (key == "mirror") {
 			t.Errorf("--%s: recipe %q, chosen on %q", key, again.Recipe, again.Config.RecipeChosenOn)
 		}
@@ -158,7 +159,7 @@ func TestLeavingTheRecipeOfAFile(t *testing.T) {
 // A learning rate is for its features, model and optimizer: beside others it is left out, and
 // nothing says that it was chosen anywhere.
 func TestRecipeBesideOthers(t *testing.T) {
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Optimizer = "dp-adam" })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Optimizer = "dp-adam" })
 	check(t, err)
 	if c := p.Config; c.Features == "" || *c.LR != 2e-3 || c.Momentum != 0 || c.Clip != 1 || c.RecipeChosenOn != "" || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "optimizer dp-adam") {
 		t.Errorf("warned of %q, filled in %+v", p.Warnings, c)
@@ -175,7 +176,7 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 		check(t, err)
 		c := Default()
 		c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads, set.PublicN = "mnist", recipes.Best, ptr(3.0), ptr(1e-5), 1, n
-		p, err := Resolve(c, Options{Sources: source})
+		p, err := Resolve(c, Options{source.Sources: source})
 		check(t, err)
 		if got := *p.Config.LR / *whole.Config.LR; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%d records: the rate is %g of that of 60,000, want %g", n, got, want)
@@ -187,7 +188,7 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 func TestRecipeOfOwnImages(t *testing.T) {
 	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
 	by.Whiten = "none"
-	pixels := func(c *Config) { c.Override(&by, given) }
+	pixels := func(c *config.Config) { c.Override(&by, given) }
 	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, pixels)
 	check(t, err)
 	if !strings.Contains(p.DefaultsFrom(), "cifar10") || !strings.Contains(p.Recipe, "cifar10") || p.Config.Mirror || len(p.Warnings) != 0 {
@@ -209,13 +210,13 @@ func TestRecipeOfOwnImages(t *testing.T) {
 // Another ε beside the file of a recipe's run takes the recipe of that ε, but for what the user chose otherwise. Where there is none, the
 // file's settings stay, with a warning.
 func TestRecipeOfAnotherEpsilon(t *testing.T) {
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Epochs = ptr(6.0) })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Epochs = ptr(6.0) })
 	check(t, err)
 	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "", 1e-3: "too small for any recipe"} {
 		c, by := p.Config, Default()
 		by.Epsilon = &epsilon
 		c.Override(&by, map[string]bool{"epsilon": true})
-		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+		again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
 		check(t, err)
 		said := strings.Join(again.Warnings, "\n")
 		of := map[bool]float64{false: epsilon, true: 3}[want != ""]
@@ -241,7 +242,7 @@ func TestRecipeIsResolved(t *testing.T) {
 	check(t, os.WriteFile(file, text, 0o644))
 	c := Default()
 	check(t, ReadConfig(file, &c))
-	again, err := Resolve(c, Options{Sources: images("mnist", grey)})
+	again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
 	check(t, err)
 	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom() != p.DefaultsFrom() {
 		t.Errorf("the file gives another run, or one of settings chosen on %q", again.DefaultsFrom())
@@ -254,7 +255,7 @@ func TestRecipeIsResolved(t *testing.T) {
 func TestRecipeByDefault(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	auto := func(c *Config, args map[string]any) {
+	auto := func(c *config.Config, args map[string]any) {
 		by, given := Default(), map[string]bool{}
 		for key, v := range args {
 			s := Setting{Key: key}
@@ -287,8 +288,8 @@ func TestRecipeByDefault(t *testing.T) {
 		{"a strategy, which changes no result", "mnist", grey, map[string]any{"epsilon": 3.0, "strategy": "ghost"}, taken},
 		{"too many images", "birds", grey, map[string]any{"epsilon": 3.0, "public_n": 10_000_000}, "none: the features of so many images may not fit into memory"},
 		{"fewer, but large images", "birds", [3]int{3, 32, 32}, map[string]any{"epsilon": 3.0, "public_n": 900_000}, "none: the features of so many images may not fit into memory"},
-		{"a table", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
-		{"a table with a rate", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
+		{"a table", source.TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
+		{"a table with a rate", source.TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, sources := Default(), images(test.data, test.shape)
@@ -297,12 +298,12 @@ func TestRecipeByDefault(t *testing.T) {
 				set, err := sources[test.data].Open("")
 				check(t, err)
 				set.PublicN = 0
-				if c.Delta = ptr(1e-9); strings.HasPrefix(test.data, TablePrefix) {
+				if c.Delta = ptr(1e-9); strings.HasPrefix(test.data, source.TablePrefix) {
 					sources = nil
 				}
 			}
 			auto(&c, test.args)
-			p, err := Resolve(c, Options{Sources: sources})
+			p, err := Resolve(c, Options{source.Sources: sources})
 			check(t, err)
 			if !strings.HasPrefix(p.Recipe, test.want) {
 				t.Errorf("recipe %q, want %q", p.Recipe, test.want)
@@ -321,7 +322,7 @@ func TestNoRecipeInMemory(t *testing.T) {
 		set := &datasets.Set{Name: "rows", Classes: 2, Train: split, Test: split, PublicN: 60000}
 		c := Default()
 		c.Data, c.Threads, c.Epsilon, c.Delta = "rows", 1, ptr(3.0), ptr(1e-6)
-		p, err := Resolve(c, Options{Sources: map[string]Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
+		p, err := Resolve(c, Options{source.Sources: map[string]Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
 		if check(t, err); !strings.HasPrefix(p.Recipe, want) {
 			t.Errorf("recipe %q, want %q", p.Recipe, want)
 		}
@@ -333,11 +334,11 @@ func TestNoRecipeForOddImages(t *testing.T) {
 	c := Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
 	const why = "its features take no images of size 1x28x30"
-	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
+	if _, err := Resolve(c, Options{source.Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
 		t.Errorf("got %v", err)
 	}
 	c.Mirror = true
-	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), why) {
+	if _, err := Resolve(c, Options{source.Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("got %v, want the reason %q", err, why)
 	}
 }
@@ -345,7 +346,7 @@ func TestNoRecipeForOddImages(t *testing.T) {
 // Every setting of a recipe is one that a user chooses, or a way to look at an image.
 func TestRecipesSettle(t *testing.T) {
 	for _, key := range recipes.Keys() {
-		if !slices.Contains(choosing, key) && !slices.Contains(looking, key) {
+		if !slices.Contains(choosing, key) && !slices.Contains(config.Looking, key) {
 			t.Errorf("a recipe settles %s, also where the user gave it", key)
 		}
 	}
@@ -363,7 +364,7 @@ func TestNoRecipeUnasked(t *testing.T) {
 	c := Default()
 	c.Data, c.Threads = "mnist", 1
 	check(t, ReadConfig(file, &c))
-	p, err := Resolve(c, Options{Sources: images("mnist", grey)})
+	p, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
 	if check(t, err); p.Front != nil || p.Recipe != "" || p.Config.Model != "cnn-mnist" {
 		t.Errorf("of a file: %s, recipe %q", p.Config.Model, p.Recipe)
 	}
@@ -371,7 +372,7 @@ func TestNoRecipeUnasked(t *testing.T) {
 	check(t, err)
 	c = Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
-	p, err = Resolve(c, Options{Sources: images("mnist", grey), Network: network})
+	p, err = Resolve(c, Options{source.Sources: images("mnist", grey), Network: network})
 	if check(t, err); p.Front != nil || !strings.Contains(p.Recipe, "the program brings") {
 		t.Errorf("of a program: recipe %q", p.Recipe)
 	}
@@ -379,18 +380,18 @@ func TestNoRecipeUnasked(t *testing.T) {
 
 func TestRecipeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		want   string
 	}{
-		"without a budget":   {func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
-		"below the table":    {func(c *Config) { c.Epsilon = ptr(0.01) }, "begins at epsilon 0.5"},
-		"another recipe":     {func(c *Config) { c.Recipe = "fast" }, "choose one of"},
-		"whitening alone":    {func(c *Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
-		"mirror alone":       {func(c *Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
-		"deskew alone":       {func(c *Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
-		"nothing left open":  {func(c *Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
-		"unknown features":   {func(c *Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
-		"a network of pixel": {func(c *Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
+		"without a budget":   {func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
+		"below the table":    {func(c *config.Config) { c.Epsilon = ptr(0.01) }, "begins at epsilon 0.5"},
+		"another recipe":     {func(c *config.Config) { c.Recipe = "fast" }, "choose one of"},
+		"whitening alone":    {func(c *config.Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
+		"mirror alone":       {func(c *config.Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
+		"deskew alone":       {func(c *config.Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
+		"nothing left open":  {func(c *config.Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
+		"unknown features":   {func(c *config.Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
+		"a network of pixel": {func(c *config.Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := follows(t, "mnist", grey, 3, c.change)
@@ -409,7 +410,7 @@ func TestRecipeRefuses(t *testing.T) {
 		published.Published = true // if somebody says so
 		set["mnist"] = Source{Open: set["mnist"].Open}
 		c.DataDir = "here"
-		if _, err := Resolve(c, Options{Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
+		if _, err := Resolve(c, Options{source.Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
 			t.Errorf("got %v", err)
 		}
 	})

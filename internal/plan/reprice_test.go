@@ -1,6 +1,10 @@
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/source"
+)
 
 // The number of records of what was published, or declared, is not a result's to choose.
 func TestStatedN(t *testing.T) {
@@ -31,7 +35,7 @@ func TestStatedN(t *testing.T) {
 func TestReprice(t *testing.T) {
 	c := small()
 	c.Epsilon, c.NoiseMultiplier = ptr(3.0), nil
-	p, err := Resolve(c, Options{Sources: sources(made(1, 160))})
+	p, err := Resolve(c, Options{source.Sources: sources(made(1, 160))})
 	check(t, err)
 	again, err := Reprice(p.Config, p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames))
 	check(t, err)
@@ -41,10 +45,10 @@ func TestReprice(t *testing.T) {
 	if again, err := Reprice(p.Config, 2*p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames)); err != nil || again.SamplingRate >= p.SamplingRate {
 		t.Errorf("of twice the records: %v, %v", again, err)
 	}
-	for name, spoil := range map[string]func(*Config){
-		"optimizer": func(c *Config) { c.Optimizer = "none" },
-		"budget":    func(c *Config) { c.Epsilon = ptr(-1.0) },
-		"batch":     func(c *Config) { c.Batch = ptr(1e9) },
+	for name, spoil := range map[string]func(*config.Config){
+		"optimizer": func(c *config.Config) { c.Optimizer = "none" },
+		"budget":    func(c *config.Config) { c.Epsilon = ptr(-1.0) },
+		"batch":     func(c *config.Config) { c.Batch = ptr(1e9) },
 	} {
 		spoilt := p.Config
 		spoil(&spoilt)

@@ -5,26 +5,28 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // What a guarantee means for attacks: of a committed schedule by its own events, of a filter by
 // its (ε, δ), and nothing without a guarantee.
 func TestRisk(t *testing.T) {
-	plan := func(change func(*Config)) *Plan {
+	plan := func(change func(*config.Config)) *Plan {
 		t.Helper()
 		c := small()
 		change(&c)
-		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
 		check(t, err)
 		return p
 	}
 	sum := accountant.PoissonBatch(0.2, 24, accountant.Gaussian{NoiseMultiplier: 1})
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		events []accountant.Event
 	}{
-		"sums":       {func(*Config) {}, []accountant.Event{sum}},
-		"and losses": {func(c *Config) { c.TrainLossNoise = ptr(2.0) }, []accountant.Event{sum, accountant.PoissonBatch(0.2, 5, accountant.Gaussian{NoiseMultiplier: 2})}},
+		"sums":       {func(*config.Config) {}, []accountant.Event{sum}},
+		"and losses": {func(c *config.Config) { c.TrainLossNoise = ptr(2.0) }, []accountant.Event{sum, accountant.PoissonBatch(0.2, 5, accountant.Gaussian{NoiseMultiplier: 2})}},
 	} {
 		want, err := accountant.RiskOf(c.events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
 		check(t, err)
@@ -32,21 +34,21 @@ func TestRisk(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, p.Risk, want)
 		}
 	}
-	budget := func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) }
+	budget := func(c *config.Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) }
 	alone := accountant.RiskAt(2, 1e-5)
-	filtered := plan(func(c *Config) { budget(c); c.Optimizer, c.Accountant = "dp-blsgd-ac", accountant.RDP })
+	filtered := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Accountant = "dp-blsgd-ac", accountant.RDP })
 	if !filtered.Filtered() || filtered.Risk == nil || filtered.Risk.Advantage != alone.Advantage {
 		t.Errorf("a filter: %v, want %v", filtered.Risk, alone)
 	}
-	pure := plan(func(c *Config) { budget(c); c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil })
+	pure := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil })
 	if want := accountant.RiskAt(2, 0); pure.Risk == nil || pure.Risk.Advantage != want.Advantage {
 		t.Errorf("a pure method: %v, want %v", pure.Risk, want)
 	}
-	for name, change := range map[string]func(*Config){
-		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *Config) { c.Noise = noiseSeeded },
-		"paper":    func(c *Config) { c.Accountant = accountant.Paper },
-		"plain":    func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+	for name, change := range map[string]func(*config.Config){
+		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded":   func(c *config.Config) { c.Noise = noiseSeeded },
+		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
+		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 	} {
 		if p := plan(change); p.Risk != nil {
 			t.Errorf("%s: %v without a guarantee", name, p.Risk)
@@ -63,7 +65,7 @@ func TestDoubts(t *testing.T) {
 	}{{0.3, "promises next to nothing"}, {1, ""}, {24, ""}, {25, "drowns the gradients"}} {
 		config := small()
 		config.NoiseMultiplier = &c.sigma
-		p, err := Resolve(config, Options{Sources: sources(made(1, 400))})
+		p, err := Resolve(config, Options{source.Sources: sources(made(1, 400))})
 		check(t, err)
 		if got := strings.Join(p.Warnings, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("σ %v, ε %v: warned %q, want %q (%d parameters)", c.sigma, *p.Epsilon, got, c.want, p.Facts.Params)
@@ -73,18 +75,18 @@ func TestDoubts(t *testing.T) {
 
 // Settings that no noise serves are named, with what to change.
 func TestBudgetOutOfReach(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"almost no noise": func(c *Config) { c.Epsilon = ptr(1e6) },
+	for want, change := range map[string]func(*config.Config){
+		"almost no noise": func(c *config.Config) { c.Epsilon = ptr(1e6) },
 		// By rdp, since pld takes long over so much loss.
-		"with --clipping adaptive": func(c *Config) {
+		"with --clipping adaptive": func(c *config.Config) {
 			c.Epsilon, c.Clipping, c.Batch, c.Steps, c.Accountant = ptr(0.5), "adaptive", ptr(1.0), ptr(2000), accountant.RDP
 		},
-		"with --train-loss-noise 1:": func(c *Config) { c.Epsilon, c.TrainLossNoise, c.EvalEvery = ptr(0.01), ptr(1.0), 1 },
+		"with --train-loss-noise 1:": func(c *config.Config) { c.Epsilon, c.TrainLossNoise, c.EvalEvery = ptr(0.01), ptr(1.0), 1 },
 	} {
 		c := small()
 		c.NoiseMultiplier = nil
 		change(&c)
-		_, err := Resolve(c, Options{Sources: sources(made(1, 400))})
+		_, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "does not allow it") {
 			t.Errorf("%v, want %q", err, want)
 		}

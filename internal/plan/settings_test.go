@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -51,7 +52,7 @@ func TestEveryKeyIsASetting(t *testing.T) {
 }
 
 // alter gives a setting another value than it has.
-func alter(s Setting, c *Config, random *rand.Rand) {
+func alter(s Setting, c *config.Config, random *rand.Rand) {
 	v := s.value(c)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -107,7 +108,7 @@ func TestWhatResumptionMayChange(t *testing.T) {
 			was.Search = &search
 			alter(s, &c, random)
 			f1, err1 := was.fingerprint()
-			f2, err2 := c.fingerprint()
+			f2, err2 := c.Fingerprint()
 			if err := errors.Join(err1, err2); err != nil {
 				t.Fatal(err)
 			}
@@ -128,54 +129,54 @@ func TestLimits(t *testing.T) {
 	said := map[string]bool{}
 	for _, test := range []struct {
 		key  string
-		set  func(*Config)
+		set  func(*config.Config)
 		want string
 	}{
-		{"epsilon", func(c *Config) { c.Epsilon = &inf }, "epsilon +Inf: must be a finite number above 0"},
-		{"noise_multiplier", func(c *Config) { c.NoiseMultiplier = ptr(1e-7) }, "noise multiplier 1e-07: must be in [1e-06, 1e+09], or 0 for no noise"},
-		{"delta", func(c *Config) { c.Delta = ptr(1.0) }, "delta 1: must be in [0, 1), and well below one over the number of records"},
-		{"public_n", func(c *Config) { c.PublicN = ptr(0) }, "public-n 0: must be the public number of training records, 1 or more"},
-		{"folds", func(c *Config) { c.Folds = 1 }, "folds 1: must be 2 to 1000, or 0 for none"},
-		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of auto, best, none`},
-		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
-		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
-		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-12, 1e+12]"},
-		{"radius", func(c *Config) { c.Radius = ptr(0.0) }, "radius 0: must be in [1e-12, 1e+12]"},
-		{"rho", func(c *Config) { c.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
-		{"pur_k", func(c *Config) { c.PURK = ptr(0.0) }, "pur-k 0: must be a finite number above 0"},
-		{"pur_sigma", func(c *Config) { c.PURSigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
-		{"outpert_form", func(c *Config) { c.OutpertForm = "m" }, `unknown outpert-form "m": choose one of tight, paper`},
-		{"objpert_form", func(c *Config) { c.ObjpertForm = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
-		{"local_noise", func(c *Config) { c.Optimizer, c.LocalNoise = "banco", "loud" }, `unknown local-noise "loud": choose one of gamma, hemisphere`},
-		{"step_decay", func(c *Config) { c.Optimizer, c.StepDecay = "privgene", ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
-		{"rrpsgd_form", func(c *Config) { c.RRPSGDForm = "m" }, `unknown rrpsgd-form "m": choose one of tight, paper`},
-		{"smoothness", func(c *Config) { c.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
-		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
-		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
-		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
-		{"batch", func(c *Config) { c.Batch = ptr(0.0) }, "batch 0: must be a finite number above 0"},
-		{"sampling_rate", func(c *Config) { c.SamplingRate = ptr(math.NaN()) }, "sampling rate NaN: must be in (0, 1]"},
-		{"sampling", func(c *Config) { c.Sampling = "m" }, `unknown sampling "m": choose one of poisson, fixed-size`},
-		{"epochs", func(c *Config) { c.Epochs = ptr(-1.0) }, "epochs -1: must be a finite number above 0"},
-		{"steps", func(c *Config) { c.Steps = ptr(1_000_000_001) }, "steps 1000000001: must be 1 to 1000000000"},
-		{"clipping", func(c *Config) { c.Clipping = "m" }, `unknown clipping "m": choose one of flat, per-layer, automatic, adaptive`},
-		{"lr", func(c *Config) { c.LR = ptr(0.0) }, "learning rate 0: must be a finite number above 0"},
-		{"average", func(c *Config) { c.Average = 1 }, "average 1: must be a decay in (0, 1), or 0 for no average"},
-		{"momentum", func(c *Config) { c.Momentum = -0.5 }, "momentum -0.5: must be in [0, 1)"},
-		{"l2", func(c *Config) { c.L2 = math.NaN() }, "l2 NaN: must be a finite number, 0 or more"},
-		{"eval_every", func(c *Config) { c.EvalEvery = -1 }, "eval-every -1: must be a number of steps, or 0 for once per epoch"},
-		{"accountant", func(c *Config) { c.Accountant = "m" }, `unknown accountant "m": choose one of pld, rdp, prv, zcdp, gdp, ctcdp, paper`},
-		{"neighbouring", func(c *Config) { c.Neighbouring = "m" }, `unknown neighbouring relation "m": choose one of add-remove, replace-one`},
-		{"noise", func(c *Config) { c.Noise = "m" }, `unknown noise "m": choose one of secure, exact, seeded`},
-		{"train_loss_noise", func(c *Config) { c.TrainLossNoise = ptr(0.0) }, "train-loss-noise 0: must be a noise multiplier in [1e-06, 1e+09]"},
-		{"gemm", func(c *Config) { c.GEMM = "m" }, `unknown gemm "m": choose one of own, cublas`},
-		{"precision", func(c *Config) { c.Precision = "" }, `unknown precision "": choose one of float32, tf32, bf16`},
-		{"threads", func(c *Config) { c.Threads = 1025 }, "threads 1025: must be 1 to 1024, or 0 for all cores"},
-		{"strategy", func(c *Config) { c.Strategy = "m" }, `unknown strategy "m": choose one of auto, materialise, ghost, bookkeeping, microbatch`},
-		{"memory", func(c *Config) { c.Memory = "0GB" }, `memory "0GB": write a size such as 2GiB or 512MiB`},
-		{"memory", func(c *Config) { c.Memory = "2lb" }, `memory "2lb": write a size such as 2GiB or 512MiB`},
-		{"memory", func(c *Config) { c.Memory = "2000TiB" }, `memory "2000TiB": write a size such as 2GiB or 512MiB`},
-		{"max_physical_batch", func(c *Config) { c.MaxPhysicalBatch = -1 }, "max-physical-batch -1: must be a number of records, or 0 to choose by memory"},
+		{"epsilon", func(c *config.Config) { c.Epsilon = &inf }, "epsilon +Inf: must be a finite number above 0"},
+		{"noise_multiplier", func(c *config.Config) { c.NoiseMultiplier = ptr(1e-7) }, "noise multiplier 1e-07: must be in [1e-06, 1e+09], or 0 for no noise"},
+		{"delta", func(c *config.Config) { c.Delta = ptr(1.0) }, "delta 1: must be in [0, 1), and well below one over the number of records"},
+		{"public_n", func(c *config.Config) { c.PublicN = ptr(0) }, "public-n 0: must be the public number of training records, 1 or more"},
+		{"folds", func(c *config.Config) { c.Folds = 1 }, "folds 1: must be 2 to 1000, or 0 for none"},
+		{"recipe", func(c *config.Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of auto, best, none`},
+		{"features", func(c *config.Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
+		{"whiten", func(c *config.Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
+		{"feature_norm", func(c *config.Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-12, 1e+12]"},
+		{"radius", func(c *config.Config) { c.Radius = ptr(0.0) }, "radius 0: must be in [1e-12, 1e+12]"},
+		{"rho", func(c *config.Config) { c.PUR.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
+		{"pur_k", func(c *config.Config) { c.PUR.K = ptr(0.0) }, "pur-k 0: must be a finite number above 0"},
+		{"pur_sigma", func(c *config.Config) { c.PUR.Sigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
+		{"outpert_form", func(c *config.Config) { c.Outpert.Form = "m" }, `unknown outpert-form "m": choose one of tight, paper`},
+		{"objpert_form", func(c *config.Config) { c.Objpert.Form = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
+		{"local_noise", func(c *config.Config) { c.Optimizer, c.Local.Noise = "banco", "loud" }, `unknown local-noise "loud": choose one of gamma, hemisphere`},
+		{"step_decay", func(c *config.Config) { c.Optimizer, c.PrivGene.Decay = "privgene", ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
+		{"rrpsgd_form", func(c *config.Config) { c.RRPSGD.Form = "m" }, `unknown rrpsgd-form "m": choose one of tight, paper`},
+		{"smoothness", func(c *config.Config) { c.RRPSGD.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
+		{"model", func(c *config.Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
+		{"activation", func(c *config.Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
+		{"optimizer", func(c *config.Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
+		{"batch", func(c *config.Config) { c.Batch = ptr(0.0) }, "batch 0: must be a finite number above 0"},
+		{"sampling_rate", func(c *config.Config) { c.SamplingRate = ptr(math.NaN()) }, "sampling rate NaN: must be in (0, 1]"},
+		{"sampling", func(c *config.Config) { c.Sampling = "m" }, `unknown sampling "m": choose one of poisson, fixed-size`},
+		{"epochs", func(c *config.Config) { c.Epochs = ptr(-1.0) }, "epochs -1: must be a finite number above 0"},
+		{"steps", func(c *config.Config) { c.Steps = ptr(1_000_000_001) }, "steps 1000000001: must be 1 to 1000000000"},
+		{"clipping", func(c *config.Config) { c.Clipping = "m" }, `unknown clipping "m": choose one of flat, per-layer, automatic, adaptive`},
+		{"lr", func(c *config.Config) { c.LR = ptr(0.0) }, "learning rate 0: must be a finite number above 0"},
+		{"average", func(c *config.Config) { c.Average = 1 }, "average 1: must be a decay in (0, 1), or 0 for no average"},
+		{"momentum", func(c *config.Config) { c.Momentum = -0.5 }, "momentum -0.5: must be in [0, 1)"},
+		{"l2", func(c *config.Config) { c.L2 = math.NaN() }, "l2 NaN: must be a finite number, 0 or more"},
+		{"eval_every", func(c *config.Config) { c.EvalEvery = -1 }, "eval-every -1: must be a number of steps, or 0 for once per epoch"},
+		{"accountant", func(c *config.Config) { c.Accountant = "m" }, `unknown accountant "m": choose one of pld, rdp, prv, zcdp, gdp, ctcdp, paper`},
+		{"neighbouring", func(c *config.Config) { c.Neighbouring = "m" }, `unknown neighbouring relation "m": choose one of add-remove, replace-one`},
+		{"noise", func(c *config.Config) { c.Noise = "m" }, `unknown noise "m": choose one of secure, exact, seeded`},
+		{"train_loss_noise", func(c *config.Config) { c.TrainLossNoise = ptr(0.0) }, "train-loss-noise 0: must be a noise multiplier in [1e-06, 1e+09]"},
+		{"gemm", func(c *config.Config) { c.GEMM = "m" }, `unknown gemm "m": choose one of own, cublas`},
+		{"precision", func(c *config.Config) { c.Precision = "" }, `unknown precision "": choose one of float32, tf32, bf16`},
+		{"threads", func(c *config.Config) { c.Threads = 1025 }, "threads 1025: must be 1 to 1024, or 0 for all cores"},
+		{"strategy", func(c *config.Config) { c.Strategy = "m" }, `unknown strategy "m": choose one of auto, materialise, ghost, bookkeeping, microbatch`},
+		{"memory", func(c *config.Config) { c.Memory = "0GB" }, `memory "0GB": write a size such as 2GiB or 512MiB`},
+		{"memory", func(c *config.Config) { c.Memory = "2lb" }, `memory "2lb": write a size such as 2GiB or 512MiB`},
+		{"memory", func(c *config.Config) { c.Memory = "2000TiB" }, `memory "2000TiB": write a size such as 2GiB or 512MiB`},
+		{"max_physical_batch", func(c *config.Config) { c.MaxPhysicalBatch = -1 }, "max-physical-batch -1: must be a number of records, or 0 to choose by memory"},
 	} {
 		said[test.key] = true
 		c := small()

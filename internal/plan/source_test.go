@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A source of a program's own needs no directory, and is told the one that was given.
@@ -14,7 +15,7 @@ func TestOwnSourceNeedsNoDirectory(t *testing.T) {
 		c.Classes, c.DataDir, c.PublicN, c.Delta = nil, given, ptr(400), ptr(1e-5)
 		told := "nothing"
 		own := map[string]Source{"made": {Open: func(dir string) (*datasets.Set, error) { told = dir; return made(1, 400), nil }}}
-		_, err := Resolve(c, Options{Sources: own})
+		_, err := Resolve(c, Options{source.Sources: own})
 		check(t, err)
 		if told != given {
 			t.Errorf("the source was told %q, given was %q", told, given)
@@ -31,7 +32,7 @@ func TestUnlabeledTestRecords(t *testing.T) {
 		}
 		c := small()
 		c.Classes = nil
-		p, err := Resolve(c, Options{Sources: sources(set)})
+		p, err := Resolve(c, Options{source.Sources: sources(set)})
 		check(t, err)
 		if said := strings.Join(p.Warnings, "; "); !strings.Contains(said, want) || (want == "") != (said == "") {
 			t.Errorf("%d bad labels: %q, want %q", bad, said, want)

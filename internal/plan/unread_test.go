@@ -11,6 +11,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A file that is there and cannot be read is called that, whatever it should hold: one without the right to read it,
@@ -62,7 +63,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			if strings.HasPrefix(x.data, "npz:a") {
 				c.ClassNames = []string{"a", "b"}
 			}
-			_, _, err := OpenData(&c, Sources())
+			_, _, err := OpenData(&c, source.Sources())
 			return err
 		}
 		write("b.npz", archive.String())

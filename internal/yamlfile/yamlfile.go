@@ -275,7 +275,10 @@ func checkNumber(n ast.ScalarNode, t reflect.Type, key string) error {
 // keys are those of a struct.
 func keys(t reflect.Type) (all []string) {
 	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
+		switch name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case options == inline:
+			all = append(all, keys(f.Type)...)
+		case name != "" && name != "-":
 			all = append(all, name)
 		}
 	}
@@ -285,9 +288,19 @@ func keys(t reflect.Type) (all []string) {
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == key && key != "" && key != "-" {
 			return f, true
+		}
+		if options == inline {
+			if g, ok := Field(f.Type, key); ok {
+				g.Index = append(slices.Clone(f.Index), g.Index...)
+				return g, true
+			}
 		}
 	}
 	return reflect.StructField{}, false
 }
+
+// inline marks a struct whose keys stand among those of the struct around it.
+const inline = "inline"

@@ -43,7 +43,7 @@ func planRounds(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 			c.Epsilon, c.Delta, c.Steps = new(roundEpsilon), new(delta), new(e.Steps(roundRecords*roundRecords))
 			c.EvalEvery = 1 << 30 // at the end
 			if series == publishedNoise {
-				c.RRPSGDForm = "paper"
+				c.RRPSGD.Form = "paper"
 			}
 			j := reproduce.Job{Config: c, Network: network, After: judge.after}
 			j.Panel, j.Series, j.X, j.Seed = roundPanel, series, roundEpsilon, seed

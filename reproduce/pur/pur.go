@@ -146,14 +146,14 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 	case kind != "":
 		c.Optimizer = "pur-" + string(kind)
 		if l.byPaper {
-			c.Epsilon, c.Rho = nil, new(s.rho(l, epsilon))
+			c.Epsilon, c.PUR.Rho = nil, new(s.rho(l, epsilon))
 		}
 		if l.k > 0 {
-			c.PURK = &l.k
+			c.PUR.K = &l.k
 		}
 		switch kind {
 		case papers.PURConstant:
-			c.PURSigma = &l.sigma
+			c.PUR.Sigma = &l.sigma
 		case papers.PURConvex:
 			c.Radius = new(reach / s.z)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -149,7 +149,7 @@ func (o *settings) images(judged int) (meta.Source, string, error) {
 	}
 	dir := o.data
 	if !source.BuiltIn {
-		dir = cmp.Or(dir, os.Getenv(plan.DataDirVariable))
+		dir = cmp.Or(dir, os.Getenv(config.DataDirVariable))
 	}
 	set, err := source.Open(dir)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )
@@ -49,7 +49,7 @@ func (o *settings) define(f *pflag.FlagSet) {
 	f.IntSliceVar(&o.classes, "classes", nil, "images: classes of which tasks are pairs (default all)")
 	f.IntVar(&o.pool, "pool", 2, "images: side of the squares of pixels that are averaged into one")
 	f.IntVar(&o.units, "units", 4, "networks: hidden units")
-	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+plan.DataDirVariable+")")
+	f.StringVar(&o.data, "data-dir", "", "directory of the image files (or "+config.DataDirVariable+")")
 	f.StringSliceVar(&o.tables, "tables", nil, "csv: public tables with two classes; each task is records of one")
 	f.StringVar(&o.schema, "schema", "", "csv: schema of the tables, a name or a file (default PATH.schema.yaml, or the known one)")
 	f.StringVar(&o.model, "task-model", meta.Logistic, "csv: logistic, svm, or mlp (--units)")
