@@ -8,7 +8,6 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/setting"
 )
 
@@ -65,7 +64,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 
 func TestOptimizerHelp(t *testing.T) {
 	for _, name := range config.Optimizers() {
-		if plan.About(name) == "" || !strings.Contains(ok(t, "help", "optimizers"), "  "+name+" ") {
+		if (&config.Config{Optimizer: name}).Kind().About == "" || !strings.Contains(ok(t, "help", "optimizers"), "  "+name+" ") {
 			t.Errorf("help optimizers does not say what %s is", name)
 		}
 	}

@@ -122,7 +122,7 @@ func TestNextIsTheSameRun(t *testing.T) {
 			}
 			again := planned(t, words(command))
 			before, after := first.Config, again.Config
-			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.Rho}) {
+			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.PUR.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.PUR.Rho}) {
 				t.Errorf("%s: the budget is the same", command)
 			}
 			for _, c := range []*config.Config{&before, &after} {

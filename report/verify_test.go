@@ -40,7 +40,7 @@ func TestVerifyAcceptsRuns(t *testing.T) {
 		"filtered":   func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
 		"papers":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Batches: "paper"} },
 		"papers, noise": func(c *train.Config) {
-			c.Optimizer, c.Epsilon, c.NoiseMultiplier, c.Search = "dp-blsgd", nil, ptr(2.0), &train.Search{Batches: "paper", Budget: "fixed"}
+			c.Optimizer, c.Epsilon, c.NoiseMultiplier, c.Search = "dp-blsgd", nil, ptr(2.0), train.Search{Batches: "paper", Budget: "fixed"}
 		},
 		"searches":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Budget: "fixed"} },
 		"majority":     func(c *train.Config) { c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil },

@@ -43,7 +43,7 @@ func TestEvaluationsAreCounted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := small()
-			config.Optimizer, config.Search = "dp-blsgd", &c.search
+			config.Optimizer, config.Search = "dp-blsgd", c.search
 			c.search.Budget, c.search.Every = budgetFixed, ptr(3)
 			r, _ := trainedOn(t, config, made(1, 400), Options{})
 			if r.GradientEvaluations == nil || *r.GradientEvaluations != 24 || r.ObjectiveEvaluations == nil || *r.ObjectiveEvaluations != c.losses {

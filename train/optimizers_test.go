@@ -63,11 +63,11 @@ var methods = []method{
 	}},
 	{name: "l2p with an identity", set: protected("identity"), follow: sgd, variant: true},
 	{name: "l2p", set: func(c *Config) { protected("projector")(c); c.L2 = 1e-3 }, follow: projected},
-	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: blsgd},
+	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: searching},
 	{name: "dp-blsgd by published searches on shared batches", set: searchedBy("dp-blsgd", 6, Search{
 		Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5), StartEvery: ptr(2),
-	}), follow: blsgd},
-	{name: "dp-blsgd by curves", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)}), follow: blsgd},
+	}), follow: searching},
+	{name: "dp-blsgd by curves", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)}), follow: searching},
 	{name: "dp-blsgd with budgets by the angle", set: searchedBy("dp-blsgd", 8, Search{
 		Budget: "adaptive", Iterations: ptr(8), Trials: ptr(3), Beta: ptr(0.5), StartEvery: ptr(2),
 		Wide: ptr(1.05), Narrow: ptr(0.9), Decay: ptr(0.3),
@@ -151,8 +151,7 @@ func uneven(c Config) bool { return c.PUR.Rho != nil && c.Optimizer != "pur-cons
 // lasting is a configuration with first budgets that leave enough for all of its steps.
 func lasting(c Config) Config {
 	if adapts(c) {
-		s := *c.Search
-		s.Iterations, c.Search, c.Epsilon = ptr(400), &s, ptr(20.0)
+		c.Search.Iterations, c.Epsilon = ptr(400), ptr(20.0)
 	}
 	return c
 }
@@ -339,7 +338,7 @@ func testAccounting(t *testing.T, c Config) {
 			t.Errorf("the result says %+v", r)
 		}
 		releases := updates
-		if c.Search != nil {
+		if searches(c) {
 			releases += (*c.Steps + *p.Config.Search.Every - 1) / *p.Config.Search.Every
 		}
 		if released := len(d.all) + d.hosted(); s.Reserved != slots(c) || r.Steps != updates || released != releases {

@@ -82,7 +82,8 @@ func TestPrivGenePrice(t *testing.T) {
 		c := choosing()
 		c.NoiseMultiplier, c.Epsilon, c.Steps = nil, ptr(8.0), nil
 		if relation == accountant.AddRemove { // the other is the default
-			by := Config{Neighbouring: string(relation)}
+			by := Default()
+			by.Neighbouring = string(relation)
 			c.Override(&by, map[string]bool{"neighbouring": true})
 		}
 		o := Options{Sources: sources(made(1, 200)), Out: filepath.Join(t.TempDir(), "run")}

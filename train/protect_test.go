@@ -197,10 +197,9 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: everyDevice(t)["cpu"]}
 			p, err := resolve(c, o)
 			check(t, err)
-			var weights string
 			own := c
-			own.L2P.Protector, own.L2P.NormNoise = "", nil // the method's own
-			o.Method = asked{l2p.New(l2p.Settings{Protector: c.L2P.Protector, Weights: &weights, NormNoise: c.L2P.NormNoise}), &multipliers}
+			own.L2P = l2p.Settings{} // the method's own
+			o.Method = asked{l2p.New(c.L2P), &multipliers}
 			r, err := Run(context.Background(), own, o)
 			check(t, err)
 			step := func(multiplier float64) accountant.Event {

@@ -103,7 +103,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	if r.noisy {
 		for j, v := range asked.value {
 			g[j] = float64(v) / r.batch
-			if r.c.Search != nil && r.c.Search.Normalise == nil { // a direction, with the penalty's gradient
+			if searches(*r.c) && r.c.Search.Normalise == nil { // a direction, with the penalty's gradient
 				g[j] -= r.c.L2 * r.w[j]
 			}
 		}
@@ -335,10 +335,10 @@ func (b *begin) chose(s *Search, eta float64) {
 	}
 }
 
-// blsgd is DP-BLSGD for networks (Chen and Lee 2020, section 5.7): budgets are
+// searching is DP-BLSGD for networks (Chen and Lee 2020, section 5.7): budgets are
 // fixed, a search that finds nothing takes the smallest candidate, and steps
 // between searches are as long as the last.
-func blsgd(r *replay) {
+func searching(r *replay) {
 	s, eta, start := r.c.Search, *r.c.LR, begin{eta: *r.c.LR}
 	for step := 0; r.more(); step++ {
 		d, noise := r.direction(multiplierOf(r.c), r.c.Clip)
@@ -359,7 +359,7 @@ func blsgd(r *replay) {
 			}
 			eta = found
 			if s.Form != searchCurve {
-				start.chose(s, eta)
+				start.chose(&s, eta)
 			}
 		}
 		r.w = r.along(d, eta)
@@ -471,7 +471,7 @@ func adapted(r *replay) {
 		}
 		d = aimed(d)
 		r.w = r.along(d, eta)
-		start.chose(s, eta)
+		start.chose(&s, eta)
 		if before != nil {
 			theta = *s.Decay*theta + (1-*s.Decay)*angleBetween(d, before)
 		}
@@ -602,12 +602,10 @@ func testRecursion(t *testing.T, m method, c Config, devices map[string]device.D
 		bare.Clip = c.Clip // it follows from the features
 	}
 	if c.Private() {
-		bare.NoiseMultiplier, bare.Epsilon, bare.Rho = ptr(0.0), nil, nil
+		bare.NoiseMultiplier, bare.Epsilon, bare.PUR.Rho = ptr(0.0), nil, nil
 	}
-	if c.Search != nil {
-		s := *c.Search
-		s.Clip = ptr(1000.0)
-		bare.Search = &s
+	if searches(c) {
+		bare.Search.Clip = ptr(1000.0)
 	}
 	runs := []Config{bare}
 	if c.Private() {
@@ -615,7 +613,7 @@ func testRecursion(t *testing.T, m method, c Config, devices map[string]device.D
 	}
 	for kind, d := range devices {
 		for i, c := range runs {
-			noted := &drawn{Device: d, silent: i == 1 && (c.Search != nil) && !takesAll(c.Optimizer)}
+			noted := &drawn{Device: d, silent: i == 1 && searches(c) && !takesAll(c.Optimizer)}
 			p, err := resolve(c, Options{Sources: sources(set), Device: d})
 			check(t, err)
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {

@@ -102,7 +102,7 @@ type starting struct {
 	loss *float64
 }
 
-func (s starting) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (s starting) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	*s.loss = n.StartLoss
 	return s.Method.Complete(c, n)
 }
@@ -135,7 +135,7 @@ func TestStartLoss(t *testing.T) {
 		}
 		c := roundsRun(func(c *Config) { c.Model, c.Classes, c.L2, c.FeatureNorm = model.Name, nil, 0, nil })
 		bound := math.NaN()
-		p, err := resolve(c, Options{Sources: sources(set), Method: starting{rrpsgd.New(rrpsgd.Settings{}), &bound}})
+		p, err := resolve(c, Options{Sources: sources(set), Method: starting{rrpsgd.New(rrpsgd.Settings{}, 0), &bound}})
 		if err != nil {
 			t.Errorf("%s: %v", model.Name, err)
 			continue

@@ -19,7 +19,7 @@ import (
 // searchConfig is small() with a search of a fixed budget, or an ε for one that adapts.
 func searchConfig(optimizer string, s Search) Config {
 	c := small()
-	c.Optimizer, c.Search = optimizer, &s
+	c.Optimizer, c.Search = optimizer, s
 	if s.Budget != budgetFixed {
 		c.NoiseMultiplier, c.Epsilon = nil, ptr(1.0)
 		if takesAll(optimizer) {
@@ -133,7 +133,7 @@ func TestSearchRefuses(t *testing.T) {
 		return func(c *Config) {
 			s := Search{Budget: budgetFixed}
 			f(&s)
-			c.Optimizer, c.Search = "dp-blsgd", &s
+			c.Optimizer, c.Search = "dp-blsgd", s
 		}
 	}
 	adaptive := func(f func(*Config)) func(*Config) {
@@ -202,7 +202,7 @@ func TestSearchRefuses(t *testing.T) {
 		"search-start-most 0:":                                                         fixed(func(s *Search) { s.StartMost = ptr(0.0) }),
 		"--search-normalise has no effect with --search-form differences":              fixed(func(s *Search) { s.Normalise = ptr(true) }),
 		"learning rate 3: optimizer dp-agd searches from there; must be in [1e-12, 2]": func(c *Config) { *c = searchConfig("dp-agd", Search{}); c.LR = ptr(3.0) },
-		"optimizer dp-blsgd-ac adapts its budgets":                                     func(c *Config) { c.Optimizer, c.Search = "dp-blsgd-ac", &Search{Budget: budgetFixed} },
+		"optimizer dp-blsgd-ac adapts its budgets":                                     func(c *Config) { c.Optimizer, c.Search = "dp-blsgd-ac", Search{Budget: budgetFixed} },
 		"optimizer dp-blgd takes every record":                                         func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0) },
 		"raise --search-iterations":                                                    func(c *Config) { *c = searchConfig("dp-blgd", Search{Iterations: ptr(1)}) },
 	} {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/source"

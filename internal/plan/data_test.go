@@ -23,7 +23,7 @@ func TestPublishedTableByWord(t *testing.T) {
 	for _, rows := range []int{0, 1, 3} {
 		text := strings.Join(append([]string{"150,4,setosa,versicolor,virginica"}, lines[:rows]...), "\n")
 		check(t, os.WriteFile("iris.csv", []byte(text), 0o644))
-		c := Default()
+		c := config.Default()
 		c.Data, c.NoiseMultiplier, c.Steps = source.TablePrefix+"iris.csv", ptr(1.0), ptr(1)
 		if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "--published-set") {
 			t.Errorf("%d records: %v", rows, err)
@@ -46,7 +46,7 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 	} {
 		c := small()
 		change(&c)
-		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 func TestPathsOfData(t *testing.T) {
 	here, err := filepath.EvalSymlinks(t.TempDir())
 	check(t, err)
-	t.Setenv(DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	t.Chdir(here)
 	check(t, os.MkdirAll("elsewhere/deep", 0o755))
 	if err := os.Symlink("elsewhere/deep", "link"); err != nil {
@@ -70,7 +70,7 @@ func TestPathsOfData(t *testing.T) {
 		{"t.csv", "link/..", "elsewhere/t.csv"}, {"t.csv", "missing/../elsewhere/", "elsewhere/t.csv"}, {"../t.csv", "link", "elsewhere/t.csv"},
 		{filepath.Join(here, "link") + "/../t.csv", "", "elsewhere/t.csv"},
 	} {
-		config := Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
+		config := config.Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
 		if got, err := config.Path(); got != filepath.Join(here, c.want) || err != nil {
 			t.Errorf("%s in %q leads to %s (%v)", c.data, c.dataDir, got, err)
 		}
@@ -81,7 +81,7 @@ func TestPathsOfData(t *testing.T) {
 // means the same elsewhere.
 func TestPathsAreKept(t *testing.T) {
 	here := t.TempDir()
-	t.Setenv(DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	t.Chdir(here)
 	makeTable(t, "")
 	kept := func(c config.Config) string {
@@ -105,9 +105,9 @@ func TestPathsAreKept(t *testing.T) {
 		t.Errorf("of --data-dir %s was kept: %s", c.DataDir, dir)
 	}
 	c.DataDir = ""
-	t.Setenv(DataDirVariable, here)
+	t.Setenv(config.DataDirVariable, here)
 	if dir := kept(c); dir != here {
-		t.Errorf("of %s=%s was kept: %s", DataDirVariable, here, dir)
+		t.Errorf("of %s=%s was kept: %s", config.DataDirVariable, here, dir)
 	}
 	check(t, os.Mkdir(filepath.Join(here, "tabular"), 0o755))
 	for _, name := range []string{"t.csv", "t.csv.schema.yaml"} {
@@ -182,7 +182,7 @@ func TestPositive(t *testing.T) {
 	} {
 		c := small()
 		change(&c)
-		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{Sources: sources(made(1, 400))}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -193,11 +193,11 @@ func TestPositive(t *testing.T) {
 func TestWithoutTestFiles(t *testing.T) {
 	set := made(1, 400)
 	set.Published, set.Test, set.TestIsPublic = true, datasets.Split{}, false
-	from := map[string]Source{"made": {Open: func(string) (*datasets.Set, error) { return set, nil }}}
+	from := map[string]source.Source{"made": {Open: func(string) (*datasets.Set, error) { return set, nil }}}
 	c := small()
 	c.Classes, c.DataDir, c.PublicN, c.Delta = nil, "here", ptr(400), ptr(1e-5)
 	c.Model = "logistic"
-	p, err := Resolve(c, Options{source.Sources: from})
+	p, err := Resolve(c, Options{Sources: from})
 	check(t, err)
 	if p.Set.TestIsPublic || !filepath.IsAbs(p.Config.DataDir) {
 		t.Errorf("test records are public: %v; directory %s", p.Set.TestIsPublic, p.Config.DataDir)
@@ -208,7 +208,7 @@ func TestWithoutTestFiles(t *testing.T) {
 	} {
 		other := c
 		change(&other)
-		if _, err := Resolve(other, Options{source.Sources: from}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(other, Options{Sources: from}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestWithoutTestFiles(t *testing.T) {
 func TestCheck(t *testing.T) {
 	here, err := os.Getwd()
 	check(t, err)
-	for want, c := range map[string]Config{
+	for want, c := range map[string]config.Config{
 		"privgrad data verify dir:p --class-names cat,dog --image-size 3x8x8":               {Data: "dir:p", ClassNames: []string{"cat", "dog"}, ImageSize: "3x8x8", DataDir: here},
 		"privgrad data verify 'npz:my file.npz' --class-names 'a b,c'":                      {Data: "npz:my file.npz", ClassNames: []string{"a b", "c"}, DataDir: here},
 		"privgrad data verify shards:s --class-names 0,1 --image-size 64 --data-dir /there": {Data: "shards:s", ClassNames: []string{"0", "1"}, ImageSize: "64", DataDir: "/there"},
@@ -235,7 +235,7 @@ func TestCheck(t *testing.T) {
 // A public number that contradicts a published one is refused, with that; the same is none.
 func TestPublishedNumber(t *testing.T) {
 	open := func(c config.Config) error {
-		_, err := Resolve(c, Options{source.Sources: sources(made(1, 40)), Device: reference.Open()})
+		_, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
 		return err
 	}
 	c := small() // two classes of four, of 100 records each
@@ -277,11 +277,11 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 	for n, refused := range map[int]bool{60000: false, 59999: true} {
 		c := small()
 		c.Data, c.DataDir, c.Classes, c.PublishedSet, c.PublicN, c.Model = "mnist", "here", nil, true, &n, "logistic"
-		if _, err := Resolve(c, Options{source.Sources: source.Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
+		if _, err := Resolve(c, Options{Sources: source.Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
 			t.Errorf("%d of mnist: %v", n, err)
 		}
 		c.PublishedSet, c.Delta = false, ptr(1e-6)
-		if _, err := Resolve(c, Options{source.Sources: source.Sources(), Facts: true, Device: reference.Open()}); err != nil {
+		if _, err := Resolve(c, Options{Sources: source.Sources(), Facts: true, Device: reference.Open()}); err != nil {
 			t.Errorf("%d of files of that name: %v", n, err)
 		}
 	}
@@ -292,7 +292,7 @@ func TestCountWithoutUse(t *testing.T) {
 	for text, want := range map[string]bool{"count_records: true\n": true, "": false, "count_records: false\n": false} {
 		c := small()
 		check(t, ParseConfig([]byte("data: made\n"+text), "c.yaml", &c))
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40)), Device: reference.Open()})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
 		check(t, err)
 		if got := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no count is made") }); got != want || p.Count != nil {
 			t.Errorf("%q warns: %v; counts: %v", text, got, p.Count != nil)

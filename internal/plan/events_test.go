@@ -8,7 +8,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/source"
 )
 
 // What a result says was released costs what the result says: the composition of a plan's events is its ε,
@@ -36,7 +35,7 @@ func TestEventsComposeToEpsilon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := small()
 			change(&c)
-			p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+			p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 			check(t, err)
 			events, err := p.Events()
 			check(t, err)
@@ -66,7 +65,7 @@ func TestNoEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := small()
 			change(&c)
-			p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+			p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 			check(t, err)
 			if events, err := p.Events(); err != nil || events != nil {
 				t.Errorf("events %v, %v", events, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/source"
 )
 
 // own is a method of a user's own that says only what it asks.
@@ -19,14 +18,14 @@ type own struct {
 }
 
 func (o own) Traits() dpoptim.Traits { return o.traits }
-func (o own) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (o own) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	return o.declared, nil
 }
-func (o own) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
+func (o own) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if o.traits.Once {
 		c.Steps, c.SamplingRate = ptr(1), ptr(1.0)
 	}
-	return dpoptim.Notes{}, nil
+	return c, dpoptim.Notes{}, nil
 }
 func (own) Open(dpoptim.Engine) (dpoptim.Steps, error) { return nil, nil }
 
@@ -42,7 +41,7 @@ func sumOf(share float64) dpoptim.Ask {
 }
 
 func resolveOwn(c config.Config, o own) (*Plan, error) {
-	return Resolve(c, Options{source.Sources: sources(made(1, 400)), Method: o})
+	return Resolve(c, Options{Sources: sources(made(1, 400)), Method: o})
 }
 
 // A single question is priced by the noise that it declares, not by the planned one.
@@ -71,8 +70,8 @@ func pure(epsilon float64) own {
 }
 
 // pureConfig is a configuration for one pure release of ε = 1.
-func pureConfig() Config {
-	c := Default()
+func pureConfig() config.Config {
+	c := config.Default()
 	c.Data, c.Classes, c.Model, c.Threads = "made", []int{0, 1}, "logistic", 1
 	c.Epsilon = ptr(1.0)
 	return c
@@ -118,7 +117,7 @@ func TestOwnFingerprint(t *testing.T) {
 		"norms": {traits: named.traits, declared: private(dpoptim.Committed, sumOf(1),
 			dpoptim.Ask{Question: dpoptim.Norms, Batch: dpoptim.OfSum, Release: sumOf(1).Release}).declared},
 	} {
-		c, o := small(), Options{source.Sources: sources(made(1, 400))}
+		c, o := small(), Options{Sources: sources(made(1, 400))}
 		c.Optimizer = "dp-sgd"
 		if m != nil {
 			o.Method = *m

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
@@ -11,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
-	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 )
@@ -21,7 +21,7 @@ import (
 func TestNoiseCoversRounding(t *testing.T) {
 	c := small()
 	c.Clip, c.Epsilon, c.NoiseMultiplier = 0.5, nil, ptr(2.0)
-	p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
+	p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 	for _, precision := range device.Precisions() {
 		c := small()
 		c.Precision, c.Device = precision, "reference"
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
@@ -124,7 +124,7 @@ func TestExactReachesTheNet(t *testing.T) {
 	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
 		c := small()
 		c.Noise, c.TrainLossNoise, c.Device = noise, ptr(1.0), "reference"
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 40))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
@@ -174,7 +174,7 @@ func TestMemory(t *testing.T) {
 		change(&c)
 		set := made(1, 40)
 		set.PublicN, set.PerClass = 200000, []int{50000, 50000, 50000, 50000}
-		p, err := Resolve(c, Options{source.Sources: sources(set)})
+		p, err := Resolve(c, Options{Sources: sources(set)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestStrategyOfALayer(t *testing.T) {
 	for strategy, want := range map[string]string{"auto,fc9=store": "choose one of ", "auto,fc9=fast": "choose one of store, ghost, gram, recompute"} {
 		c := small()
 		c.Strategy = strategy
-		if _, err := Resolve(c, Options{source.Sources: sources(made(1, 40))}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Resolve(c, Options{Sources: sources(made(1, 40))}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("strategy %s: %v, want %s", strategy, err, want)
 		}
 	}
@@ -217,7 +217,7 @@ func TestStrategyOfALayer(t *testing.T) {
 func TestRegressionOfClasses(t *testing.T) {
 	c := small()
 	c.Model = "huber-regression"
-	_, err := Resolve(c, Options{source.Sources: sources(made(1, 160))})
+	_, err := Resolve(c, Options{Sources: sources(made(1, 160))})
 	if err == nil || !strings.Contains(err.Error(), "predicts a number") || strings.Contains(err.Error(), "classes apart") {
 		t.Error(err)
 	}

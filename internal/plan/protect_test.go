@@ -12,7 +12,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/source"
 )
 
 // protectors are paths of those of random weights: identity, projector, scheduler or
@@ -70,7 +69,7 @@ func TestPlannedNoise(t *testing.T) {
 	for _, set := range []func(*config.Config){protected("both"), paperAccounting, func(c *config.Config) { protected("both")(c); c.L2P.NormNoise = ptr(9.0) }} {
 		c := small()
 		set(&c)
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		for _, x := range []struct {
 			multiplier float64
@@ -97,7 +96,7 @@ func TestProtectorFileIsAnAssumption(t *testing.T) {
 		c := small()
 		protected("projector")(&c)
 		c.L2P.Protector = name
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		if slices.Contains(p.Assumptions(), "protector_file_is_public") != assumed {
 			t.Errorf("%s: assumptions %v", name, p.Assumptions())
@@ -111,10 +110,10 @@ func TestNormIsCharged(t *testing.T) {
 	for name, set := range map[string]func(*config.Config){"poisson": protected("both"), "subsets": paperAccounting} {
 		c := small()
 		set(&c)
-		without, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		without, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		c.L2P.NormNoise = ptr(50.0)
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		want := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: 20}, accountant.Gaussian{NoiseMultiplier: 50})
 		if name == "subsets" {
@@ -139,7 +138,7 @@ func TestChosenSubsets(t *testing.T) {
 		if name == "identity" {
 			c.NoiseMultiplier, c.Epsilon, c.TrainLossNoise = nil, ptr(2.0), ptr(9.0)
 		}
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		want := accountant.PLD
 		if name == "scheduler" {
@@ -178,7 +177,7 @@ func TestProtectorKnowsTheData(t *testing.T) {
 	}{
 		{"mnist", nil, true}, {"mnist", []int{4, 9}, true}, {"mnist", []int{3, 5}, false}, {"fmnist", nil, false}, {"made", []int{4, 6}, false},
 	} {
-		c := Default()
+		c := config.Default()
 		c.Optimizer, c.L2P.Protector, c.Data, c.Classes = l2p.Name, protectors["identity"], test.data, test.classes
 		why := knowing(t, c).NoGuarantee()
 		if said := len(why) == 1 && strings.Contains(why[0], "trained on records of mnist"); said != test.says || !said && len(why) != 0 {
@@ -231,7 +230,7 @@ func TestProtectorSettings(t *testing.T) {
 		c := small()
 		protected("both")(&c)
 		set(&c)
-		_, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		_, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		if err == nil || !slices.ContainsFunc(strings.Split(want, "|"), func(s string) bool { return strings.Contains(err.Error(), s) }) {
 			t.Errorf("want %q, got %v", want, err)
 		}

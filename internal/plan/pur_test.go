@@ -16,9 +16,9 @@ import (
 )
 
 // onAll is a run of a method for convex losses on a table of seven features, whose bounds are public.
-func onAll(t *testing.T, optimizer string, set func(*config.Config)) Config {
+func onAll(t *testing.T, optimizer string, set func(*config.Config)) config.Config {
 	t.Helper()
-	c := Default()
+	c := config.Default()
 	c.Data, c.PublicN, c.Delta, c.Threads = source.TablePrefix+"t.csv", ptr(5000), ptr(1e-5), 1
 	c.Model, c.Optimizer, c.L2, c.Epsilon = "logistic", optimizer, 0.02, ptr(1.0)
 	if optimizer == "pur-b" || optimizer == "bassily-sgd" {
@@ -238,7 +238,7 @@ func TestConvexRefusals(t *testing.T) {
 		c, images := small(), made(1, 0)
 		c.Optimizer, c.Model, c.Batch, c.LR, c.NoiseMultiplier, c.Epsilon = name, "mlp-small", nil, nil, nil, ptr(1.0)
 		images.Train, images.Test = datasets.Split{Shape: [3]int{1, 28, 28}}, datasets.Split{Shape: [3]int{1, 28, 28}}
-		if _, err := Resolve(c, Options{Device: reference.Open(), source.Sources: sources(images)}); err == nil || !strings.Contains(err.Error(), "no linear model") {
+		if _, err := Resolve(c, Options{Device: reference.Open(), Sources: sources(images)}); err == nil || !strings.Contains(err.Error(), "no linear model") {
 			t.Errorf("%s, a network: %v", name, err)
 		}
 	}

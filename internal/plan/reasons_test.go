@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/majority"
@@ -18,7 +19,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
-	"github.com/privgrad/privgrad/internal/source"
 )
 
 // knows is what optimizer l2p says of a run on its protector's records.
@@ -33,7 +33,7 @@ var fit = strings.Join((&dpoptim.Settings{Neighbouring: "add-remove"}).FitDoubts
 // onKnown is a run of optimizer l2p on its protector's records.
 func onKnown(t *testing.T) *Plan {
 	t.Helper()
-	c := Default()
+	c := config.Default()
 	c.Optimizer, c.L2P.Protector, c.Data = l2p.Name, protectors["identity"], "mnist"
 	return knowing(t, c)
 }
@@ -58,7 +58,7 @@ func byMethods(t *testing.T) map[string][]string {
 		func(c *config.Config) { c.Objpert.Form = objpert.Paper },
 		func(c *config.Config) { c.RRPSGD.Form = rrpsgd.Paper },
 	}
-	for _, name := range Optimizers() {
+	for _, name := range config.Optimizers() {
 		resolved, refused := 0, []string{}
 		for _, relation := range []string{"add-remove", "replace-one"} {
 			for _, form := range forms {
@@ -79,7 +79,7 @@ func byMethods(t *testing.T) map[string][]string {
 				form(&c)
 				c.Neighbouring = relation
 				c.give("neighbouring")
-				p, err := Resolve(c, Options{source.Sources: sources(made(1, 400)), Device: reference.Open()})
+				p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: reference.Open()})
 				if err != nil { // most forms are another method's
 					refused = append(refused, err.Error())
 					continue
@@ -140,8 +140,8 @@ func TestDocumentedReasons(t *testing.T) {
 	if rows := slices.Sorted(maps.Keys(documented)); !ok || !slices.Equal(rows, slices.Sorted(slices.Values(all))) {
 		t.Errorf("docs/explain/privacy.md lists\n%s\nruns say\n%s", strings.Join(rows, "\n"), strings.Join(all, "\n"))
 	}
-	for _, name := range Optimizers() {
-		if c := (Config{Optimizer: name}); !c.Private() {
+	for _, name := range config.Optimizers() {
+		if c := (config.Config{Optimizer: name}); !c.Private() {
 			methods[plain] = append(methods[plain], name)
 		}
 	}
@@ -203,7 +203,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		"seeded":   func(c *config.Config) { c.Noise = noiseSeeded },
 		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
 		"paper mode": func(c *config.Config) {
-			c.Optimizer, c.Search = "dp-blsgd", &Search{Batches: "paper", Form: "losses", Budget: "fixed"}
+			c.Optimizer, c.Search = "dp-blsgd", blsgd.Settings{Batches: "paper", Form: "losses", Budget: "fixed"}
 		},
 		"prv": func(c *config.Config) { c.Accountant = accountant.PRV },
 		"fit": func(c *config.Config) {
@@ -215,7 +215,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	} {
 		c := small()
 		change(&c)
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -231,9 +231,9 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	// These need a table, a shipped protector's data, or noise that is refused today.
 	finite := ptr(1.0)
 	for _, p := range []*Plan{
-		{Config: Config{Optimizer: "dp-sgd", Folds: 3}, Epsilon: finite},
+		{Config: config.Config{Optimizer: "dp-sgd", Folds: 3}, Epsilon: finite},
 		onKnown(t),
-		{Config: Config{Optimizer: "dp-sgd"}},
+		{Config: config.Config{Optimizer: "dp-sgd"}},
 	} {
 		p.Config.Accountant, p.spent = accountant.PLD, map[int]float64{}
 		why := p.NoGuarantee()

@@ -13,26 +13,28 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/setting"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // images is a set of a few images of a shape, under a name.
-func images(name string, shape [3]int) map[string]Source {
+func images(name string, shape [3]int) map[string]source.Source {
 	size := shape[0] * shape[1] * shape[2]
 	split := datasets.Split{Shape: shape, Features: make([]uint8, 40*size), Labels: make([]uint8, 40)}
 	set := &datasets.Set{Name: name, Classes: 10, Train: split, Test: split, PublicN: 60000, TestIsPublic: true}
-	return map[string]Source{name: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+	return map[string]source.Source{name: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
 }
 
 // follows gives the plan of a run by the best recipe.
 func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*config.Config)) (*Plan, error) {
 	t.Helper()
-	c := Default()
+	c := config.Default()
 	c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads = data, recipes.Best, &epsilon, ptr(1e-5), 1
 	if change != nil {
 		change(&c)
 	}
-	return Resolve(c, Options{source.Sources: images(data, shape)})
+	return Resolve(c, Options{Sources: images(data, shape)})
 }
 
 var grey = [3]int{1, 28, 28}
@@ -49,7 +51,7 @@ func TestRecipeFillsIn(t *testing.T) {
 			t.Fatalf("epsilon %g gets the recipe of %g", epsilon, r.Epsilon)
 		}
 		values := r.Keys()
-		for _, s := range settings {
+		for _, s := range config.Rows() {
 			v, ok := values[s.Key]
 			if !ok {
 				continue
@@ -78,7 +80,7 @@ func TestRecipeFillsIn(t *testing.T) {
 // What the user says wins, also where it is what the default says; and what takes a
 // setting's place.
 func TestRecipeLeavesWhatIsGiven(t *testing.T) {
-	by, given := Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
+	by, given := config.Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
 	by.Batch, by.Steps, by.LR = ptr(500.0), ptr(7), ptr(0.25)
 	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Override(&by, given) })
 	check(t, err)
@@ -90,7 +92,7 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("momentum: 0\nepochs: 3\n"), 0o644))
-	p, err = follows(t, "mnist", grey, 3, func(c *config.Config) { check(t, ReadConfig(file, c)) })
+	p, err = follows(t, "mnist", grey, 3, func(c *config.Config) { check(t, config.Read(file, c)) })
 	check(t, err)
 	if c := p.Config; c.Momentum != 0 || *c.Epochs != 3 || p.Front == nil || c.RecipeChosenOn == "" {
 		t.Errorf("a file's settings were changed: %+v", c)
@@ -101,13 +103,13 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	first := Default()
+	first := config.Default()
 	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = source.TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
 	p, err := Resolve(first, Options{})
 	check(t, err)
 	rate := func(change func(by *config.Config, given map[string]bool)) float64 {
 		t.Helper()
-		c, by, given := p.Config, Default(), map[string]bool{"epsilon": true}
+		c, by, given := p.Config, config.Default(), map[string]bool{"epsilon": true}
 		by.Epsilon = ptr(8.0)
 		change(&by, given)
 		c.Override(&by, given)
@@ -146,10 +148,10 @@ func TestLeavingTheRecipeOfAFile(t *testing.T) {
 	p, err := follows(t, "mnist", grey, 3, nil)
 	check(t, err)
 	for key, want := range map[string]string{"lr": "none any more: --lr was given beside the file", "mirror": "best, as its configuration says"} {
-		c, by := p.Config, Default()
+		c, by := p.Config, config.Default()
 		by.LR, by.Mirror = ptr(0.25), true
 		c.Override(&by, map[string]bool{key: true})
-		again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
+		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 		if check(t, err); again.Recipe != want || (again.Config.RecipeChosenOn != "") != (key == "mirror") {
 			t.Errorf("--%s: recipe %q, chosen on %q", key, again.Recipe, again.Config.RecipeChosenOn)
 		}
@@ -174,9 +176,9 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 		source := images("mnist", grey)
 		set, err := source["mnist"].Open("")
 		check(t, err)
-		c := Default()
+		c := config.Default()
 		c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads, set.PublicN = "mnist", recipes.Best, ptr(3.0), ptr(1e-5), 1, n
-		p, err := Resolve(c, Options{source.Sources: source})
+		p, err := Resolve(c, Options{Sources: source})
 		check(t, err)
 		if got := *p.Config.LR / *whole.Config.LR; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%d records: the rate is %g of that of 60,000, want %g", n, got, want)
@@ -186,7 +188,7 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 
 // Any images get the recipe of the nearest shape, and are told whose it is.
 func TestRecipeOfOwnImages(t *testing.T) {
-	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
+	by, given := config.Default(), map[string]bool{"whiten": true} // which would take its time
 	by.Whiten = "none"
 	pixels := func(c *config.Config) { c.Override(&by, given) }
 	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, pixels)
@@ -213,10 +215,10 @@ func TestRecipeOfAnotherEpsilon(t *testing.T) {
 	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Epochs = ptr(6.0) })
 	check(t, err)
 	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "", 1e-3: "too small for any recipe"} {
-		c, by := p.Config, Default()
+		c, by := p.Config, config.Default()
 		by.Epsilon = &epsilon
 		c.Override(&by, map[string]bool{"epsilon": true})
-		again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
+		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 		check(t, err)
 		said := strings.Join(again.Warnings, "\n")
 		of := map[bool]float64{false: epsilon, true: 3}[want != ""]
@@ -240,9 +242,9 @@ func TestRecipeIsResolved(t *testing.T) {
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, text, 0o644))
-	c := Default()
-	check(t, ReadConfig(file, &c))
-	again, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
+	c := config.Default()
+	check(t, config.Read(file, &c))
+	again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 	check(t, err)
 	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom() != p.DefaultsFrom() {
 		t.Errorf("the file gives another run, or one of settings chosen on %q", again.DefaultsFrom())
@@ -256,9 +258,9 @@ func TestRecipeByDefault(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	auto := func(c *config.Config, args map[string]any) {
-		by, given := Default(), map[string]bool{}
+		by, given := config.Default(), map[string]bool{}
 		for key, v := range args {
-			s := Setting{Key: key}
+			s := setting.Row{Key: key}
 			s.put(&by, v)
 			given[key] = true
 		}
@@ -292,7 +294,7 @@ func TestRecipeByDefault(t *testing.T) {
 		{"a table with a rate", source.TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, sources := Default(), images(test.data, test.shape)
+			c, sources := config.Default(), images(test.data, test.shape)
 			c.Data, c.Threads, c.Accountant = test.data, 1, "rdp"
 			if _, declared := test.args["public_n"]; declared {
 				set, err := sources[test.data].Open("")
@@ -303,7 +305,7 @@ func TestRecipeByDefault(t *testing.T) {
 				}
 			}
 			auto(&c, test.args)
-			p, err := Resolve(c, Options{source.Sources: sources})
+			p, err := Resolve(c, Options{Sources: sources})
 			check(t, err)
 			if !strings.HasPrefix(p.Recipe, test.want) {
 				t.Errorf("recipe %q, want %q", p.Recipe, test.want)
@@ -320,9 +322,9 @@ func TestNoRecipeInMemory(t *testing.T) {
 	for width, want := range map[int]string{16: "best for tables of 60000 records, 16 values and 2 classes", 17: "none: it scales rows in memory"} {
 		split := datasets.Split{Shape: [3]int{width, 1, 1}, Unit: true, Mapped: true}
 		set := &datasets.Set{Name: "rows", Classes: 2, Train: split, Test: split, PublicN: 60000}
-		c := Default()
+		c := config.Default()
 		c.Data, c.Threads, c.Epsilon, c.Delta = "rows", 1, ptr(3.0), ptr(1e-6)
-		p, err := Resolve(c, Options{source.Sources: map[string]Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
+		p, err := Resolve(c, Options{Sources: map[string]source.Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
 		if check(t, err); !strings.HasPrefix(p.Recipe, want) {
 			t.Errorf("recipe %q, want %q", p.Recipe, want)
 		}
@@ -331,14 +333,14 @@ func TestNoRecipeInMemory(t *testing.T) {
 
 // Images that features do not take have the plain defaults, and what asks for features says why there are none.
 func TestNoRecipeForOddImages(t *testing.T) {
-	c := Default()
+	c := config.Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
 	const why = "its features take no images of size 1x28x30"
-	if _, err := Resolve(c, Options{source.Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
+	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
 		t.Errorf("got %v", err)
 	}
 	c.Mirror = true
-	if _, err := Resolve(c, Options{source.Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), why) {
+	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), why) {
 		t.Errorf("got %v, want the reason %q", err, why)
 	}
 }
@@ -351,7 +353,7 @@ func TestRecipesSettle(t *testing.T) {
 		}
 	}
 	for _, key := range choosing {
-		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == key }) {
+		if !slices.ContainsFunc(config.Rows(), func(s setting.Row) bool { return s.Key == key }) {
 			t.Errorf("there is no setting %s", key)
 		}
 	}
@@ -361,18 +363,18 @@ func TestRecipesSettle(t *testing.T) {
 func TestNoRecipeUnasked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("epsilon: 3\n"), 0o644))
-	c := Default()
+	c := config.Default()
 	c.Data, c.Threads = "mnist", 1
-	check(t, ReadConfig(file, &c))
-	p, err := Resolve(c, Options{source.Sources: images("mnist", grey)})
+	check(t, config.Read(file, &c))
+	p, err := Resolve(c, Options{Sources: images("mnist", grey)})
 	if check(t, err); p.Front != nil || p.Recipe != "" || p.Config.Model != "cnn-mnist" {
 		t.Errorf("of a file: %s, recipe %q", p.Config.Model, p.Recipe)
 	}
 	network, err := BuildNetwork("logistic", grey, 10, "tanh", 1)
 	check(t, err)
-	c = Default()
+	c = config.Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
-	p, err = Resolve(c, Options{source.Sources: images("mnist", grey), Network: network})
+	p, err = Resolve(c, Options{Sources: images("mnist", grey), Network: network})
 	if check(t, err); p.Front != nil || !strings.Contains(p.Recipe, "the program brings") {
 		t.Errorf("of a program: recipe %q", p.Recipe)
 	}
@@ -402,15 +404,15 @@ func TestRecipeRefuses(t *testing.T) {
 		})
 	}
 	t.Run("no public size", func(t *testing.T) {
-		c := Default()
+		c := config.Default()
 		c.Data, c.Recipe, c.Epsilon = "mnist", recipes.Best, ptr(3.0)
 		set := images("mnist", grey)
 		published, err := set["mnist"].Open("")
 		check(t, err)
 		published.Published = true // if somebody says so
-		set["mnist"] = Source{Open: set["mnist"].Open}
+		set["mnist"] = source.Source{Open: set["mnist"].Open}
 		c.DataDir = "here"
-		if _, err := Resolve(c, Options{source.Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
+		if _, err := Resolve(c, Options{Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -3,7 +3,7 @@ package plan
 import (
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/source"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // The number of records of what was published, or declared, is not a result's to choose.
@@ -13,19 +13,19 @@ func TestStatedN(t *testing.T) {
 		config Config
 		want   int
 	}{
-		"built in":        {Config{Data: "fmnist"}, 60000},
-		"some classes":    {Config{Data: "mnist", Classes: []int{3, 5}}, 6131 + 5421},
-		"one of some":     {Config{Data: "mnist", Classes: []int{3, 5}, Positive: "3"}, 6131 + 5421},
-		"declared":        {Config{Data: "dir:photos", PublicN: &declared}, 500},
-		"declared for it": {Config{Data: "mnist", PublicN: &declared}, 500},
-		"a table":         {Config{Data: "csv:t.csv", PublicN: &declared}, 0}, // a part of it may be held out
-		"a caller's own":  {Config{Data: "made"}, 0},
+		"built in":        {config.Config{Data: "fmnist"}, 60000},
+		"some classes":    {config.Config{Data: "mnist", Classes: []int{3, 5}}, 6131 + 5421},
+		"one of some":     {config.Config{Data: "mnist", Classes: []int{3, 5}, Positive: "3"}, 6131 + 5421},
+		"declared":        {config.Config{Data: "dir:photos", PublicN: &declared}, 500},
+		"declared for it": {config.Config{Data: "mnist", PublicN: &declared}, 500},
+		"a table":         {config.Config{Data: "csv:t.csv", PublicN: &declared}, 0}, // a part of it may be held out
+		"a caller's own":  {config.Config{Data: "made"}, 0},
 	} {
 		if got, err := c.config.StatedN(); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, c.want)
 		}
 	}
-	if _, err := (Config{Data: "mnist", Classes: []int{11}}).StatedN(); err == nil {
+	if _, err := (config.Config{Data: "mnist", Classes: []int{11}}).StatedN(); err == nil {
 		t.Error("a class that is none")
 	}
 }
@@ -35,7 +35,7 @@ func TestStatedN(t *testing.T) {
 func TestReprice(t *testing.T) {
 	c := small()
 	c.Epsilon, c.NoiseMultiplier = ptr(3.0), nil
-	p, err := Resolve(c, Options{source.Sources: sources(made(1, 160))})
+	p, err := Resolve(c, Options{Sources: sources(made(1, 160))})
 	check(t, err)
 	again, err := Reprice(p.Config, p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames))
 	check(t, err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/source"
 )
 
 // What a guarantee means for attacks: of a committed schedule by its own events, of a filter by
@@ -16,7 +15,7 @@ func TestRisk(t *testing.T) {
 		t.Helper()
 		c := small()
 		change(&c)
-		p, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		return p
 	}
@@ -65,7 +64,7 @@ func TestDoubts(t *testing.T) {
 	}{{0.3, "promises next to nothing"}, {1, ""}, {24, ""}, {25, "drowns the gradients"}} {
 		config := small()
 		config.NoiseMultiplier = &c.sigma
-		p, err := Resolve(config, Options{source.Sources: sources(made(1, 400))})
+		p, err := Resolve(config, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		if got := strings.Join(p.Warnings, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("σ %v, ε %v: warned %q, want %q (%d parameters)", c.sigma, *p.Epsilon, got, c.want, p.Facts.Params)
@@ -86,7 +85,7 @@ func TestBudgetOutOfReach(t *testing.T) {
 		c := small()
 		c.NoiseMultiplier = nil
 		change(&c)
-		_, err := Resolve(c, Options{source.Sources: sources(made(1, 400))})
+		_, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "does not allow it") {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -14,8 +14,8 @@ func TestOwnSourceNeedsNoDirectory(t *testing.T) {
 		c := small()
 		c.Classes, c.DataDir, c.PublicN, c.Delta = nil, given, ptr(400), ptr(1e-5)
 		told := "nothing"
-		own := map[string]Source{"made": {Open: func(dir string) (*datasets.Set, error) { told = dir; return made(1, 400), nil }}}
-		_, err := Resolve(c, Options{source.Sources: own})
+		own := map[string]source.Source{"made": {Open: func(dir string) (*datasets.Set, error) { told = dir; return made(1, 400), nil }}}
+		_, err := Resolve(c, Options{Sources: own})
 		check(t, err)
 		if told != given {
 			t.Errorf("the source was told %q, given was %q", told, given)
@@ -32,7 +32,7 @@ func TestUnlabeledTestRecords(t *testing.T) {
 		}
 		c := small()
 		c.Classes = nil
-		p, err := Resolve(c, Options{source.Sources: sources(set)})
+		p, err := Resolve(c, Options{Sources: sources(set)})
 		check(t, err)
 		if said := strings.Join(p.Warnings, "; "); !strings.Contains(said, want) || (want == "") != (said == "") {
 			t.Errorf("%d bad labels: %q, want %q", bad, said, want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/source"
 )
 
@@ -53,13 +54,13 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"shards:s", shard[0]},
 		{"mnist", write("train-images-idx3-ubyte", "")},
 		{"mnist", write("train-images-idx3-ubyte.gz", "")},
-		{"-c", write("config.yaml", "steps: 3\n")},
+		{"-c", write("yaml", "steps: 3\n")},
 	} {
 		open := func() error {
 			if x.data == "-c" {
-				return ReadConfig(x.file, &Config{})
+				return config.Read(x.file, &config.Config{})
 			}
-			c := Config{Data: x.data, DataDir: dir}
+			c := config.Config{Data: x.data, DataDir: dir}
 			if strings.HasPrefix(x.data, "npz:a") {
 				c.ClassNames = []string{"a", "b"}
 			}

@@ -164,8 +164,7 @@ var adamAlone = []golden{
 // searched sets a search from a step size on.
 func searched(start float64, s train.Search) func(*train.Config) {
 	return func(c *train.Config) {
-		own := s
-		c.LR, c.L2, c.Search = &start, 0.01, &own
+		c.LR, c.L2, c.Search = &start, 0.01, s
 	}
 }
 

@@ -1,4 +1,4 @@
-package plan
+package config
 
 import (
 	"os"
@@ -15,7 +15,7 @@ func TestSpellings(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Default()
-		err := ReadConfig(path, &c)
+		err := Read(path, &c)
 		return c, err
 	}
 	for _, text := range []string{"neighboring: replace-one\nstrategy: materialize\n", "{neighboring: replace-one, strategy: materialize}\n", "{strategy: materialize,\n  \"neighboring\": replace-one}"} {
