@@ -164,15 +164,15 @@ var allowed = map[string][]string{
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
-	"reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
-	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
-	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
-	"reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "reproduce"},
-	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
-	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
-	"reproduce/papers":        {"internal/usage", "reproduce"},
-	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
+	"internal/reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
+	"internal/reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
+	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
+	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/reproduce/l2p/memory"},
+	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/reproduce"},
+	"internal/reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
+	"internal/reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
+	"internal/reproduce/papers":        {"internal/reproduce", "internal/usage"},
+	"internal/reproduce/reproducetest": {"datasets", "internal/plan", "internal/reproduce", "train"}, // none but tests import it
 
 	"internal/cli": {"accountant", "accountant/ledger", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
@@ -185,7 +185,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
-		"internal/plan", "internal/usage", "internal/written", "reproduce",
+		"internal/plan", "internal/reproduce", "internal/usage", "internal/written",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
@@ -203,9 +203,9 @@ type family struct {
 }
 
 var families = map[string]family{
-	"dpoptim/":   {"internal/plan", methodImports, []string{"banco", "batches", "linesearch", "mechanism"}},
-	"datasets/":  {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
-	"reproduce/": {"reproduce/papers", []string{"accountant", "datasets", "reproduce", "train"}, []string{"papers", "reproducetest"}},
+	"dpoptim/":            {"internal/plan", methodImports, []string{"banco", "batches", "linesearch", "mechanism"}},
+	"datasets/":           {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
+	"internal/reproduce/": {"internal/reproduce/papers", []string{"accountant", "datasets", "internal/reproduce", "train"}, []string{"papers", "reproducetest"}},
 }
 
 // familyOf gives the family of a package, which then needs no row in the table; nil if it has none.
