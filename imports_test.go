@@ -145,18 +145,19 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/hear", "audit/learn", "audit/oracle", "audit/reach", "audit/verdict", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/device", "internal/devices", "internal/engine",
+		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
+		"internal/audit/reach", "internal/audit/verdict", "internal/device", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
-	"audit/audittest": {
-		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
+	"internal/audit/audittest": {
+		"dpoptim/mechanism", "internal/audit/reach", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
-	"audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
-	"audit/learn":   {"audit/hear"},
-	"audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
-	"audit/reach":   {"internal/device", "internal/ir"},
-	"audit/verdict": {"accountant", "internal/usage"},
+	"internal/audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
+	"internal/audit/learn":   {"internal/audit/hear"},
+	"internal/audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
+	"internal/audit/reach":   {"internal/device", "internal/ir"},
+	"internal/audit/verdict": {"accountant", "internal/usage"},
 	"bench": {
 		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",

@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/privgrad/privgrad/audit/hear"
+	"github.com/privgrad/privgrad/internal/audit/hear"
 )
 
 // A Step is what is known of one step of a run.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/internal/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/privgrad/privgrad/audit/reach"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/audit/reach"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
