@@ -82,12 +82,12 @@ var allowed = map[string][]string{
 	},
 	"features/synthetic": nil,
 
-	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage", "internal/written"},
-	"accountant/btls":   nil,
-	"accountant/ledger": {"internal/durable"},
-	"accountant/papers": nil,
-	"accountant/pld":    nil,
-	"accountant/prv":    nil,
+	"accountant":              {"accountant/internal/pld", "accountant/internal/prv", "internal/btls", "internal/papers", "internal/usage", "internal/written"},
+	"accountant/internal/pld": nil,
+	"accountant/internal/prv": nil,
+	"accountant/ledger":       {"internal/durable"},
+	"internal/btls":           nil,
+	"internal/papers":         nil,
 
 	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim/batches":    {"accountant", "internal/stream", "internal/usage"},
@@ -97,15 +97,15 @@ var allowed = map[string][]string{
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":      {"internal/device"},
-	"dpoptim/bassily":  {"accountant/papers"},
-	"dpoptim/pur":      {"accountant/papers"},
-	"dpoptim/rrpsgd":   {"accountant/papers"},
-	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
+	"dpoptim/bassily":  {"internal/papers"},
+	"dpoptim/pur":      {"internal/papers"},
+	"dpoptim/rrpsgd":   {"internal/papers"},
+	"dpoptim/blsgd":    {"dpoptim/linesearch", "internal/btls", "internal/device"},
 	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
-	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
+	"dpoptim/outpert":  {"internal/convex", "internal/papers"},
 	"dpoptim/local":    {"dpoptim/banco"},
 	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
-	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
+	"dpoptim/objpert":  {"dpoptim/mechanism", "internal/convex", "internal/papers"},
 	"dpoptim/banco":    nil, // its server learns from reports alone: records are out of its reach
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
@@ -170,8 +170,8 @@ var allowed = map[string][]string{
 	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
 	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/reproduce/l2p/memory"},
 	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/reproduce"},
-	"internal/reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
-	"internal/reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
+	"internal/reproduce/erm":           {"datasets/tabular", "internal/papers", "internal/plan", "nn"},
+	"internal/reproduce/pur":           {"datasets/tabular", "features", "internal/half", "internal/papers", "nn"},
 	"internal/reproduce/papers":        {"internal/reproduce", "internal/usage"},
 	"internal/reproduce/reproducetest": {"datasets", "internal/plan", "internal/reproduce", "train"}, // none but tests import it
 
@@ -190,7 +190,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
-	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/usage"},
+	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }
 
 // methodImports are what a method of training, a folder of dpoptim, may import.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // A problem is what is public of a cell of the table.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/reproduce"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
