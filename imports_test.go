@@ -78,9 +78,9 @@ var allowed = map[string][]string{
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
-		"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/usage",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic", "internal/usage",
 	},
-	"features/synthetic": nil,
+	"internal/synthetic": nil,
 
 	"accountant":              {"accountant/internal/pld", "accountant/internal/prv", "internal/btls", "internal/papers", "internal/usage", "internal/written"},
 	"accountant/internal/pld": nil,
@@ -89,24 +89,24 @@ var allowed = map[string][]string{
 	"internal/btls":           nil,
 	"internal/papers":         nil,
 
-	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim/batches":    {"accountant", "internal/stream", "internal/usage"},
-	"dpoptim/linesearch": nil,
-	"internal/convex":    {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
-	"dpoptim":            {"accountant", "dpoptim/batches", "dpoptim/linesearch", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/usage", "perexample"},
+	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
+	"dpoptim/batches":     {"accountant", "internal/stream", "internal/usage"},
+	"internal/linesearch": nil,
+	"internal/convex":     {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
+	"dpoptim":             {"accountant", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/linesearch", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
-	"dpoptim/sgd":      {"internal/device"},
-	"dpoptim/bassily":  {"internal/papers"},
-	"dpoptim/pur":      {"internal/papers"},
-	"dpoptim/rrpsgd":   {"internal/papers"},
-	"dpoptim/blsgd":    {"dpoptim/linesearch", "internal/btls", "internal/device"},
-	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
-	"dpoptim/outpert":  {"internal/convex", "internal/papers"},
-	"dpoptim/local":    {"dpoptim/banco"},
-	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
-	"dpoptim/objpert":  {"dpoptim/mechanism", "internal/convex", "internal/papers"},
-	"dpoptim/banco":    nil, // its server learns from reports alone: records are out of its reach
+	"dpoptim/sgd":     {"internal/device"},
+	"dpoptim/bassily": {"internal/papers"},
+	"dpoptim/pur":     {"internal/papers"},
+	"dpoptim/rrpsgd":  {"internal/papers"},
+	"dpoptim/blsgd":   {"internal/btls", "internal/device", "internal/linesearch"},
+	"dpoptim/l2p":     {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
+	"dpoptim/outpert": {"internal/convex", "internal/papers"},
+	"dpoptim/local":   {"dpoptim/banco"},
+	"internal/meta":   {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert": {"dpoptim/mechanism", "internal/convex", "internal/papers"},
+	"dpoptim/banco":   nil, // its server learns from reports alone: records are out of its reach
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
@@ -168,8 +168,8 @@ var allowed = map[string][]string{
 	"internal/reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
 	"internal/reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
 	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
-	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "internal/reproduce/l2p/memory"},
-	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/reproduce"},
+	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "internal/linesearch", "internal/meta", "internal/reproduce/l2p/memory"},
+	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "internal/meta", "internal/reproduce"},
 	"internal/reproduce/erm":           {"datasets/tabular", "internal/papers", "internal/plan", "nn"},
 	"internal/reproduce/pur":           {"datasets/tabular", "features", "internal/half", "internal/papers", "nn"},
 	"internal/reproduce/papers":        {"internal/reproduce", "internal/usage"},
@@ -185,7 +185,7 @@ var allowed = map[string][]string{
 		"internal/usage", "internal/written", "train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
+		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/durable", "internal/meta",
 		"internal/plan", "internal/reproduce", "internal/usage", "internal/written",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
@@ -204,7 +204,7 @@ type family struct {
 }
 
 var families = map[string]family{
-	"dpoptim/":            {"internal/plan", methodImports, []string{"banco", "batches", "linesearch", "mechanism"}},
+	"dpoptim/":            {"internal/plan", methodImports, []string{"banco", "batches", "mechanism"}},
 	"datasets/":           {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
 	"internal/reproduce/": {"internal/reproduce/papers", []string{"accountant", "datasets", "internal/reproduce", "train"}, []string{"papers", "reproducetest"}},
 }

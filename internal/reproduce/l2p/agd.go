@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/internal/linesearch"
+	"github.com/privgrad/privgrad/internal/meta"
 )
 
 // agd simulates DP-AGD (Lee and Kifer 2018) on all records of a task: linesearch's rule

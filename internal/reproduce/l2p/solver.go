@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
+	"github.com/privgrad/privgrad/internal/meta"
 	"github.com/privgrad/privgrad/internal/reproduce"
 )
 

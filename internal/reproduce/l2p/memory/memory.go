@@ -13,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
+	"github.com/privgrad/privgrad/internal/meta"
 	"github.com/privgrad/privgrad/internal/reproduce"
 )
 
