@@ -36,12 +36,12 @@ import (
 // for times and memory, and what was asked of the device, in order. A change that
 // means to change nothing keeps it; any other writes it anew, for its diff to be read:
 //
-//	go test ./train/golden -run TestGolden -update
+//	go test ./internal/golden -run TestGolden -update
 //
 // Of long records the digest of every run is kept with the lines that a reader looks at.
 // To see the others, write the whole records of two versions and compare them:
 //
-//	go test ./train/golden -run TestGolden -whole DIR
+//	go test ./internal/golden -run TestGolden -whole DIR
 var (
 	update  = flag.Bool("update", false, "write testdata/recorded anew")
 	wholeTo = flag.String("whole", "", "write the whole records to this directory, too")
@@ -531,7 +531,7 @@ func goldenProtectors(t *testing.T, here string) {
 	t.Helper()
 	for _, name := range []string{"identity", "projector", "scheduler", "both"} {
 		for _, ext := range []string{".json", ".safetensors"} {
-			b, err := os.ReadFile(filepath.Join(here, "..", "testdata", name+ext))
+			b, err := os.ReadFile(filepath.Join(here, "..", "..", "train", "testdata", name+ext))
 			if err != nil {
 				t.Fatal(err)
 			}
