@@ -50,10 +50,10 @@ var allowed = map[string][]string{
 
 	"internal/collective":                {"internal/usage"},
 	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
-	"internal/collective/launch":         {"cuda/driver/cudrv", "internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/usage", "internal/written"},
+	"internal/collective/launch":         {"internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/cuda/driver/cudrv", "internal/usage", "internal/written"},
 	"internal/collective/local":          {"internal/collective"},
 	"internal/collective/mpi":            {"internal/collective"},
-	"internal/collective/nccl":           {"cuda/driver", "internal/collective", "internal/fault"},
+	"internal/collective/nccl":           {"internal/collective", "internal/cuda/driver", "internal/fault"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 	"internal/collective/team":           {"datasets", "internal/collective"},
 
@@ -64,15 +64,15 @@ var allowed = map[string][]string{
 	"internal/cpu/vec":       {"internal/half"},
 	"internal/cpu/vec/guard": nil,
 
-	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
-	"cuda/driver":                 nil,
-	"cuda/driver/cudrv":           {"cuda/driver"},
-	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
-	"cuda/driver/drivertest":      {"cuda/driver"},
-	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
-	"cuda/model":                  {"cuda/driver", "cuda/driver/fake", "cuda/kernels", "internal/device", "internal/ptx", "internal/sass"},
-	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
-	"cuda/kernels":                {"internal/device", "internal/ir"},
+	"cuda":                                 {"internal/cuda/driver", "internal/cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
+	"internal/cuda/driver":                 nil,
+	"internal/cuda/driver/cudrv":           {"internal/cuda/driver"},
+	"internal/cuda/driver/cudrv/cudrvtest": {"internal/cuda/driver", "internal/cuda/driver/cudrv", "internal/cuda/driver/fake"},
+	"internal/cuda/driver/drivertest":      {"internal/cuda/driver"},
+	"internal/cuda/driver/fake":            {"internal/cuda/driver", "internal/ptx"},
+	"internal/cuda/model":                  {"internal/cuda/driver", "internal/cuda/driver/fake", "internal/cuda/kernels", "internal/device", "internal/ptx", "internal/sass"},
+	"internal/cuda/gputest":                {"internal/cuda/driver", "internal/cuda/driver/cudrv", "internal/ptx"},
+	"internal/cuda/kernels":                {"internal/device", "internal/ir"},
 
 	"nn":         {"internal/ir", "internal/usage"},
 	"perexample": {"internal/ir", "internal/usage"},
@@ -115,7 +115,7 @@ var allowed = map[string][]string{
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
-	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
+	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
@@ -346,7 +346,7 @@ func TestOnlySumsCombine(t *testing.T) {
 			case "internal/collective/sums":
 				used = true
 			case "internal/device/record": // which hands it on to the device
-			case "cuda", "cuda/kernels": // whose kernel of that name is another
+			case "cuda", "internal/cuda/kernels": // whose kernel of that name is another
 			default:
 				t.Errorf("%s: only internal/collective/sums may call %s", s.fset.Position(n.Pos()), f.Sel.Name)
 			}
@@ -476,7 +476,7 @@ func TestOnlyMechanismsMakeNoisy(t *testing.T) {
 // A key's words leave package stream for the memory of a GPU alone.
 func TestOnlyDevicesTakeKeys(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test() || under(s.dir, "cuda") || s.dir == "internal/stream" {
+		if s.test() || under(s.dir, "cuda") || under(s.dir, "internal/cuda") || s.dir == "internal/stream" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
