@@ -148,12 +148,12 @@ func (c *Config) FullBatch() bool {
 	return t.Draws() == batches.Full && !t.Once
 }
 
-// drawers name the optimizers that can draw such batches.
+// drawers name the optimizers that draw such batches where that is chosen.
 func drawers(k *batches.Kind) string {
 	var all []string
 	for _, of := range Kinds() {
 		c := Config{Optimizer: of.Name}
-		if c.Traits().CanDraw(k) {
+		if t := c.Traits(); t.CanDraw(k) && t.Draws() != k {
 			all = append(all, of.Name)
 		}
 	}

@@ -70,8 +70,8 @@ func TestPathsOfData(t *testing.T) {
 		{"t.csv", "link/..", "elsewhere/t.csv"}, {"t.csv", "missing/../elsewhere/", "elsewhere/t.csv"}, {"../t.csv", "link", "elsewhere/t.csv"},
 		{filepath.Join(here, "link") + "/../t.csv", "", "elsewhere/t.csv"},
 	} {
-		config := config.Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
-		if got, err := config.Path(); got != filepath.Join(here, c.want) || err != nil {
+		of := config.Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
+		if got, err := source.Path(&of); got != filepath.Join(here, c.want) || err != nil {
 			t.Errorf("%s in %q leads to %s (%v)", c.data, c.dataDir, got, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestPositive(t *testing.T) {
 		c := small()
 		c.Classes = nil
 		change(&c)
-		set, _, err := OpenData(&c, sources(made(1, 400)))
+		set, _, err := source.OpenData(&c, sources(made(1, 400)))
 		check(t, err)
 		if set.Classes != 2 || set.PublicN != set.PerClass[0]+set.PerClass[1] {
 			t.Errorf("classes %v of %v, N %d", set.ClassNames, set.PerClass, set.PublicN)
@@ -166,7 +166,7 @@ func TestPositive(t *testing.T) {
 		makeTable(t, test.schema)
 		c := tableConfig()
 		c.Positive = test.positive
-		set, _, err := OpenData(&c, nil)
+		set, _, err := source.OpenData(&c, nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("positive %s of a table: %v, want %q", test.positive, err, want)
 		}
@@ -226,7 +226,7 @@ func TestCheck(t *testing.T) {
 		"privgrad data verify mnist --data-dir /there":                                      {Data: "mnist", DataDir: "/there"},
 		"": {Data: "fmnist"},
 	} {
-		if got := c.Check(); got != want {
+		if got := source.CheckCommand(&c); got != want {
 			t.Errorf("%s is checked by %q, want %q", c.Data, got, want)
 		}
 	}
@@ -291,7 +291,7 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 func TestCountWithoutUse(t *testing.T) {
 	for text, want := range map[string]bool{"count_records: true\n": true, "": false, "count_records: false\n": false} {
 		c := small()
-		check(t, ParseConfig([]byte("data: made\n"+text), "c.yaml", &c))
+		check(t, config.Parse([]byte("data: made\n"+text), "c.yaml", &c))
 		p, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
 		check(t, err)
 		if got := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no count is made") }); got != want || p.Count != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/config"
 )
 
@@ -24,12 +25,12 @@ func TestEventsComposeToEpsilon(t *testing.T) {
 		"searches": func(c *config.Config) {
 			c.Optimizer = "dp-blsgd"
 			c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0)
-			c.Search = Search{Budget: "fixed"}
+			c.Search = blsgd.Settings{Budget: "fixed"}
 		},
 		"shared batch": func(c *config.Config) {
 			c.Optimizer = "dp-blsgd"
 			c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0)
-			c.Search = Search{Budget: "fixed", Batches: "shared"}
+			c.Search = blsgd.Settings{Budget: "fixed", Batches: "shared"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/internal/config"
 )
 
@@ -19,8 +20,7 @@ func TestFitOfAPart(t *testing.T) {
 	} {
 		makeTable(t, c.schema)
 		config := onAll(t, "outpert-gd", func(c *config.Config) { c.L2 = 0 })
-		config.Neighbouring = c.relation
-		config.give("neighbouring")
+		config.Relate(accountant.Neighbouring(c.relation))
 		p, err := Resolve(config, Options{})
 		if err != nil || p.Config.Neighbouring != c.relation {
 			t.Fatalf("%q, %s: %v", c.schema, c.relation, err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
 )
 
@@ -12,10 +13,10 @@ import (
 func TestKeepPlaces(t *testing.T) {
 	for _, x := range []struct {
 		want   string
-		config Config
+		config config.Config
 		share  float64
 	}{
-		{"leave out --classes", config.Config{Classes: []int{0, 1}}, 0},
+		{"leave out --classes", config.Config{Settings: dpoptim.Settings{Classes: []int{0, 1}}}, 0},
 		{"leave out --folds", config.Config{Folds: 3}, 0},
 		{"npz:PATH", config.Config{Data: "dir:images"}, 0},
 		{"test_share", config.Config{Data: "csv:t.csv"}, 0.8},

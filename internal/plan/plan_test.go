@@ -121,14 +121,14 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 
 // A run with exact noise has its net sum gradients in integers, any other does not.
 func TestExactReachesTheNet(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact, dpoptim.Seeded} {
 		c := small()
 		c.Noise, c.TrainLossNoise, c.Device = noise, ptr(1.0), "reference"
 		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
-		if d.options.Exact != (noise == noiseExact) {
+		if d.options.Exact != (noise == dpoptim.Exact) {
 			t.Errorf("%s: the net sums exactly: %v", noise, d.options.Exact)
 		}
 	}

@@ -57,10 +57,7 @@ func knowing(t *testing.T, c config.Config) *Plan {
 	t.Helper()
 	p := &Plan{Config: c, spent: map[int]float64{}, Epsilon: ptr(1.0)}
 	p.Method = p.Config.Method()
-	s := c.settings()
-	var err error
-	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{})
-	check(t, err)
+	check(t, p.complete())
 	return p
 }
 
@@ -193,7 +190,7 @@ func TestProtectorSettings(t *testing.T) {
 		"take a part of it":         func(c *config.Config) { c.L2P.NormNoise = ptr(1e-3) },
 		"steps 2000000000: must be": func(c *config.Config) { c.Steps = ptr(2_000_000_000) },
 		"go up to": func(c *config.Config) {
-			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
+			c.Noise, c.Epsilon, c.Steps, c.Batch = dpoptim.Exact, ptr(0.00837), ptr(30000), ptr(50.0)
 		},
 		"which only optimizer l2p draws": func(c *config.Config) {
 			c.Optimizer, c.L2P.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
@@ -205,13 +202,13 @@ func TestProtectorSettings(t *testing.T) {
 		"under replace-one only": func(c *config.Config) {
 			protected("identity")(c)
 			c.Sampling = batches.Subsets.Name
-			c.give("neighbouring")
+			c.Relate(accountant.AddRemove)
 		},
 		"needs a protector":                  func(c *config.Config) { c.L2P.Protector = "" },
 		"unknown protector":                  func(c *config.Config) { c.L2P.Protector = "nobody" },
 		"no such file":                       func(c *config.Config) { c.L2P.Protector = "nowhere.safetensors" },
-		"optimizer dp-sgd has no protector":  func(c *config.Config) { c.Optimizer = "dp-sgd" },
-		"asks for no norm":                   func(c *config.Config) { c.Optimizer, c.L2P.Protector, c.L2P.NormNoise = "dp-sgd", "", ptr(1.0) },
+		"optimizer dp-sgd does not read it":  func(c *config.Config) { c.Optimizer = "dp-sgd" },
+		"norm-noise 1: optimizer dp-sgd does not read it":                   func(c *config.Config) { c.Optimizer, c.L2P.Protector, c.L2P.NormNoise = "dp-sgd", "", ptr(1.0) },
 		"memory of its own":                  func(c *config.Config) { c.Momentum = 0.9 },
 		"would not look at the norm":         func(c *config.Config) { protected("projector")(c); c.L2P.NormNoise = ptr(1.0) },
 		"the noise is scheduled":             func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
@@ -220,7 +217,7 @@ func TestProtectorSettings(t *testing.T) {
 		"clip norm that stays":               func(c *config.Config) { c.Clipping = "adaptive" },
 		"is priced by rdp":                   func(c *config.Config) { c.Accountant = accountant.PRV },
 		"under replace-one":                  func(c *config.Config) { c.Accountant = accountant.CTCDP },
-		"exact noise works on integers":      func(c *config.Config) { c.Noise, c.L2P.NormNoise = noiseExact, ptr(1.0) },
+		"exact noise works on integers":      func(c *config.Config) { c.Noise, c.L2P.NormNoise = dpoptim.Exact, ptr(1.0) },
 		"norm-noise -1":                      func(c *config.Config) { c.L2P.NormNoise = ptr(-1.0) },
 		"prices the batches":                 func(c *config.Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
 		"accountant ctcdp: it holds":         func(c *config.Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
@@ -244,7 +241,7 @@ func TestSubsetsNeedReplaceOne(t *testing.T) {
 		protected("identity")(&c)
 		c.Sampling, c.Batch, c.Neighbouring = batches.Subsets.Name, ptr(batch), string(accountant.AddRemove)
 		// As by flag: the method's own relation would take the place of the default.
-		if err := c.checkDrawing(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
 			t.Errorf("batches of %v: %v", batch, err)
 		}
 	}

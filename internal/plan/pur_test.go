@@ -59,8 +59,7 @@ func TestPURPrice(t *testing.T) {
 				}
 				c := onAll(t, name, func(c *config.Config) {
 					if c.PUR.K = k; relation != "" {
-						c.Neighbouring = relation
-						c.give("neighbouring")
+						c.Relate(accountant.Neighbouring(relation))
 					}
 				})
 				p, err := Resolve(c, Options{Device: reference.Open()})

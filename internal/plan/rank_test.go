@@ -25,12 +25,12 @@ func TestRanksTogether(t *testing.T) {
 	check(t, os.WriteFile("t.csv.schema.yaml", []byte("header: none\ncolumns: [{name: x, bounds: [0, 64]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o600))
 
 	load := func(c config.Config, rank datasets.Rank) (values []float32, features, labels []uint8) {
-		set, _, err := openData(&c, sources(made(1, 100)), false, rank)
+		set, _, err := source.Open(&c, sources(made(1, 100)), false, rank)
 		check(t, err)
 		return set.Train.Values, set.Train.Features, set.Train.Labels
 	}
 	csv := config.Config{Data: "csv:t.csv"}
-	set, err := OpenFiles(&csv, nil, false)
+	set, err := source.OpenFiles(&csv, nil, false)
 	check(t, err)
 	w, err := shards.Create("s", set, 60, 4) // unequal ones
 	check(t, err)

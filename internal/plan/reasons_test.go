@@ -77,8 +77,7 @@ func byMethods(t *testing.T) map[string][]string {
 					c.Epsilon = nil
 				}
 				form(&c)
-				c.Neighbouring = relation
-				c.give("neighbouring")
+				c.Relate(accountant.Neighbouring(relation))
 				p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: reference.Open()})
 				if err != nil { // most forms are another method's
 					refused = append(refused, err.Error())
@@ -200,7 +199,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		"private":  func(*config.Config) {},
 		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *config.Config) { c.Noise = noiseSeeded },
+		"seeded":   func(c *config.Config) { c.Noise = dpoptim.Seeded },
 		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
 		"paper mode": func(c *config.Config) {
 			c.Optimizer, c.Search = "dp-blsgd", blsgd.Settings{Batches: "paper", Form: "losses", Budget: "fixed"}
@@ -208,8 +207,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 		"prv": func(c *config.Config) { c.Accountant = accountant.PRV },
 		"fit": func(c *config.Config) {
 			*c = onAll(t, outpert.GD, nil)
-			c.Neighbouring = "add-remove"
-			c.give("neighbouring")
+			c.Relate(accountant.AddRemove)
 		},
 		"public": func(c *config.Config) { c.DataIsPublic = true },
 	} {

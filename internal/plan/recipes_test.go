@@ -261,7 +261,7 @@ func TestRecipeByDefault(t *testing.T) {
 		by, given := config.Default(), map[string]bool{}
 		for key, v := range args {
 			s := setting.Row{Key: key}
-			s.put(&by, v)
+			s.Put(&by, v)
 			given[key] = true
 		}
 		c.Override(&by, given)

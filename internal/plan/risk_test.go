@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
 )
 
@@ -45,7 +46,7 @@ func TestRisk(t *testing.T) {
 	}
 	for name, change := range map[string]func(*config.Config){
 		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *config.Config) { c.Noise = noiseSeeded },
+		"seeded":   func(c *config.Config) { c.Noise = dpoptim.Seeded },
 		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
 		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 	} {
