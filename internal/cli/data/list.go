@@ -16,14 +16,14 @@ import (
 
 // Info is a data set in data list and info.
 type Info struct {
-	Name    string     `json:"name"`
-	BuiltIn bool       `json:"built_in"`
-	Records int        `json:"public_n"`
-	Shape   [3]int     `json:"shape"` // channels, height, width
-	Classes []string   `json:"classes"`
-	Files   []string   `json:"files"`
+	Name    string   `json:"name"`
+	BuiltIn bool     `json:"built_in"`
+	Records int      `json:"public_n"`
+	Shape   [3]int   `json:"shape"` // channels, height, width
+	Classes []string `json:"classes"`
+	Files   []string `json:"files"`
 	Sources []origin `json:"sources"`
-	Note    string     `json:"note"`
+	Note    string   `json:"note"`
 }
 
 type origin struct {
