@@ -28,7 +28,7 @@ func newSettings(flags *pflag.FlagSet, wanted func(setting.Row) bool) *settings 
 	s := &settings{values: train.Default(), given: map[string]bool{}, flags: flags}
 	flags.SortFlags = false
 	for _, row := range config.Rows() {
-		if !wanted(row) {
+		if row.InFile || !wanted(row) {
 			continue
 		}
 		v, def := flagOf(row.Field(&s.values))
@@ -64,6 +64,9 @@ func (s *settings) sections(topic string) (all []cli.Section) {
 	topics := map[string][]string{}
 	for _, row := range config.Rows() {
 		g := row.Group
+		if row.InFile {
+			continue
+		}
 		if g.Topic != topic {
 			if !slices.Contains(topics[g.Title], g.Topic) {
 				topics[g.Title] = append(topics[g.Title], g.Topic)

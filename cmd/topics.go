@@ -134,7 +134,7 @@ fix in advance. It trains nothing.`,
 how far a step may go, and a part of ε pays for that. The search starts at --lr.
 "published" means the form of the paper. docs/guides/line-search.md says how to choose.`,
 		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
-  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
+  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-clip 0.5`,
 	},
 	{
 		Name:  "convex",

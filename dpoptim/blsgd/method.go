@@ -69,8 +69,8 @@ func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarati
 		return d, nil
 	}
 	d.Budget = dpoptim.Adaptive
-	d.Advice = "raise --search-iterations, whose number first budgets are made for, or --epsilon"
-	d.Unspent = "the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries"
+	d.Advice = "raise search.iterations, whose number first budgets are made for, or --epsilon"
+	d.Unspent = "the budget was spent on searches that failed before a first step was made; a larger search.iterations divides it into more tries"
 	first, gradients := m.firstBudgets(), gradient.Release
 	gradient.Release = func(sigma float64) (dpoptim.Release, error) {
 		if sigma == 0 {

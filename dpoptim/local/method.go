@@ -37,7 +37,7 @@ func (Settings) Kinds() []dpoptim.Kind {
 }
 
 func (Settings) Rows() []setting.Row {
-	return []setting.Row{{Key: "local_noise", Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Noises()...)),
+	return []setting.Row{{Key: "local_noise", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Noises()...)),
 		Help: "banco: noise of a report, gamma or hemisphere (default: that with the smaller bound on the excess loss)"}}
 }
 

@@ -35,7 +35,7 @@ func (Settings) Kinds() []dpoptim.Kind {
 }
 
 func (Settings) Rows() []setting.Row {
-	return []setting.Row{{Key: "objpert_form", Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+	return []setting.Row{{Key: "objpert_form", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
 		Help: "objpert: tight, or noise and regularizer as published (paper) (default tight)"}}
 }
 
@@ -71,7 +71,7 @@ func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
 	case c.Steps != nil && *c.Steps != 1:
 		return c, usage.Errorf("steps %d: optimizer %s makes a single release, and the steps to the minimum follow from public figures; leave out --steps", *c.Steps, Name)
 	case m.own.Form == Paper && c.Neighbouring != string(accountant.AddRemove):
-		return c, usage.Errorf("neighbouring relation %s: the noise of --objpert-form %s is for records that are added or removed; leave out --neighbouring", c.Neighbouring, Paper)
+		return c, usage.Errorf("neighbouring relation %s: the noise of objpert_form %s is for records that are added or removed; leave out --neighbouring", c.Neighbouring, Paper)
 	}
 	c.SamplingRate, c.Steps, c.FeatureNorm = new(1.0), new(1), c.NormOr1()
 	return c, nil

@@ -46,9 +46,9 @@ func (Settings) Kinds() []dpoptim.Kind {
 
 func (Settings) Rows() []setting.Row {
 	return []setting.Row{
-		{Key: "outpert_form", Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+		{Key: "outpert_form", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
 			Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
-		{Key: "outpert_average", Group: setting.Convex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+		{Key: "outpert_average", InFile: true, Group: setting.Convex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
 	}
 }
 
@@ -228,7 +228,7 @@ func (m *Method) declaration(c dpoptim.Settings, p problem, bound float64) (dpop
 		budget = dpoptim.Planned
 		multiplier := p.descent(*c.Steps).PaperSensitivity() * papers.PaperNoise(*c.Epsilon, p.delta) / bound
 		if needed := math.Sqrt(p.variance / float64(p.params)); multiplier < needed {
-			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave --outpert-form out", Paper, multiplier, *c.Epsilon, needed)
+			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave outpert_form out", Paper, multiplier, *c.Epsilon, needed)
 		}
 		release := fixed(accountant.Gaussian{NoiseMultiplier: multiplier}, bound)
 		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return release(0) }

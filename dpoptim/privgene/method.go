@@ -39,7 +39,7 @@ func (Settings) Kinds() []dpoptim.Kind {
 }
 
 func (Settings) Rows() []setting.Row {
-	return []setting.Row{{Key: "step_decay", Group: setting.Convex, Limit: setting.Must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
+	return []setting.Row{{Key: "step_decay", InFile: true, Group: setting.Convex, Limit: setting.Must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
 		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"}}
 }
 
@@ -72,7 +72,7 @@ func (m *Method) check(c dpoptim.Settings) error {
 	case c.Momentum != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s moves one parameter at a time: leave out --momentum and --average", Name)
 	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
-		return usage.Errorf("optimizer %s has a step that falls by --step-decay: leave out --lr-schedule and --warmup", Name)
+		return usage.Errorf("optimizer %s has a step that falls by step_decay: leave out --lr-schedule and --warmup", Name)
 	case c.Clipping != string(perexample.Flat):
 		return usage.Errorf("clipping %s: optimizer %s computes no gradients; leave it out", c.Clipping, Name)
 	case m.pure() && (c.NoiseMultiplier != nil || c.TrainLossNoise != nil):

@@ -3,7 +3,7 @@
 // Differentially Private Gradient Descent", which spend by the privacy-utility ratio, and what
 // they are compared with. docs/proofs/pur.md has the proofs.
 //
-//	pur-a         σ_t = 4M√F0/(√d·t), or with --pur-k 4k√(MF0)/(√d·t), for smooth losses
+//	pur-a         σ_t = 4M√F0/(√d·t), or with pur_k 4k√(MF0)/(√d·t), for smooth losses
 //	pur-b         σ_t = 4kMR/(√d·t), for convex losses, on the ball of --radius
 //	pur-c         σ_t² = k²·2μF0·r^t/d, for strongly convex losses: with --l2
 //	pur-constant  σ_t is --pur-sigma
@@ -78,7 +78,7 @@ func (Settings) Kinds() (all []dpoptim.Kind) {
 func (Settings) Rows() []setting.Row {
 	return []setting.Row{
 		{Key: "rho", Group: setting.Convex, Limit: setting.Positive, Instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
-		{Key: "pur_k", Group: setting.Convex, Arg: "K", Limit: setting.Positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
+		{Key: "pur_k", InFile: true, Group: setting.Convex, Arg: "K", Limit: setting.Positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
 		{Key: "pur_sigma", Group: setting.Convex, Arg: "SIGMA", Limit: setting.Positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
 	}
 }

@@ -11,9 +11,9 @@
 // so that every record has the loss of outputs that are zero.
 //
 // Defaults: m = ⌈N/1000⌉, so that T is at most about 10⁶. β follows from the features' norm for
-// linear models; for networks it is --smoothness, 1 unless given, as the paper has no way to find it.
+// linear models; for networks it is smoothness, 1 unless given, as the paper has no way to find it.
 // --lr is the most that η may be, 1/β unless given. The noise is for all T rounds, of which all are
-// charged. --rrpsgd-form paper draws the noise of theorem 4, for m = 1.
+// charged. rrpsgd_form: paper draws the noise of theorem 4, for m = 1.
 package rrpsgd
 
 import (
@@ -52,9 +52,9 @@ func (Settings) Kinds() []dpoptim.Kind {
 func (Settings) Rows() []setting.Row {
 	on := setting.Group{Title: "Training", Topic: "optimizers"}
 	return []setting.Row{
-		{Key: "rrpsgd_form", Group: on, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+		{Key: "rrpsgd_form", InFile: true, Group: on, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
 			Help: "rrpsgd: tight, or the noise as published (paper), at the price that it has (default tight)"},
-		{Key: "smoothness", Group: on, Arg: "BETA", Limit: setting.Within(dpoptim.LeastScale, dpoptim.MostScale, "in [%g, %g]", dpoptim.LeastScale, dpoptim.MostScale),
+		{Key: "smoothness", InFile: true, Group: on, Arg: "BETA", Limit: setting.Within(dpoptim.LeastScale, dpoptim.MostScale, "in [%g, %g]", dpoptim.LeastScale, dpoptim.MostScale),
 			Help: "rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)"},
 	}
 }
@@ -106,9 +106,9 @@ func (m *Method) check(c dpoptim.Settings) error {
 	case m.settings.Form != Paper:
 		return nil
 	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
-		return usage.Errorf("noise multiplier %v: the noise of --rrpsgd-form %s is the published one; give --epsilon, or leave the form out", *c.NoiseMultiplier, Paper)
+		return usage.Errorf("noise multiplier %v: the noise of rrpsgd_form %s is the published one; give --epsilon, or leave the form out", *c.NoiseMultiplier, Paper)
 	case c.Epsilon != nil && *c.Epsilon > 1:
-		return usage.Errorf("epsilon %v: the noise of --rrpsgd-form %s is published for epsilon up to 1; lower it, or leave the form out", *c.Epsilon, Paper)
+		return usage.Errorf("epsilon %v: the noise of rrpsgd_form %s is published for epsilon up to 1; lower it, or leave the form out", *c.Epsilon, Paper)
 	}
 	return nil
 }

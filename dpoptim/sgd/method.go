@@ -38,7 +38,7 @@ func (Settings) Rows() []setting.Row {
 	return []setting.Row{
 		{Key: "beta1", Group: on, Help: "decay of the first moment (default 0.9)"},
 		{Key: "beta2", Group: on, Help: "decay of the second moment (default 0.999)"},
-		{Key: "adam_epsilon", Group: on, Help: "added to the root of the second moment (default 1e-08)"},
+		{Key: "adam_epsilon", InFile: true, Group: on, Help: "added to the root of the second moment (default 1e-08)"},
 		{Key: "subtract_noise_variance", Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
 	}
 }

@@ -37,8 +37,13 @@ type Group struct{ Title, Topic string }
 // Convex is the page of the methods for linear models.
 var Convex = Group{"Training", "convex"}
 
-// Flag is the setting's name on a command line, and in messages.
-func (r Row) Flag() string { return strings.NewReplacer("_", "-", ".", "-").Replace(r.Key) }
+// Flag is the setting's name on a command line, and in messages; the key where it has no flag.
+func (r Row) Flag() string {
+	if r.InFile {
+		return r.Key
+	}
+	return strings.NewReplacer("_", "-", ".", "-").Replace(r.Key)
+}
 
 // Field is a pointer to the setting in a configuration, to which c points.
 func (r Row) Field(c any) any { return r.Value(c).Addr().Interface() }

@@ -31,7 +31,7 @@ type line struct {
 	optimizer string  // empty: a schedule
 	byPaper   bool    // zCDP's budget by the paper's conversion, else the exact one
 	sigma     float64 // of a constant schedule; 0: PUR's (c), or (b) without a regularizer
-	k         float64 // --pur-k; 0: none
+	k         float64 // pur_k; 0: none
 }
 
 // The names of lines. "As printed" is by zCDP and its conversion to ε, as in the paper.
