@@ -42,11 +42,11 @@ func (o *LineSearchOptions) check() error {
 	}
 	switch {
 	case !slices.Contains(SearchForms(), o.Form):
-		return usage.Unknown("form", o.Form, SearchForms())
+		return usage.Unknown("search form", o.Form, SearchForms())
 	case o.Batches != string(accountant.Fresh) && o.Batches != string(accountant.Shared):
-		return usage.Unknown("batches", o.Batches, []string{string(accountant.Fresh), string(accountant.Shared)})
+		return usage.Unknown("search batches", o.Batches, []string{string(accountant.Fresh), string(accountant.Shared)})
 	case o.Tried < 1 || o.Tried > most:
-		return usage.Errorf("tried %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)
+		return usage.Errorf("search trials %d: must be in [1, %d] for form %s", o.Tried, most, o.Form)
 	}
 	return nil
 }

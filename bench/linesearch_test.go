@@ -52,9 +52,9 @@ func TestLineSearchRefuses(t *testing.T) {
 	for want, change := range map[string]func(*LineSearchOptions){
 		"batch 0":         func(o *LineSearchOptions) { o.Batch = 0 },
 		"seconds 0":       func(o *LineSearchOptions) { o.Seconds = 0 },
-		"tried 0":         func(o *LineSearchOptions) { o.Tried = 0 },
-		"tried 1001":      func(o *LineSearchOptions) { o.Tried = 1001 },
-		"tried 33":        func(o *LineSearchOptions) { o.Tried, o.Form = 33, "curve" },
+		"trials 0":        func(o *LineSearchOptions) { o.Tried = 0 },
+		"trials 1001":     func(o *LineSearchOptions) { o.Tried = 1001 },
+		"trials 33":       func(o *LineSearchOptions) { o.Tried, o.Form = 33, "curve" },
 		`form "some"`:     func(o *LineSearchOptions) { o.Form = "some" },
 		`batches "paper"`: func(o *LineSearchOptions) { o.Batches = "paper" },
 		`"vgg"`:           func(o *LineSearchOptions) { o.Model = "vgg" },

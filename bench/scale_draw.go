@@ -59,7 +59,7 @@ func (s *ScaleSweep) size(e *ScaleEntry) (x float64, label string) {
 func (s *ScaleSweep) panel(title, what string, limit float64, points plotter.XYs, ticks []plot.Tick) (*plot.Plot, error) {
 	fig := plot.New()
 	fig.Title.Text, fig.Y.Label.Text, fig.X.Label.Text = title, what, "expected batch"
-	if s.Sweep == growRecords {
+	if s.Sweep != growBatch {
 		fig.X.Label.Text = "records in the table"
 	}
 	most := points[0].Y * (1 + limit)

@@ -67,7 +67,7 @@ func scaleOptions(t *testing.T) ScaleOptions {
 		t.Fatal(err)
 	}
 	return ScaleOptions{
-		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Table: inMemory, Threads: 1, Seconds: 0.1, Rounds: 3,
+		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Threads: 1, Seconds: 0.1, Rounds: 3,
 		Program: []string{self}, Progress: func(int, int, string) {},
 	}
 }
@@ -76,7 +76,8 @@ func TestScaleTakesTurns(t *testing.T) {
 	dir, tables := t.TempDir(), t.TempDir()
 	t.Setenv(fakeVariable, dir)
 	o := scaleOptions(t)
-	o.Table, o.Dir = onDisk, tables
+	t.Setenv("TMPDIR", tables)
+	o.Sweeps = []string{growBatch, growDisk}
 	next := 0
 	o.Progress = func(done, total int, what string) {
 		if total != 12 || done != next && !strings.HasPrefix(what, "writing ") {
@@ -175,14 +176,12 @@ func TestScaleRefuses(t *testing.T) {
 		"seconds 0":            func(o *ScaleOptions) { o.Seconds = 0 },
 		`unknown sweep "rows"`: func(o *ScaleOptions) { o.Sweeps = []string{"rows"} },
 		"named twice":          func(o *ScaleOptions) { o.Sweeps = []string{growBatch, growBatch} },
-		`unknown table "tape"`: func(o *ScaleOptions) { o.Table = "tape" },
 		"no size to measure":   func(o *ScaleOptions) { o.Records = nil },
 		"batch 0":              func(o *ScaleOptions) { o.Batches = []int{8, 0} },
 		"batch 500":            func(o *ScaleOptions) { o.Batch = 500 },
 		"records 0":            func(o *ScaleOptions) { o.Records = []int{0} },
 		`"vgg"`:                func(o *ScaleOptions) { o.Model = "vgg" },
 		"threads 99999":        func(o *ScaleOptions) { o.Threads = 99999 },
-		"dir /no/such/folder":  func(o *ScaleOptions) { o.Sweeps, o.Table, o.Dir = []string{growRecords}, onDisk, "/no/such/folder" },
 	} {
 		o := scaleOptions(t)
 		change(&o)

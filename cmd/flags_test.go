@@ -56,7 +56,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	for _, args := range [][]string{{"train", steps}, {"account", steps}} {
 		fails(t, cli.ExitUsage, args, "flag: out of range;")
 	}
-	fails(t, cli.ExitUsage, []string{"schedule", "noisy-gd", "--n", "5e3"}, "flag: not a whole number;")
+	fails(t, cli.ExitUsage, []string{"schedule", "pur-a", "--n", "5e3"}, "flag: not a whole number;")
 	fails(t, cli.ExitUsage, []string{"train", "--seed", "-1"}, "flag: not a whole number, 0 or more;")
 }
 

@@ -348,7 +348,7 @@ func TestMeantValues(t *testing.T) {
 		"cnn-mnist":    {"info", "--model", "cnn-mnits"},
 		"tanh":         {"info", "--model", "cnn-mnist", "--activation", "tahn"},
 		"private":      {"bench", "step", "--mode", "privat"},
-		"fresh":        {"bench", "linesearch", "--batches", "frsh"},
+		"fresh":        {"bench", "linesearch", "--search-batches", "frsh"},
 		"mlp":          {"l2p", "train", "--tasks", "mpl", "--out", "x.safetensors"},
 		"ones":         {"l2p", "train", "--tasks", "quadratic", "--out", "x.safetensors", "--start", "oens"},
 		"fmnist":       {"data", "verify", "fmnst", "--class-names", "a,b"},

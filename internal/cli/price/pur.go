@@ -78,9 +78,13 @@ guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.r
 		flags: func(in *inputs, f *pflag.FlagSet) {
 			f.IntVar(&in.n, "n", 0, "public number of records N")
 			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-			in.zcdp(f)
+			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, with --delta")
+			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
+			f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
 			f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
-			in.loss(f)
+			f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
+			f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
+			f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
 			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
 			f.Float64Var(&in.radius, "radius", 0, "radius R of the ball to which iterates are projected")
 			// One command line may ask for all three schedules in turn: what is
@@ -97,7 +101,9 @@ guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.r
 }
 
 func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
-	in.complete(given)
+	if !given("smoothness") {
+		in.smoothness = in.lipschitz*in.lipschitz/4 + in.strongConvexity
+	}
 	budget, err := in.budget(given)
 	if err != nil {
 		return nil, err
