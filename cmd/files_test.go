@@ -90,7 +90,7 @@ func TestOutputsReplaceFilesAlone(t *testing.T) {
 		{"bench compare --model mlp-small --out", ".svg", "only a file is replaced"},
 		{"bench scale --out", ".png", "only a file is replaced"},
 		{"bench compare --model mlp-small --out", ".json", "only a file is replaced"},
-		{"l2p train --tasks quadratic --out", ".safetensors", "is there"},
+		{"l2p train --data quadratic --out", ".safetensors", "is there"},
 	} {
 		dir, err := os.MkdirTemp(".", "a")
 		if err != nil {
