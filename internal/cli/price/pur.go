@@ -5,8 +5,6 @@ import (
 	"io"
 	"math"
 
-	"github.com/spf13/pflag"
-
 	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
 )
@@ -75,24 +73,18 @@ The paper's schedule (6) reads the norm of the gradient without noise. It has no
 guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.remarks()),
 		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
   privgrad schedule %[1]s --n 60000 --dim 784%[2]s --epsilon 1 --delta 1e-5 --pur-k 2 --json`, x.name(), x.example),
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.IntVar(&in.n, "n", 0, "public number of records N")
-			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, with --delta")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-			f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
-			f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
-			f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
-			f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
-			f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
-			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
-			f.Float64Var(&in.radius, "radius", 0, "radius R of the ball to which iterates are projected")
-			// One command line may ask for all three schedules in turn: what is
-			// another's is accepted and named as ignored.
-			f.Lookup(x.other).Hidden = true
-		},
+		flags: []string{"n", "dim", "epsilon", "delta", "rho", "pur-k", "lipschitz", "smoothness", "strong-convexity"},
+		// One command line may ask for all three schedules in turn: what is
+		// another's is accepted and named as ignored.
+		hidden:   []string{x.other},
 		required: []string{"n", "dim"},
+		defaults: inputs{lipschitz: 1, f0: math.Ln2},
 		plan:     x.plan,
+	}
+	for _, name := range []string{"f0", "radius"} {
+		if name != x.other {
+			m.flags = append(m.flags, name)
+		}
 	}
 	if x.own != "" {
 		m.required = append(m.required, x.own)

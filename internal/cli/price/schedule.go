@@ -43,8 +43,10 @@ Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE
 type method struct {
 	name, short, long, example string
 
-	flags    func(in *inputs, f *pflag.FlagSet)
+	flags    []string // of those that define has
+	hidden   []string // more of those
 	required []string
+	defaults inputs
 	plan     func(in *inputs, given func(flag string) bool) (*plan, error)
 }
 
@@ -57,12 +59,19 @@ type inputs struct {
 }
 
 func (m method) command() *cobra.Command {
-	in := &inputs{}
+	in := &m.defaults
 	return cli.Command{
 		Use: m.name, Short: m.short, Long: m.long, Example: m.example,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			m.flags(in, f)
+			all := in.define()
+			for _, name := range m.flags {
+				f.AddFlag(all.Lookup(name))
+			}
+			for _, name := range m.hidden {
+				f.AddFlag(all.Lookup(name))
+				f.Lookup(name).Hidden = true
+			}
 		},
 		Required: m.required,
 		Run: func(c *cli.Call) error {
@@ -73,6 +82,26 @@ func (m method) command() *cobra.Command {
 			return c.Show(p, p.write)
 		},
 	}.New()
+}
+
+// define has a flag for each of them.
+func (in *inputs) define() *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.IntVar(&in.n, "n", 0, "public number of records n")
+	f.IntVar(&in.dim, "dim", 0, "number of parameters d")
+	f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
+	f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
+	f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
+	f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
+	f.IntVar(&in.steps, "steps", 0, "number of steps T (banco: of reports)")
+	f.Float64Var(&in.clip, "clip", in.clip, "bound G on the norm of a record's gradient, which its client clips to")
+	f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
+	f.Float64Var(&in.lipschitz, "lipschitz", in.lipschitz, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
+	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
+	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
+	f.Float64Var(&in.f0, "f0", in.f0, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
+	f.Float64Var(&in.radius, "radius", in.radius, "radius R of the ball that iterates are projected to (banco: norm of the weights to compare with)")
+	return f
 }
 
 const enforced = "the Lipschitz bound L holds for every record's gradient, by clipping, whatever the record holds"
@@ -96,12 +125,7 @@ constraint is listed with its figures. ctcdp never changes the sampling rate. If
 is not valid, try more steps or another rate.`,
 		example: `  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 30 --json   # too few steps`,
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-			f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
-			f.IntVar(&in.steps, "steps", 0, "number of steps T")
-		},
+		flags:    []string{"epsilon", "delta", "sampling-rate", "steps"},
 		required: []string{"epsilon", "delta", "sampling-rate", "steps"},
 		plan:     planCtCDP,
 	},
@@ -119,11 +143,7 @@ holds for ε of at most 1. The noise that is enough is the least for which n² r
 (ε, δ) by accountant pld, at any ε. train --optimizer rrpsgd adds it.`,
 		example: `  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3
   privgrad schedule rrpsgd --n 1000 --epsilon 0.5 --delta 1e-3 --json`,
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.IntVar(&in.n, "n", 0, "public number of records n")
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, at most 1 for a guarantee")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-		},
+		flags:    []string{"n", "epsilon", "delta"},
 		required: []string{"n", "epsilon", "delta"},
 		plan:     planRRPSGD,
 	},
