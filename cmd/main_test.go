@@ -348,7 +348,6 @@ func TestMeantValues(t *testing.T) {
 		"cnn-mnist":    {"info", "--model", "cnn-mnits"},
 		"tanh":         {"info", "--model", "cnn-mnist", "--activation", "tahn"},
 		"private":      {"bench", "step", "--mode", "privat"},
-		"fresh":        {"bench", "linesearch", "--search-batches", "frsh"},
 		"mlp":          {"l2p", "train", "--data", "gaussians", "--model", "mpl", "--out", "x.safetensors"},
 		"fmnist":       {"data", "verify", "fmnst", "--class-names", "a,b"},
 	} {

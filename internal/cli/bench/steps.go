@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cli"
@@ -109,36 +108,32 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 }
 
 // besideFlags are those of a command that times other steps beside DP-SGD's.
-func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
-	f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
-	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
+func besideFlags(o *bench.StepOptions) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.SortFlags = false
+		f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
+		f.IntVar(&o.Batch, "batch", 300, "records per batch")
+		f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
+		f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+		f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+		f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
+	}
 }
 
 func lineSearch() *cobra.Command {
-	o := bench.LineSearchOptions{StepOptions: bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}}
+	o := bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}
 	return cli.Command{
 		Use:   "linesearch",
 		Short: "Time a private line search beside a DP-SGD step",
 		Long: `linesearch times DP-SGD steps and dp-blsgd steps in turns, on batches of --batch records.
-A dp-blsgd step releases a direction, searches --search-trials candidates along it (or a curve of
-that many points), and moves. "limit" is what its extra forward
-passes may cost: at the candidates, and of a fresh batch at the present parameters. It
-needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
-synthetic bytes.`,
+A dp-blsgd step releases a direction, goes through 8 candidates along it, on a fresh batch,
+and moves. "limit" is what its extra forward passes may cost: at the candidates, and at the
+present parameters. It needs no data directory: models of 28×28 images read Fashion-MNIST,
+the others read synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
-  privgrad bench linesearch --model mlp-mnist --batch 300 --search-batches shared --search-form losses --search-trials 20 --json`,
-		Flags: func(f *pflag.FlagSet) {
-			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
-			f.IntVar(&o.Batch, "batch", 256, "records per batch")
-			f.StringVar(&o.Form, "search-form", bench.SearchForms()[0], "question about the losses: "+strings.Join(bench.SearchForms(), ", "))
-			f.StringVar(&o.Batches, "search-batches", string(accountant.Fresh), "fresh: the search draws its own batch; shared: it reads the batch of the gradient")
-			f.IntVar(&o.Tried, "search-trials", 8, "candidates per search")
-			besideFlags(f, &o.StepOptions)
-		},
-		Run: measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
+  privgrad bench linesearch --model mlp-mnist --batch 300 --threads 1 --json`,
+		Flags: besideFlags(&o),
+		Run:   measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
 	}.New()
 }
 
@@ -167,13 +162,8 @@ It needs no data directory: models of 28×28 images read Fashion-MNIST, the othe
 synthetic bytes.`,
 		Example: `  privgrad bench l2p --model cnn-mnist --batch 300
   privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
-		Flags: func(f *pflag.FlagSet) {
-			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
-			f.IntVar(&o.Batch, "batch", 300, "records per batch")
-			besideFlags(f, &o)
-		},
-		Run: measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
+		Flags: besideFlags(&o),
+		Run:   measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
 	}.New()
 }
 
