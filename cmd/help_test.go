@@ -106,8 +106,8 @@ func TestGone(t *testing.T) {
 		args := strings.Fields(line)
 		fails(t, cli.ExitUsage, append(args, "1"), args[len(args)-1]+" of `privgrad", "is gone: "+instead)
 	}
-	fails(t, cli.ExitUsage, strings.Fields("schedule noisy-gd --n 10 --rho 1"), "--optimizer noisy-gd --dry-run")
-	fails(t, cli.ExitUsage, strings.Fields("help schedule noisy-gd"), "--optimizer noisy-gd --dry-run")
+	fails(t, cli.ExitUsage, strings.Fields("schedule noisy-gd --n 10 --rho 1"), "--optimizer noisy-gd --model logistic")
+	fails(t, cli.ExitUsage, strings.Fields("help schedule noisy-gd"), "--optimizer noisy-gd --model logistic")
 }
 
 func TestOptimizerHelp(t *testing.T) {

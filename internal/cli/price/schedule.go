@@ -93,14 +93,14 @@ func (in *inputs) define() *pflag.FlagSet {
 	f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
 	f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
 	f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
-	f.IntVar(&in.steps, "steps", 0, "number of steps T (banco: of reports)")
+	f.IntVar(&in.steps, "steps", 0, "number of steps T; banco makes one a report")
 	f.Float64Var(&in.clip, "clip", in.clip, "bound G on the norm of a record's gradient, which its client clips to")
 	f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
 	f.Float64Var(&in.lipschitz, "lipschitz", in.lipschitz, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
 	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
 	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
 	f.Float64Var(&in.f0, "f0", in.f0, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
-	f.Float64Var(&in.radius, "radius", in.radius, "radius R of the ball that iterates are projected to (banco: norm of the weights to compare with)")
+	f.Float64Var(&in.radius, "radius", in.radius, "radius R of the ball that iterates are projected to; banco compares with weights of this norm")
 	return f
 }
 
