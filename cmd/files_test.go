@@ -88,7 +88,6 @@ func TestOutputsReplaceFilesAlone(t *testing.T) {
 		{"report " + run + " --out", ".html", "only a file is replaced"},
 		{"data schema csv:../t.csv --out", ".yaml", "exists already"},
 		{"bench compare --model mlp-small --out", ".svg", "only a file is replaced"},
-		{"bench scale --out", ".png", "only a file is replaced"},
 		{"bench compare --model mlp-small --out", ".json", "only a file is replaced"},
 		{"l2p train --data quadratic --out", ".safetensors", "is there"},
 	} {

@@ -102,9 +102,10 @@ func TestNumberOfFlags(t *testing.T) {
 
 // What is gone is refused with what to write instead, and is not there.
 func TestGone(t *testing.T) {
-	for line, instead := range cli.Gone {
-		args := strings.Fields(line)
-		fails(t, cli.ExitUsage, append(args, "1"), args[len(args)-1]+" of `privgrad", "is gone: "+instead)
+	for _, g := range cli.Gone {
+		for _, word := range strings.Fields(g.Words) {
+			fails(t, cli.ExitUsage, append(strings.Fields(g.Command), word, "1"), word+" of `privgrad "+g.Command+"` is gone: "+g.Instead)
+		}
 	}
 	fails(t, cli.ExitUsage, strings.Fields("schedule noisy-gd --n 10 --rho 1"), "--optimizer noisy-gd --model logistic")
 	fails(t, cli.ExitUsage, strings.Fields("help schedule noisy-gd"), "--optimizer noisy-gd --model logistic")

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,11 +10,10 @@ import (
 // The measurements are made by the test binary, as children.
 func TestBenchScale(t *testing.T) {
 	t.Setenv(childVariable, "command")
-	svg := filepath.Join(t.TempDir(), "s.svg")
 	t.Setenv("TMPDIR", t.TempDir())
 	short := []string{"bench", "scale", "--model", "mlp-fmnist", "--batch", "8,16", "--public-n", "100,300",
 		"--rounds", "1", "--seconds", "0.005", "--threads", "1", "--progress", "off"}
-	r := object(t, ok(t, append(short, "batch", "disk", "--out", svg, "--json")...))
+	r := object(t, ok(t, append(short, "batch", "disk", "--json")...))
 	wantKeys(t, r, "date", "machine", "version", "device", "threads", "seconds", "rounds", "limit", "sweeps")
 	sweeps := r["sweeps"].([]any)
 	if len(sweeps) != 2 {
@@ -34,9 +32,6 @@ func TestBenchScale(t *testing.T) {
 			t.Errorf("the first entry of sweep %d is %v", i, e)
 		}
 	}
-	if picture := readFile(t, svg); !strings.Contains(picture, "<svg") || !strings.Contains(picture, "mlp-100, batch 100") {
-		t.Errorf("no picture: %.80q", picture)
-	}
 
 	human := ok(t, append(short, "records")...)
 	for _, want := range []string{"records of 100 bytes, in memory", "µs per record", "beyond it", "goal: at most 5%"} {
@@ -48,7 +43,6 @@ func TestBenchScale(t *testing.T) {
 
 func TestBenchScaleRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--out a.gif":       ".svg, .png",
 		"rows":              `"rows"`,
 		"--batch 0":         "batch 0",
 		"--model vgg":       `"vgg"`,

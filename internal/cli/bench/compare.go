@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -111,9 +113,18 @@ func (x *comparison) write(measured *bench.Comparison) error {
 	})
 }
 
+// ending is the form that a file's name asks for.
+func ending(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
+
 func (x *comparison) check(c *cli.Call) error {
-	if err := checkOut(x.out, append([]string{"json", "md"}, bench.PictureFormats()...)); err != nil || x.file == "" {
+	forms := append([]string{"json", "md"}, bench.PictureFormats()...)
+	switch err := cli.Output("out", x.out); {
+	case err != nil:
 		return err
+	case x.out != "" && !slices.Contains(forms, ending(x.out)):
+		return usage.Errorf("out %q: the file's name must end in .%s", x.out, strings.Join(forms, ", ."))
+	case x.file == "":
+		return nil
 	}
 	for _, name := range []string{"model", "peers", "device", "precision", "threads", "seconds", "rounds", "python"} {
 		if c.Given(name) {

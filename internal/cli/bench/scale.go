@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,14 +14,12 @@ import (
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/machine"
-	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A growth is what is asked of bench scale.
 type growth struct {
 	bench.ScaleOptions
-	out   string
 	point string // what a process of its own is to measure, in JSON
 }
 
@@ -50,14 +45,13 @@ drifts is fair to all sizes.
 
 "table" is the memory that the records take: their values, and 5 bytes for each label.
 "beyond it" is what else the process takes in a step, and "at most" what else it takes at
-any time, which is mostly before the first step, to compute ε. Pages of files do not
-count.
+any time, which is mostly before the first step, to compute ε. Pages of files do not count.
 
 "over the first" compares the time per record with the first size. Below the table stands
 how far the sizes are apart. The goal is 5%, for the time and for the memory beyond the
 table.`,
 		Example: `  privgrad bench scale
-  TMPDIR=/var/tmp privgrad bench scale disk --out scale.svg
+  TMPDIR=/var/tmp privgrad bench scale disk
   privgrad bench scale batch --model mlp-fmnist --batch 1024,8192 --rounds 1 --json`,
 		Args: cobra.ArbitraryArgs,
 		Flags: func(f *pflag.FlagSet) {
@@ -68,7 +62,6 @@ table.`,
 			f.IntVar(&x.Threads, "threads", 0, "CPU threads; 0: all")
 			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per size and round, for at least three steps")
 			f.IntVar(&x.Rounds, "rounds", 3, "measurements per size, in turns")
-			f.StringVar(&x.out, "out", "", "draw the measurements to this file, .svg or .png")
 			f.StringVar(&x.point, "point", "", "")
 			_ = f.MarkHidden("point") // there is one
 		},
@@ -80,9 +73,6 @@ table.`,
 func (x *growth) run(c *cli.Call) error {
 	if x.point != "" {
 		return x.measure(c)
-	}
-	if err := checkOut(x.out, bench.PictureFormats()); err != nil {
-		return err
 	}
 	x.Sweeps, x.Batch = c.Arguments, 4096
 	for _, n := range x.Records {
@@ -104,11 +94,6 @@ func (x *growth) run(c *cli.Call) error {
 	r, err := bench.Scale(ctx, x.ScaleOptions)
 	if err != nil {
 		return err
-	}
-	if x.out != "" {
-		if err := durable.WriteFile(x.out, func(w io.Writer) error { return r.Draw(w, ending(x.out)) }); err != nil {
-			return err
-		}
 	}
 	return cli.Show(c, r, describeGrowth)
 }
@@ -138,20 +123,6 @@ func progress(con *cli.Console) func(done, total int, next string) {
 		}
 		con.Update(done, next)
 	}
-}
-
-// ending is the form that a file's name asks for.
-func ending(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
-
-// checkOut refuses a file for --out that cannot be replaced, or has none of the endings.
-func checkOut(file string, endings []string) error {
-	if err := cli.Output("out", file); err != nil {
-		return err
-	}
-	if file != "" && !slices.Contains(endings, ending(file)) {
-		return usage.Errorf("out %q: the file's name must end in .%s", file, strings.Join(endings, ", ."))
-	}
-	return nil
 }
 
 func size(bytes *int64) string {

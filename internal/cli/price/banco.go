@@ -12,10 +12,11 @@ var bancoMethod = method{
 	name:  "banco",
 	short: "SGD from locally private reports without a learning rate (Jun and Orabona 2019)",
 	long: `banco prints the noise of a report and the bets of BANCO (Jun and Orabona 2019,
-algorithm 1). Each record's gradient is clipped to norm G (--clip) and gets noise of its
-own. Noise of density proportional to exp(−ε‖z‖/2G) has a uniform direction and a length
-that follows a Gamma distribution of shape d and scale 2G/ε. Along a direction it is
-sub-exponential with (σ₁D, b). A bet puts at most the share a on one report.
+algorithm 1). Each of --steps records reports once, with --epsilon of its own. Its gradient is
+clipped to norm G (--clip) and gets noise. Noise of density proportional to exp(−ε‖z‖/2G) has
+a uniform direction and a length that follows a Gamma distribution of shape d and scale 2G/ε.
+Along a direction it is sub-exponential with (σ₁D, b). A bet puts at most the share a on one
+report.
 
 The bound is that of theorem 2 with its constants: how far above the best weights of norm
 --radius the average is expected to be, for a convex loss. The hemisphere mechanism is

@@ -93,7 +93,7 @@ func (in *inputs) define() *pflag.FlagSet {
 	f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
 	f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
 	f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
-	f.IntVar(&in.steps, "steps", 0, "number of steps T; banco makes one a report")
+	f.IntVar(&in.steps, "steps", 0, "number of steps T")
 	f.Float64Var(&in.clip, "clip", in.clip, "bound G on the norm of a record's gradient, which its client clips to")
 	f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
 	f.Float64Var(&in.lipschitz, "lipschitz", in.lipschitz, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
