@@ -38,7 +38,7 @@ var Gone = []struct{ Command, Words, Instead string }{
 	{"l2p train", "--task-model", "write `--model`"},
 	{"l2p train", "--tasks", "write `--data`"},
 	{"l2p train", "--batches --block --card-scale --curvature --gamma --hidden --layers --log-sign --lr --odd --pool --runs --scale --scheduler --start --store-every --units --validation",
-		"leave it out, as it follows from --data and --model; Go programs set it in dpoptim/l2p/meta"},
+		"leave it out: it follows from --data and --model"},
 }
 
 // instead is what to write in place of a flag or a command that is gone; nil if it never was there.
