@@ -43,6 +43,9 @@ func TestHelpFitsAScreen(t *testing.T) {
 func TestEverySettingIsExplained(t *testing.T) {
 	all := pages(t)
 	for _, s := range config.Rows() {
+		if s.InFile {
+			continue
+		}
 		var on []string
 		for name, help := range all {
 			if strings.Contains(help, "\n  --"+s.Flag()+" ") || strings.Contains(help, "\n  --"+s.Flag()+"\n") {
@@ -68,7 +71,7 @@ func TestEverySettingIsExplained(t *testing.T) {
 
 // Flags that may have a name of their own: on the pages of train, and on all pages together. Before
 // one is added, another goes, or takes the name of one that means the same.
-const mostOfTrain, mostFlags = 112, 136
+const mostOfTrain, mostFlags = 75, 120
 
 func TestNumberOfFlags(t *testing.T) {
 	flag := regexp.MustCompile(`(?m)^ +(?:-[a-z], )?--([a-z0-9-]+)`)
@@ -119,7 +122,7 @@ func TestOptimizerHelp(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"dp-adam": "\n  --beta1 X", "dp-blsgd": "\n  --search-form NAME", "l2p": "\n  --protector NAME",
+		"dp-adam": "\n  --subtract-noise-variance", "dp-blsgd": "\n  --search-form NAME", "l2p": "\n  --protector NAME",
 		"dp-sgd": "Settings of optimizer dp-sgd: none of its own", "dp-sdg": "did you mean dp-sgd?",
 	} {
 		if got := ok(t, "train", "--optimizer", name, "--help"); !strings.Contains(got, want) {

@@ -338,7 +338,6 @@ func TestMeantValues(t *testing.T) {
 		"cosine":       {"train", "--epsilon", "3", "--lr-schedule", "cosin"},
 		"quadratic":    {"train", "--epsilon", "3", "--optimizer", "l2p", "--protector", "quadratc"},
 		"curve":        {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-form", "crve"},
-		"gaussian":     {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-noise", "gausian"},
 		"cuda":         {"train", "--epsilon", "3", "--device", "cdua"},
 		"json":         {"train", "--epsilon", "3", "--log-format", "jsn"},
 		"auto":         {"train", "--epsilon", "3", "--progress", "atuo"},

@@ -173,12 +173,18 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 	return c
 }
 
-// Every setting has a flag that takes its values, and says what it is for.
+// Every setting has a flag that takes its values, and says what it is for, unless it is for files alone.
 func TestEverySettingHasAFlag(t *testing.T) {
 	cmd := &cobra.Command{}
 	s := newSettings(cmd.Flags(), everySetting)
 	for _, setting := range config.Rows() {
 		f := cmd.Flags().Lookup(setting.Flag())
+		if setting.InFile {
+			if f != nil {
+				t.Errorf("--%s is a flag", f.Name)
+			}
+			continue
+		}
 		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5", "names": "a,b"}[f.Value.Type()]
 		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
 			t.Errorf("--%s %s: %v", f.Name, text, err)
@@ -231,8 +237,8 @@ func TestSettings(t *testing.T) {
 	if got := settingsOf(t, file, "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping than the file's: %+v, want %+v", got, want)
 	}
-	want.ClipFloor = ptr(2)
-	if got := settingsOf(t, file, "--clip-floor", "2", "--clipping", "per-layer"); !sameSettings(got, want) {
+	want.ClipQuantile = ptr(0.25)
+	if got := settingsOf(t, file, "--clip-quantile", "0.25", "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping and a floor: %+v, want %+v", got, want)
 	}
 	want.Clipping, want.ClipFloor, want.ClipCeiling, want.ClipQuantile = "adaptive", ptr(0.25), ptr(8), ptr(0.5)
@@ -240,25 +246,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the file's clipping again: %+v, want %+v", got, want)
 	}
 
-	// Every field of a configuration has a flag named like its key.
 	cmd := newTrain()
-	var flagged func(prefix string, fields reflect.Type)
-	flagged = func(prefix string, fields reflect.Type) {
-		for i := range fields.NumField() {
-			f := fields.Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			name := prefix + strings.ReplaceAll(key, "_", "-")
-			if f.Type == reflect.TypeFor[*train.Search]() {
-				flagged(name+"-", f.Type.Elem())
-			} else if cmd.Flags().Lookup(name) == nil {
-				t.Errorf("configuration key %s has no flag --%s", key, name)
-			}
-		}
-	}
-	flagged("", reflect.TypeFor[train.Config]())
 	for _, name := range []string{"config", "out", "resume", "progress", "json"} {
 		if cmd.Flags().Lookup(name) == nil {
 			t.Errorf("train has no --%s", name)
@@ -298,7 +286,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--epochs", "1"}, []string{"steps 4", "epochs 1", "both"}},
 		{[]string{"--epsilon", "1", "--clipping", "soft"}, []string{`"soft"`, "flat, per-layer, automatic, adaptive"}},
 		{[]string{"--epsilon", "1", "--clipping", "adaptive", "--clip-quantile", "1"}, []string{"clip quantile 1", "(0, 1)"}},
-		{[]string{"--epsilon", "1", "--clip-floor", "0.1"}, []string{"clip floor 0.1", "--clipping adaptive"}},
+		{[]string{"--epsilon", "1", "--clip-quantile", "0.1"}, []string{"clip quantile 0.1", "--clipping adaptive"}},
 		{[]string{"--epsilon", "1", "--model", "resnet"}, []string{`"resnet"`, "cnn-mnist"}},
 		{[]string{"--epsilon", "1", "--data", "imagenet"}, []string{`"imagenet"`, "fmnist"}},
 		{[]string{"--epsilon", "1", "--device", "tpu"}, []string{`"tpu"`, "cpu"}},

@@ -36,8 +36,8 @@ func (Settings) Kinds() []dpoptim.Kind {
 func (Settings) Rows() []setting.Row {
 	on := setting.Group{Title: "Training", Topic: topic}
 	return []setting.Row{
-		{Key: "beta1", Group: on, Help: "decay of the first moment (default 0.9)"},
-		{Key: "beta2", Group: on, Help: "decay of the second moment (default 0.999)"},
+		{Key: "beta1", InFile: true, Group: on, Help: "decay of the first moment (default 0.9)"},
+		{Key: "beta2", InFile: true, Group: on, Help: "decay of the second moment (default 0.999)"},
 		{Key: "adam_epsilon", InFile: true, Group: on, Help: "added to the root of the second moment (default 1e-08)"},
 		{Key: "subtract_noise_variance", Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
 	}
