@@ -126,11 +126,13 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/stream", "internal/tables",
 	},
-	"internal/outputs": {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
-	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
+	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
+	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/charge", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/snapshot", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,

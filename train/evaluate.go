@@ -100,7 +100,7 @@ func (r *run) clip() *float64 {
 // epsilonSoFar is the ε of what was charged, no less than was said before: of bounds on a
 // part and on more, the first may be the larger one.
 func (r *run) epsilonSoFar(slots int) *float64 {
-	epsilon := r.charge.epsilon(slots)
+	epsilon := r.epsilon(slots)
 	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
 		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
 	}
@@ -109,10 +109,10 @@ func (r *run) epsilonSoFar(slots int) *float64 {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	c := &r.plan.Config
-	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	c, at := &r.plan.Config, r.charge.At()
+	m := &Measurement{Step: at.Step, Epoch: math.Round(float64(at.Step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(at.Slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
-		rate := r.plan.RateAt(max(r.slot, 1))
+		rate := r.plan.RateAt(max(at.Slot, 1))
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
@@ -129,7 +129,7 @@ func (r *run) evaluate(loss *float64) error {
 		}
 		score, err := s.score()
 		if err != nil {
-			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
+			return fmt.Errorf("%s after step %d: %w", s.what, at.Step, err)
 		}
 		*s.loss, *s.accuracy = plan.Means(score)
 		if s.loss == &m.TestLoss && len(score.Confusion) <= mostConfused {
@@ -139,7 +139,7 @@ func (r *run) evaluate(loss *float64) error {
 	if r.errors != nil {
 		var err error
 		if m.Errors, err = r.errors(); err != nil {
-			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+			return fmt.Errorf("evaluation after step %d: %w", at.Step, err)
 		}
 	}
 	if r.scoreTrain != nil {
@@ -163,7 +163,7 @@ func (r *run) evaluate(loss *float64) error {
 func (r *run) evaluateTraining(m *Measurement) error {
 	s, err := r.scoreTrain()
 	if err != nil {
-		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+		return fmt.Errorf("evaluation after step %d: %w", m.Step, err)
 	}
 	loss, accuracy := plan.Means(s)
 	if r.plan.Config.DataIsPublic {
@@ -172,5 +172,5 @@ func (r *run) evaluateTraining(m *Measurement) error {
 	if r.diagnostics == nil {
 		return nil
 	}
-	return r.diagnostics.Append(rundir.Diagnostic{Private: true, Step: r.step, RealisedBatch: r.engine.Realised(), TrainLoss: loss, TrainAccuracy: accuracy})
+	return r.diagnostics.Append(rundir.Diagnostic{Private: true, Step: m.Step, RealisedBatch: r.engine.Realised(), TrainLoss: loss, TrainAccuracy: accuracy})
 }

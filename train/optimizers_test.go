@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
@@ -310,7 +311,7 @@ func testAccounting(t *testing.T, c Config) {
 		t.Errorf("the result says %+v", r)
 	}
 	if adapts(c) {
-		spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits
+		spent, charged := spentBy(t, p, d), float64(s.Reserved)/charge.Units
 		// A shared batch is charged for its search even where the run ended before it.
 		if !(spent <= charged) || c.Search.Batches != "shared" && spent < charged*(1-1e-2) || charged > 1 {
 			t.Errorf("%v of the budget was drawn, %v charged", spent, charged)
@@ -389,7 +390,7 @@ func testSeededResume(t *testing.T, c Config) {
 	sameFiles(t, want, got)
 	lost := 0 // replayed, but for what a process had charged ahead
 	if adapts(c) {
-		lost = budgetUnits / reservedShare
+		lost = charge.Ahead
 	}
 	if s, _, err := ledger.Read(filepath.Join("pieces", rundir.Ledger)); err != nil || s.Reserved < charged.Reserved || s.Reserved > charged.Reserved+lost {
 		t.Errorf("the ledger charges %d of its slots, %d in one piece: %v", s.Reserved, charged.Reserved, err)
@@ -462,8 +463,8 @@ func testEndsAnywhere(t *testing.T, c Config) {
 			}
 			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 			check(t, err)
-			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/budgetUnits) {
-				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/budgetUnits)
+			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/charge.Units) {
+				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/charge.Units)
 			}
 		}
 		if !whole {

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -142,7 +143,7 @@ func TestInterruptedWithinAStep(t *testing.T) {
 	}
 	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 	check(t, err)
-	if spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits; math.Abs(spent-charged) > 1e-6 {
+	if spent, charged := spentBy(t, p, d), float64(s.Reserved)/charge.Units; math.Abs(spent-charged) > 1e-6 {
 		t.Errorf("%v of the budget was spent, the ledger charges %v", spent, charged)
 	}
 	var log strings.Builder

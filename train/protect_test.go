@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -229,7 +230,7 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			}
 			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 			check(t, err)
-			if spent := units(1 - b.Left()); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
+			if spent := int(math.Ceil((1 - b.Left()) * charge.Units)); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
 				t.Errorf("the ledger charges %d units, %d were spent", s.Reserved, spent)
 			}
 			if !r.Guarantee || *r.Epsilon != *c.Epsilon || *r.EpsilonSoFar > *c.Epsilon*(1+1e-9) || r.NoiseMultiplier != nil || r.Committed != nil {
