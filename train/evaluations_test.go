@@ -21,9 +21,7 @@ func TestResultHasEvaluations(t *testing.T) {
 	}
 	for _, when := range []string{"resumed", "asked again"} {
 		r, err := Run(context.Background(), small(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if d := cmp.Diff(metricsOf(t, o.Out), r.Evaluations); d != "" || len(r.Evaluations) != 5 {
 			t.Errorf("%s: %d evaluations: %s", when, len(r.Evaluations), d)
 		}

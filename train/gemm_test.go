@@ -28,17 +28,13 @@ func TestRunByCuBLAS(t *testing.T) {
 	run := func(f *fake.Driver) (*Result, error) {
 		t.Helper()
 		d, err := cuda.Open(f, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer d.Close()
 		return Run(context.Background(), c, Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
 	}
 	f := fake.New(fake.Options{})
 	r, err := run(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !r.Guarantee || !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || f.Calls("cublasGemmStridedBatchedEx") == 0 {
 		t.Errorf("guarantee %v, assuming %v, with %d sums by cuBLAS", r.Guarantee, r.Assumptions, f.Calls("cublasGemmStridedBatchedEx"))
 	}
@@ -55,9 +51,7 @@ func TestRunByCuBLAS(t *testing.T) {
 		t.Errorf("in TF32: %v", err)
 	}
 	host, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for gemm, want := range map[string]string{devices.GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
 		if err := devices.CheckGEMM(host, gemm, device.Float32); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("gemm %s on the processor: %v", gemm, err)

@@ -99,9 +99,7 @@ func small() Config {
 func read(t *testing.T, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return b
 }
 
@@ -127,9 +125,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = place.ReplaceAllString(clock.ReplaceAllString(string(read(t, path)), `"$1": masked`), "data_dir: masked")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if config, err := os.ReadFile(filepath.Join(dir, ConfigFile)); err == nil && place.Match(config) {
 		digest := fmt.Sprintf("%x", sha256.Sum256(config))
 		for name, text := range all {

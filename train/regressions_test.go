@@ -21,13 +21,9 @@ func trainedOn(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, [
 	t.Helper()
 	o.Sources, o.Out = sources(set), filepath.Join(t.TempDir(), "run")
 	r, err := Run(context.Background(), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, rundir.Model))), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var params []float32
 	for _, x := range tensors {
 		params = append(params, x.Data...)
@@ -142,9 +138,7 @@ func TestEpsilonIsTheAccountants(t *testing.T) {
 		accountant.PoissonBatch(q, 24, accountant.Gaussian{NoiseMultiplier: 1}),
 		accountant.PoissonBatch(q, 5, accountant.Gaussian{NoiseMultiplier: 2}), // after 5, 10, 15, 20 and 24
 	}, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if math.Abs(*r.Epsilon-want.Epsilon) > 1e-12*want.Epsilon {
 		t.Errorf("ε %v, want %v", *r.Epsilon, want.Epsilon)
 	}
@@ -205,17 +199,11 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 			t.Fatal(err)
 		}
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r, err := Run(context.Background(), c, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return cp.Params, last.Params, *r.TrainLoss
 	}
 	// Both stop after the same update, so that what follows would be equal if

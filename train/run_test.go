@@ -148,18 +148,14 @@ func TestOwnGraphIsAnAssumption(t *testing.T) {
 	set := made(1, 400)
 	build := func() *nn.Network {
 		n, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return n
 	}
 	out := filepath.Join(t.TempDir(), "run")
 	c := small()
 	first := build()
 	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: first})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !slices.Contains(r.Assumptions, "initial_parameters_are_public") {
 		t.Errorf("assumptions %v", r.Assumptions)
 	}
@@ -178,13 +174,9 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 	c.PrivateDiagnostics = true
 	out := filepath.Join(t.TempDir(), "run")
 	private := out + ".private"
-	if err := os.Mkdir(private, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(private, 0o755))
 	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if i, err := os.Stat(private); err != nil || i.Mode().Perm() != 0o700 {
 		t.Errorf("the diagnostics' directory: %v, %v", i, err)
 	}
@@ -227,9 +219,7 @@ func TestForgottenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range test.remove {
-			if err := os.RemoveAll(filepath.Join(o.Out, name)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.RemoveAll(filepath.Join(o.Out, name)))
 		}
 		before := files(t, o.Out)
 		_, err := Run(context.Background(), c, o)
@@ -252,9 +242,7 @@ func TestNothingToResume(t *testing.T) {
 		},
 	} {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeRun}
-		if err := prepare(o.Out); err != nil {
-			t.Fatal(err)
-		}
+		check(t, prepare(o.Out))
 		before, _ := os.ReadDir(o.Out)
 		_, err := Run(context.Background(), small(), o)
 		var u *UsageError
