@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,11 +12,11 @@ import (
 )
 
 // newCharge is what pays for the run, by what its method declares.
-func (r *run) newCharge(ctx context.Context, s batches.Sampler) (charge.Charge, error) {
+func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Charge, error) {
 	p, o := r.plan, &r.options
 	once := p.Method.Traits().Once
 	t := charge.Terms{
-		Out: o.Out, Ledger: r.ledger, Sampler: s, Steps: p.Steps, Most: p.MostSteps, Seeded: p.Config.Noise == dpoptim.Seeded,
+		Out: o.Out, Ledger: r.ledger, Sampler: sampler, Steps: p.Steps, Most: p.MostSteps, Seeded: p.Config.Noise == dpoptim.Seeded,
 		Release: o.onRelease, SaveEvery: r.saveEvery,
 		Stop: func() error {
 			switch {
@@ -37,12 +38,15 @@ func (r *run) newCharge(ctx context.Context, s batches.Sampler) (charge.Charge, 
 	case p.Filtered() || r.free():
 		return &charge.Free{Terms: t, Once: r.free()}, nil
 	}
-	block := p.Block
-	if o.block > 0 {
-		block = o.block
+	s := &charge.Slots{Terms: t, Block: cmp.Or(o.block, p.Block), First: 1, Late: once}
+	if p.Count != nil {
+		s.First = 2
 	}
-	return &charge.Slots{Terms: t, Block: block, Counted: p.Count != nil, Late: once}, nil
+	return s, nil
 }
+
+// step counts the updates that were made.
+func (r *run) step() int { return r.charge.Update() - 1 }
 
 // free reports whether the model is made in one go and without privacy: nothing of it is charged.
 func (r *run) free() bool { return r.plan.Method.Traits().Once && !r.plan.Config.Private() }
@@ -80,7 +84,7 @@ func (r *run) evaluates() bool { return !r.free() && r.plan.Evaluates(r.charge.S
 
 // interrupted says that the run was saved, and how it goes on.
 func (r *run) interrupted() error {
-	steps := fmt.Sprint(r.charge.At().Step)
+	steps := fmt.Sprint(r.step())
 	if !r.plan.Filtered() {
 		steps += fmt.Sprintf(" of %d", r.plan.Steps)
 	}

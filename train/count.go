@@ -26,7 +26,7 @@ func (r *run) begin() error {
 	if r.stopped == "" {
 		return nil
 	}
-	if _, err := r.charge.End(0, false); err != nil {
+	if _, err := r.charge.End(0, nil); err != nil {
 		return err
 	}
 	if err := r.charge.Save(r.saveCheckpoint); err != nil {

@@ -32,7 +32,6 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
-	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/snapshot"
@@ -193,7 +192,7 @@ type run struct {
 	device device.Device
 	team   *team.Team     // nil: this process alone
 	shard  datasets.Shard // of several, the one of this process
-	shared plan.Keys      // of all of them
+	keys   plan.Keys      // of all of them
 	engine *engine.Engine
 	data   tables.Records
 	test   tables.Records
@@ -270,7 +269,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
-		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.charge.At().Step) },
+		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step()) },
 		r.arrive,
 	} {
 		if err := step(); err != nil {
@@ -411,14 +410,10 @@ func (r *run) openEngine(ctx context.Context) error {
 	if !p.PublicRecords() && p.Front != nil && p.Front.IsFunc() { // which may take very long over one
 		r.started = time.Now()
 	}
-	keys, err := r.keys()
-	if err != nil {
+	if r.noise, err = p.Stream(r.keys.Noise); err != nil {
 		return err
 	}
-	if r.noise, err = p.Stream(keys.Noise); err != nil {
-		return err
-	}
-	sampler, err := r.newSampler(keys.Sampling)
+	sampler, err := r.newSampler()
 	if err != nil {
 		return err
 	}
@@ -430,7 +425,10 @@ func (r *run) openEngine(ctx context.Context) error {
 	}
 	if p.Set.TestIsPublic {
 		read.Progress = r.options.featureProgress("features of the test images")
-		if err := r.openTest(read); err != nil {
+		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
+			return err
+		}
+		if err := r.scorer.OpenTest(r.engine, p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads); err != nil {
 			return err
 		}
 	}
@@ -441,25 +439,9 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
-		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
+		return r.scorer.OpenTraining(r.engine, r.data)
 	}
-	return err
-}
-
-// openTest makes ready to evaluate public test records.
-func (r *run) openTest(read tables.Reader) (err error) {
-	p := r.plan
-	if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
-		return err
-	}
-	if r.score, err = r.engine.Scorer(r.test.Data, false); err != nil {
-		return err
-	}
-	if r.scoreAverage, err = r.engine.Scorer(r.test.Data, true); err != nil {
-		return err
-	}
-	r.errors, err = outputs.Measurer(p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads, r.engine.ReadParams)
-	return err
+	return nil
 }
 
 // restore sets parameters and position: from the checkpoint if there is one,
@@ -502,7 +484,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	lost, err := r.charge.Resume(charge.Position{Slot: c.Slot, Step: c.Step}, spent)
+	lost, err := r.charge.Resume(c.Slot, c.Step, spent)
 	if lost != "" {
 		r.options.Log.Warn(lost)
 	}
@@ -564,7 +546,7 @@ func (r *run) loop(ctx context.Context) error {
 			}
 		}
 	}
-	if w := r.plan.Declaration.Unspent; spent && r.charge.At().Step == 0 && w != "" {
+	if w := r.plan.Declaration.Unspent; spent && r.step() == 0 && w != "" {
 		r.options.Log.Warn(w)
 	}
 	if !saved { // an earlier process may have died before it did
@@ -602,8 +584,8 @@ func (r *run) next() (save bool, err error) {
 			return false, fmt.Errorf("training loss after step %d: %w", r.charge.Update(), err)
 		}
 	}
-	f, ends := r.engine.Steps.(dpoptim.Finisher)
-	if save, err = r.charge.End(updates, ends && f.Finished()); err != nil {
+	finisher, _ := r.engine.Steps.(dpoptim.Finisher)
+	if save, err = r.charge.End(updates, finisher); err != nil {
 		return false, err
 	}
 	if r.ran += updates; updates > 0 && r.ran&(r.ran-1) == 0 { // early releases compute the tables of the noise
@@ -652,9 +634,8 @@ func (r *run) save() error {
 
 // saveCheckpoint writes what was last read of the engine.
 func (r *run) saveCheckpoint() error {
-	at := r.charge.At()
 	c := rundir.Checkpoint{
-		RunID: r.runID, Step: at.Step, Slot: at.Slot, Assumptions: r.assumptions,
+		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
 		Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
 	}
 	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
@@ -665,7 +646,7 @@ func (r *run) saveCheckpoint() error {
 
 // finish writes, last, the result that marks a run as done, and has it reported.
 func (r *run) finish() (*Result, error) {
-	if r.last == nil || r.last.Step != r.charge.At().Step {
+	if r.last == nil || r.last.Step != r.step() {
 		if err := r.evaluate(nil); err != nil {
 			return nil, err
 		}

@@ -19,7 +19,7 @@ func (t *told) Step(done int, epsilon, testAccuracy *float64) {
 		return
 	}
 	t.tenths = tenths
-	text := fmt.Sprintf("step %d, %d%% of the run", t.charge.At().Step, 10*tenths)
+	text := fmt.Sprintf("step %d, %d%% of the run", t.step(), 10*tenths)
 	if epsilon != nil && t.plan.Config.Private() {
 		text += fmt.Sprintf(", ε %.3g so far", *epsilon)
 	}

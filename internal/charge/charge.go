@@ -16,16 +16,15 @@ import (
 // Free.
 type Charge interface {
 	engine.Supply
-	At() Position
 	More() bool // whether a step is left
-	// Begin is called before a step and End behind it, with the updates that it made and whether the method has
-	// finished. End says whether to save now.
+	// Begin is called before a step and End behind it, with the updates that it made. A Finisher may end the schedule; it
+	// may be nil. End says whether to save now.
 	Begin() error
-	End(updates int, finished bool) (save bool, err error)
+	End(updates int, f dpoptim.Finisher) (save bool, err error)
 	// Save has a checkpoint written, and settles what was reserved.
 	Save(write func() error) error
 	// Resume goes on from a checkpoint. It gives up what an earlier process charged and did not save, and says so.
-	Resume(at Position, spent dpoptim.Spent) (warning string, err error)
+	Resume(slot, step int, spent dpoptim.Spent) (warning string, err error)
 	Spent() dpoptim.Spent
 	// Count is the noise position of the count before the first step.
 	Count() uint64
@@ -34,26 +33,23 @@ type Charge interface {
 	Progress() (done, of int)
 }
 
-// Position is where a run stands.
-type Position struct {
-	Slot  int    // of the schedule, used or lost; updates where there is no schedule
-	Step  int    // updates that were made
-	Draws uint64 // batches and noise positions taken, where they are numbered in the order of the questions
+// position is where a run stands.
+type position struct {
+	slot  int    // of the schedule, used or lost; updates where there is no schedule
+	step  int    // updates that were made
+	draws uint64 // batches and noise positions taken, where they are numbered in the order of the questions
 }
 
-// update is the number of the next one.
-func (p Position) update() int { return p.Step + 1 }
-
 // left is the share of so many steps that is left behind the next one.
-func (p Position) left(steps int) float64 { return 1 - float64(p.update())/float64(steps) }
+func (p position) left(steps int) float64 { return 1 - float64(p.step+1)/float64(steps) }
 
 // draw takes a noise position, and a batch where one is drawn.
-func (p *Position) draw(s batches.Sampler, skip bool, dst []int32) ([]int32, uint64) {
-	p.Draws++
-	if skip {
-		return dst, p.Draws
+func (p *position) draw(s batches.Sampler, skip bool, dst []int32) ([]int32, uint64) {
+	if !skip {
+		dst = s.Batch(p.draws, dst)
 	}
-	return s.Batch(p.Draws-1, dst), p.Draws
+	p.draws++
+	return dst, p.draws
 }
 
 // Terms are what a charge has of its run.

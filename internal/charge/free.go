@@ -10,27 +10,26 @@ type Free struct {
 	Terms Terms
 	Once  bool // the model is made in one go, and a process that died begins again
 
-	at   Position
+	at   position
 	made int // steps of this process
 }
 
-func (c *Free) At() Position         { return c.at }
-func (c *Free) Slot() int            { return c.at.Slot }
-func (c *Free) Update() int          { return c.at.update() }
+func (c *Free) Slot() int            { return c.at.slot }
+func (c *Free) Update() int          { return c.at.step + 1 }
 func (c *Free) Left() float64        { return c.at.left(c.Terms.Steps) }
 func (c *Free) Stopped() error       { return c.Terms.Stop() }
 func (c *Free) Begin() error         { return nil }
 func (c *Free) Count() uint64        { return 0 } // there is none
 func (c *Free) SoFar() *float64      { return nil }
-func (c *Free) Spent() dpoptim.Spent { return dpoptim.Spent{Draws: c.at.Draws} }
+func (c *Free) Spent() dpoptim.Spent { return dpoptim.Spent{Draws: c.at.draws} }
 
 func (c *Free) Save(write func() error) error { return write() }
 
 func (c *Free) More() bool {
 	if c.Once {
-		return c.made == 0 && c.at.Step == 0
+		return c.made == 0 && c.at.step == 0
 	}
-	return c.at.Step < c.Terms.Most
+	return c.at.step < c.Terms.Most
 }
 
 func (c *Free) Progress() (done, of int) {
@@ -38,7 +37,7 @@ func (c *Free) Progress() (done, of int) {
 	if c.Once {
 		of = 1
 	}
-	return of * c.at.Step / c.Terms.Most, of
+	return of * c.at.step / c.Terms.Most, of
 }
 
 // Batch numbers what is drawn in the order of the questions.
@@ -54,18 +53,18 @@ func (c *Free) Admit(...accountant.Mechanism) error {
 	if err := c.Terms.pause(); err != nil {
 		return err
 	}
-	return c.Terms.Release(c.at.Slot)
+	return c.Terms.Release(c.at.slot)
 }
 
-func (c *Free) End(updates int, _ bool) (bool, error) {
-	if c.at.Step += updates; !c.Once {
-		c.at.Slot += updates
+func (c *Free) End(updates int, _ dpoptim.Finisher) (bool, error) {
+	if c.at.step += updates; !c.Once {
+		c.at.slot += updates
 	}
 	c.made++
 	return c.Once || c.made%c.Terms.SaveEvery() == 0, nil
 }
 
-func (c *Free) Resume(at Position, s dpoptim.Spent) (string, error) {
-	c.at = Position{at.Slot, at.Step, s.Draws}
+func (c *Free) Resume(slot, step int, s dpoptim.Spent) (string, error) {
+	c.at = position{slot, step, s.Draws}
 	return "", nil
 }

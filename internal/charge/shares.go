@@ -15,7 +15,7 @@ type Shares struct {
 	// Event is what is asked of one batch.
 	Event func(asked ...accountant.Mechanism) accountant.Event
 
-	at       Position
+	at       position
 	reserved int // units not yet settled, the first of them being
 	first    int
 	made     int // steps of this process
@@ -30,12 +30,11 @@ const Ahead = Units / 100
 // used are the units that the releases have spent, rounded up.
 func (c *Shares) used() int { return min(int(math.Ceil((1-c.Budget.Left())*Units)), Units) }
 
-func (c *Shares) At() Position   { return c.at }
-func (c *Shares) Slot() int      { return c.at.Slot }
-func (c *Shares) Update() int    { return c.at.update() }
+func (c *Shares) Slot() int      { return c.at.slot }
+func (c *Shares) Update() int    { return c.at.step + 1 }
 func (c *Shares) Left() float64  { return c.Budget.Left() }
 func (c *Shares) Stopped() error { return c.Terms.Stop() }
-func (c *Shares) More() bool     { return c.at.Step < c.Terms.Most }
+func (c *Shares) More() bool     { return c.at.step < c.Terms.Most }
 func (c *Shares) Begin() error   { return nil }
 
 // Progress is in shares of the budget.
@@ -44,8 +43,8 @@ func (c *Shares) Progress() (done, of int) { return int(1000 * (1 - c.Budget.Lef
 func (c *Shares) SoFar() *float64 { return new(c.Budget.SoFar()) }
 
 func (c *Shares) Count() uint64 {
-	c.at.Draws++
-	return c.at.Draws
+	c.at.draws++
+	return c.at.draws
 }
 
 // Batch numbers what is drawn in the order of the questions.
@@ -75,12 +74,12 @@ func (c *Shares) Admit(asked ...accountant.Mechanism) error {
 		}
 		c.reserved, c.first = ahead, first
 	}
-	return c.Terms.Release(c.at.Slot)
+	return c.Terms.Release(c.at.slot)
 }
 
-func (c *Shares) End(updates int, _ bool) (bool, error) {
-	c.at.Slot += updates
-	c.at.Step += updates
+func (c *Shares) End(updates int, _ dpoptim.Finisher) (bool, error) {
+	c.at.slot += updates
+	c.at.step += updates
 	c.made++
 	return c.made%c.Terms.SaveEvery() == 0, nil
 }
@@ -104,7 +103,7 @@ func (c *Shares) Save(write func() error) error {
 }
 
 func (c *Shares) Spent() dpoptim.Spent {
-	s := dpoptim.Spent{Draws: c.at.Draws, Spent: c.Budget.Spent()}
+	s := dpoptim.Spent{Draws: c.at.draws, Spent: c.Budget.Spent()}
 	if f, ok := c.Budget.(*accountant.Filter); ok {
 		s.Order = f.Order()
 	}
@@ -112,8 +111,8 @@ func (c *Shares) Spent() dpoptim.Spent {
 }
 
 // Resume spends what the checkpoint tells of, and what the ledger charges. A seeded run replays the latter.
-func (c *Shares) Resume(at Position, s dpoptim.Spent) (warning string, err error) {
-	c.at = Position{at.Slot, at.Step, s.Draws}
+func (c *Shares) Resume(slot, step int, s dpoptim.Spent) (warning string, err error) {
+	c.at = position{slot, step, s.Draws}
 	begun := c.used() // the price of the count is spent in a new budget, before the ledger has it
 	if f, ok := c.Budget.(*accountant.Filter); ok && f.Order() != s.Order {
 		return "", usage.Errorf("%s: the checkpoint's budget was spent at order %v, this program spends at %v; go on with the program that began, or start a new run in another directory", c.Terms.Out, s.Order, f.Order())

@@ -11,27 +11,26 @@ import (
 // Slots charges a schedule of which every release is planned, in blocks that the ledger reserves first and settles after
 // the checkpoint.
 type Slots struct {
-	Terms   Terms
-	Block   int  // slots that are reserved at a time
-	Counted bool // the first noise position is that of a count
+	Terms Terms
+	Block int    // slots that are reserved at a time
+	First uint64 // noise position of the first step, which is behind the count
 	// Late charges when the release is ready to be made, for a method that makes one: a process that died before begins again.
 	Late bool
 
-	at          Position
+	at          position
 	first, last int // slots of the block
 	reserved    bool
 }
 
-func (c *Slots) At() Position    { return c.at }
-func (c *Slots) Slot() int       { return c.at.Slot }
-func (c *Slots) Update() int     { return c.at.update() }
+func (c *Slots) Slot() int       { return c.at.slot }
+func (c *Slots) Update() int     { return c.at.step + 1 }
 func (c *Slots) Left() float64   { return c.at.left(c.Terms.Steps) }
 func (c *Slots) Stopped() error  { return c.Terms.Stop() }
-func (c *Slots) More() bool      { return c.at.Slot < c.Terms.Steps }
+func (c *Slots) More() bool      { return c.at.slot < c.Terms.Steps }
 func (c *Slots) Count() uint64   { return 1 }
 func (c *Slots) SoFar() *float64 { return nil }
 
-func (c *Slots) Progress() (done, of int) { return c.at.Slot, c.Terms.Steps }
+func (c *Slots) Progress() (done, of int) { return c.at.slot, c.Terms.Steps }
 
 func (c *Slots) Begin() error {
 	if c.Late {
@@ -42,7 +41,7 @@ func (c *Slots) Begin() error {
 
 // reserve reserves a block where the last one is done. A seeded run replays what its ledger already charges.
 func (c *Slots) reserve() error {
-	at := c.at.Slot
+	at := c.at.slot
 	if at < c.last {
 		return nil
 	}
@@ -64,17 +63,13 @@ func (c *Slots) reserve() error {
 	return nil
 }
 
-// Batch numbers what is drawn by its slot. Noise positions count from 1, or behind the count.
+// Batch numbers what is drawn by its slot.
 func (c *Slots) Batch(q dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
-	n := batches.Position(c.at.Slot, q.Turn())
-	draw := n + c.Count()
-	if c.Counted {
-		draw++
+	n := batches.Position(c.at.slot, q.Turn())
+	if !skip {
+		dst = c.Terms.Sampler.Batch(n, dst)
 	}
-	if skip {
-		return dst, draw
-	}
-	return c.Terms.Sampler.Batch(n, dst), draw
+	return dst, n + c.First
 }
 
 // Admit has nothing to charge where the slot was charged.
@@ -87,16 +82,16 @@ func (c *Slots) Admit(...accountant.Mechanism) error {
 			return err
 		}
 	}
-	return c.Terms.Release(c.at.Slot)
+	return c.Terms.Release(c.at.slot)
 }
 
-func (c *Slots) End(updates int, finished bool) (bool, error) {
-	c.at.Slot++
-	c.at.Step += updates
-	if finished {
+func (c *Slots) End(updates int, f dpoptim.Finisher) (bool, error) {
+	c.at.slot++
+	c.at.step += updates
+	if f != nil && f.Finished() {
 		return true, c.rest()
 	}
-	return c.at.Slot == c.last, nil
+	return c.at.slot == c.last, nil
 }
 
 // rest charges what a method leaves of the schedule.
@@ -105,7 +100,7 @@ func (c *Slots) rest() (err error) {
 	if c.reserved {
 		err = l.Settle(c.last - c.first)
 	}
-	c.first, c.last, c.at.Slot = l.Charged(), c.Terms.Steps, c.Terms.Steps
+	c.first, c.last, c.at.slot = l.Charged(), c.Terms.Steps, c.Terms.Steps
 	if c.reserved = err == nil && c.first < c.last; c.reserved {
 		_, err = l.Reserve(c.last - c.first)
 	}
@@ -117,23 +112,23 @@ func (c *Slots) Save(write func() error) error {
 	if err := write(); err != nil || !c.reserved {
 		return err
 	}
-	c.reserved, c.last = false, c.at.Slot
-	return c.Terms.Ledger.Settle(c.at.Slot - c.first)
+	c.reserved, c.last = false, c.at.slot
+	return c.Terms.Ledger.Settle(c.at.slot - c.first)
 }
 
 func (c *Slots) Spent() dpoptim.Spent { return dpoptim.Spent{} }
 
 // Resume goes on in fresh slots where noise is fresh.
-func (c *Slots) Resume(at Position, _ dpoptim.Spent) (warning string, err error) {
+func (c *Slots) Resume(slot, step int, _ dpoptim.Spent) (warning string, err error) {
 	charged := c.Terms.Ledger.Charged()
-	if at.Slot > charged {
+	if slot > charged {
 		return "", c.Terms.errAhead()
 	}
-	c.at = at
-	lost := charged - at.Slot
+	c.at = position{slot: slot, step: step}
+	lost := charged - slot
 	if lost == 0 || c.Terms.Seeded {
 		return "", nil
 	}
-	c.at.Slot = charged
+	c.at.slot = charged
 	return fmt.Sprintf("an earlier process ended without saving; %d charged steps of the schedule are lost and fewer updates will run", lost), nil
 }
