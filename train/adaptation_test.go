@@ -98,8 +98,7 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 	set.Test.Labels, set.Test.Features = nil, nil
 	o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Device: record}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if len(record.released) != 2**c.Steps {
 		t.Fatalf("%d releases in %d steps", len(record.released), *c.Steps)
 	}
@@ -210,8 +209,7 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 		c.EvalEvery, c.Noise, c.LR = 1, dpoptim.Seeded, ptr(1e-7)
 		change(&c)
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		list := clips(t, o.Out)
 		var stored Config
 		check(t, ReadConfig(filepath.Join(o.Out, rundir.Config), &stored))
@@ -245,8 +243,7 @@ func TestAdaptiveWithoutGradientNoise(t *testing.T) {
 	record := &transcript{Device: d}
 	c := adaptive()
 	c.NoiseMultiplier, c.Noise = ptr(0.0), dpoptim.Seeded
-	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record})
-	check(t, err)
+	r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record})
 	if r.Guarantee || r.Epsilon != nil || *r.Clip == 1 {
 		t.Errorf("guarantee %v, ε %v, clip norm %v", r.Guarantee, r.Epsilon, *r.Clip)
 	}

@@ -58,10 +58,8 @@ func TestAverage(t *testing.T) {
 			t.Error("the average is the last iterate")
 		}
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
-	p, err := resolve(c, Options{Sources: o.Sources})
-	check(t, err)
+	r := finished(t, c, o)
+	p := resolved(t, c, Options{Sources: o.Sources})
 	last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 	check(t, err)
 	for name, want := range map[string][]float32{rundir.Model: last.Params, rundir.Average: last.Average} {
@@ -135,8 +133,7 @@ func TestRateSchedule(t *testing.T) {
 				}
 				record.released = record.released[:5]
 			}
-			_, err = Run(context.Background(), c, o)
-			check(t, err)
+			finished(t, c, o)
 			lines, w := metricsOf(t, o.Out), make([]float64, 65)
 			if len(lines) != len(kept) || len(record.released) != len(kept) {
 				t.Fatalf("%d lines and %d releases of %d updates", len(lines), len(record.released), len(kept))

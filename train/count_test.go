@@ -126,8 +126,7 @@ func TestCountIsPriced(t *testing.T) {
 	makeArrays(t, 1, 950, 0)
 	c := counting()
 	c.TrainLossNoise = ptr(4.0)
-	r, err := Run(context.Background(), c, Options{Out: "run", keys: injected(3)})
-	check(t, err)
+	r := finished(t, c, Options{Out: "run", keys: injected(3)})
 	if r.Counted == nil || math.Abs(*r.Counted-950) > 6*50 || *r.Counted != math.Round(*r.Counted) {
 		t.Errorf("%v records were counted, and there are 950", show(r.Counted))
 	}
@@ -145,8 +144,7 @@ func TestCountIsPriced(t *testing.T) {
 	if check(t, err); *r.Epsilon != cost.Epsilon || *r.EpsilonSoFar != cost.Epsilon {
 		t.Errorf("the run costs %v, so far %v; its releases %v", *r.Epsilon, *r.EpsilonSoFar, cost.Epsilon)
 	}
-	first, err := resolve(c, Options{})
-	check(t, err)
+	first := resolved(t, c, Options{})
 	if one, none := first.EpsilonAt(1), first.EpsilonAt(0); *none != 0 || *one < 0.05 {
 		t.Errorf("nothing costs %v, the first slot %v", *none, *one)
 	}
@@ -158,8 +156,7 @@ func TestFilterPaysForTheCount(t *testing.T) {
 	makeArrays(t, 1, 950, 0)
 	c := counting()
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	b, err := p.NewBudget()
 	check(t, err)
 	f := b.(*accountant.Filter)
@@ -181,8 +178,7 @@ func TestCountCostsLittle(t *testing.T) {
 	for _, counts := range []bool{false, true} {
 		c := counting()
 		c.PublicN, c.NoiseMultiplier, c.Epsilon, c.CountRecords = ptr(500), nil, ptr(1.0), &counts
-		p, err := resolve(c, Options{})
-		check(t, err)
+		p := resolved(t, c, Options{})
 		if sigma[counts] = p.Sigma; (p.Count != nil) != counts {
 			t.Errorf("asked for a count: %v; made: %v", counts, p.Count != nil)
 		}

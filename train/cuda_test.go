@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
@@ -19,8 +18,7 @@ func TestRunOnGPU(t *testing.T) {
 	run := func(t *testing.T, c Config, d device.Device) *Result {
 		t.Helper()
 		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(2), ptr(1.0), 2
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
-		check(t, err)
+		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
 		return r
 	}
 	open := func(t *testing.T) device.Device {

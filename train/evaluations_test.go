@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -20,8 +19,7 @@ func TestResultHasEvaluations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"resumed", "asked again"} {
-		r, err := Run(context.Background(), small(), o)
-		check(t, err)
+		r := finished(t, small(), o)
 		if d := cmp.Diff(metricsOf(t, o.Out), r.Evaluations); d != "" || len(r.Evaluations) != 5 {
 			t.Errorf("%s: %d evaluations: %s", when, len(r.Evaluations), d)
 		}

@@ -23,8 +23,7 @@ func TestExactRun(t *testing.T) {
 		// apart by bands of pixels leave no room for chance.
 		c.NoiseMultiplier, c.TrainLossNoise, c.Steps = ptr(0.2), ptr(1.0), ptr(40)
 		t.Chdir(t.TempDir())
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: "run"})
-		check(t, err)
+		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: "run"})
 		if !r.Guarantee || r.Assumptions == nil || len(r.Assumptions) != 0 {
 			t.Errorf("%s: guarantee %v because %v, assuming %v", strategy, r.Guarantee, r.NoGuarantee, r.Assumptions)
 		}

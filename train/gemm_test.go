@@ -78,8 +78,7 @@ func TestAssumptionsOfAllProcesses(t *testing.T) {
 		}
 		check(t, d.Close())
 		c.GEMM, o.Resume = devices.GEMMOwn, ResumeRun
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		if count := len(slices.Compact(slices.Sorted(slices.Values(r.Assumptions)))); !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || count != len(r.Assumptions) {
 			t.Errorf("%s: the run assumes %v", name, r.Assumptions)
 		}
@@ -105,8 +104,7 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		check(t, err)
 		check(t, errors.Join(safetensors.Write(f, tensors, meta), f.Close()))
 		o.Resume = ResumeRun
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		if slices.Contains(r.Assumptions, plan.RealArithmetic) != (noise == dpoptim.Secure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
 			t.Errorf("%s noise: the run assumes %v", noise, r.Assumptions)
 		}

@@ -35,8 +35,7 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 	before := network.Params()
 	c := small()
 	c.Classes, c.Model, c.Batch, c.Steps = nil, "", ptr(100.0), ptr(60)
-	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Network: network})
-	check(t, err)
+	r := finished(t, c, Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Network: network})
 	if r.Model != "mine" || !r.Guarantee || *r.TestAccuracy < 0.6 {
 		t.Errorf("model %s, guarantee %v, accuracy %v", r.Model, r.Guarantee, *r.TestAccuracy)
 	}

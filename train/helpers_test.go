@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -74,6 +75,21 @@ var stateFile = rundir.Dir("").State()
 // resolve is the plan of a run.
 func resolve(c Config, o Options) (*plan.Plan, error) {
 	return plan.Resolve(c, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device})
+}
+
+// resolved is the plan of a run that can be made, and finished the result of one that is made whole.
+func resolved(t *testing.T, c Config, o Options) *plan.Plan {
+	t.Helper()
+	p, err := resolve(c, o)
+	check(t, err)
+	return p
+}
+
+func finished(t *testing.T, c Config, o Options) *Result {
+	t.Helper()
+	r, err := Run(context.Background(), c, o)
+	check(t, err)
+	return r
 }
 
 // adapts reports whether the budgets of a search follow from what was released.

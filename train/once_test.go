@@ -39,8 +39,7 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 			makeTable(t, "two", 1, 2000, 0.05)
 			c := onceConfig(lbfgs)
 			c.Model, c.L2, c.PublicN = model, 1e-2, ptr(1500)
-			p, err := resolve(c, Options{})
-			check(t, err)
+			p := resolved(t, c, Options{})
 			r, _ := runShown(t, c, nil)
 			if r.Epsilon != nil || r.Guarantee || r.NoiseMultiplier != nil || r.Clip != nil || r.Delta != nil || r.Steps < 3 || r.Steps != *r.Committed || r.TestAccuracy == nil || *r.TestAccuracy < 0.85 {
 				t.Errorf("the result is %+v", r)
@@ -110,8 +109,7 @@ func TestMajority(t *testing.T) {
 			e, err := evaluated("run", trained.Options{Threads: 1})
 			check(t, err)
 			// Every record is taken for the class that has most.
-			p, err := resolve(c, Options{})
-			check(t, err)
+			p := resolved(t, c, Options{})
 			counts := make([]int, p.Set.Classes)
 			for _, l := range p.Set.Train.Labels {
 				counts[l]++

@@ -301,10 +301,8 @@ func testAccounting(t *testing.T, c Config) {
 	c.EvalEvery = 12 // each evaluation is priced
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
-	p, err := resolve(c, o)
-	check(t, err)
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	p := resolved(t, c, o)
+	r := finished(t, c, o)
 	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
 	check(t, err)
 	if !r.Guarantee || len(r.NoGuarantee) != 0 || *r.Accountant != c.Accountant {
@@ -361,8 +359,7 @@ func testSeededResume(t *testing.T, c Config) {
 	c = lasting(c)
 	o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
 	o.Out = "whole"
-	_, err := Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 	charged, _, err := ledger.Read(filepath.Join("whole", rundir.Ledger))
 	check(t, err)
 	want := files(t, "whole")
@@ -377,8 +374,7 @@ func testSeededResume(t *testing.T, c Config) {
 			t.Fatalf("stopped at %d: %v", stop.slot, err)
 		}
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if want := updatesOf(c, r); r.Steps != want || r.Guarantee {
 		t.Errorf("%d of %d steps, guarantee %v", r.Steps, want, r.Guarantee)
 	}
@@ -409,14 +405,12 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if want := min(slots(c)-lost, updatesOf(c, r)); r.Steps != want || *r.Committed != slots(c) {
 		t.Errorf("%d updates of %d committed, want %d", r.Steps, *r.Committed, want)
 	}
 	if fits(c) { // and not repeated
-		p, err := resolve(c, o)
-		check(t, err)
+		p := resolved(t, c, o)
 		w, _, err := rundir.ReadModel(filepath.Join(o.Out, rundir.Model), p.Network.Program)
 		if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 			t.Errorf("the model is %v: %v", w, err)
@@ -436,8 +430,7 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 // within the budget.
 func testEndsAnywhere(t *testing.T, c Config) {
 	c.Steps, c.Epsilon = ptr(1000), ptr(2.0)
-	p, err := resolve(c, Options{Sources: sources(made(1, 400))})
-	check(t, err)
+	p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 	for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
 		dir := t.TempDir()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto}
@@ -471,8 +464,7 @@ func testEndsAnywhere(t *testing.T, c Config) {
 			d := noting(t)
 			o.Device = d
 			processes = append(processes, d)
-			r, err := Run(context.Background(), c, o)
-			check(t, err)
+			r := finished(t, c, o)
 			if *r.EpsilonSoFar > *r.Epsilon {
 				t.Errorf("%v: ε so far %v of %v", ends, *r.EpsilonSoFar, *r.Epsilon)
 			}

@@ -99,8 +99,7 @@ func TestLBFGSBeginsAtTheMinimum(t *testing.T) {
 // A process that ended between its checkpoint and its result left a whole model.
 func TestLBFGSWithoutResult(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
-	want, err := Run(context.Background(), lbfgsConfig(), o)
-	check(t, err)
+	want := finished(t, lbfgsConfig(), o)
 	check(t, os.Remove(filepath.Join(o.Out, rundir.Result)))
 	model := read(t, o.Out, rundir.Model)
 	o.Resume = ResumeRun
@@ -135,8 +134,7 @@ func TestInterruptedWithinAStep(t *testing.T) {
 	c.NoiseMultiplier, c.Batch, c.Epsilon, c.Optimizer = nil, nil, ptr(5.0), "dp-blsgd-ac"
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d}
-	p, err := resolve(c, o)
-	check(t, err)
+	p := resolved(t, c, o)
 	ctx, cancelled := stopAt(t, o, 10, true)
 	if _, err := Run(ctx, c, cancelled); !errors.Is(err, ErrInterrupted) {
 		t.Fatal(err)
@@ -185,8 +183,7 @@ func TestOwnFilteredResumes(t *testing.T) {
 			}
 			o.Resume = ResumeRun
 		}
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		runs[name], epsilons[name] = m, *r.EpsilonSoFar
 	}
 	if epsilons["whole"] != epsilons["pieces"] {

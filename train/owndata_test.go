@@ -225,8 +225,7 @@ func TestOwnDataResumes(t *testing.T) {
 	if _, err := Run(context.Background(), other, Options{Out: out, Resume: ResumeRun}); !errors.As(err, &refused) {
 		t.Errorf("with other classes: %v", err)
 	}
-	r, err := Run(context.Background(), c, Options{Out: out, Resume: ResumeRun})
-	check(t, err)
+	r := finished(t, c, Options{Out: out, Resume: ResumeRun})
 	if *r.Committed != 25 || r.Steps < 15 || r.Steps >= 25 || !r.Guarantee {
 		t.Errorf("%d of %d steps, guarantee %v", r.Steps, *r.Committed, r.Guarantee)
 	}

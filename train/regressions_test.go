@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"math"
 	"path/filepath"
@@ -20,8 +19,7 @@ import (
 func trainedOn(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []float32) {
 	t.Helper()
 	o.Sources, o.Out = sources(set), filepath.Join(t.TempDir(), "run")
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, rundir.Model))), 1<<20)
 	check(t, err)
 	var params []float32
@@ -200,8 +198,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 		}
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		return cp.Params, last.Params, *r.TrainLoss

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
@@ -41,8 +40,7 @@ func TestResidualNetwork(t *testing.T) {
 		network, err := m.Lower()
 		check(t, err)
 		c.Model = ""
-		result, err := Run(context.Background(), c, Options{Network: network, Out: filepath.Join(t.TempDir(), "run"), Sources: sources(coloured())})
-		check(t, err)
+		result := finished(t, c, Options{Network: network, Out: filepath.Join(t.TempDir(), "run"), Sources: sources(coloured())})
 		if result.Guarantee != (c.Noise != "seeded") {
 			t.Errorf("with %s noise the guarantee is %v", c.Noise, result.Guarantee)
 		}

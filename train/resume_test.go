@@ -93,8 +93,7 @@ func TestResumeOfACopyWarns(t *testing.T) {
 		t.Helper()
 		var text bytes.Buffer
 		o.Resume, o.Log = ResumeRun, slog.New(slog.NewTextHandler(&text, nil))
-		_, err := Run(context.Background(), c, o)
-		check(t, err)
+		finished(t, c, o)
 		return text.String()
 	}
 	const want = "level=WARN"
@@ -220,8 +219,7 @@ func TestResumeRefuses(t *testing.T) {
 func TestSettingsFollowTheLock(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Resume: ResumeAuto}
-	p, err := resolve(c, o)
-	check(t, err)
+	p := resolved(t, c, o)
 	l, err := ledger.Open(filepath.Join(o.Out, rundir.Ledger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.Fingerprint, Committed: p.Steps})
 	check(t, err)
 	other := c
@@ -326,8 +324,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 	for i := range 6 {
 		dir := t.TempDir()
 		killed(t, dir, true, whole*time.Duration(i+1)/7)
-		_, err := Run(context.Background(), killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3})
-		check(t, err)
+		finished(t, killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3})
 		got, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(81*2*2+1, nil)
 		check(t, err)
 		if got.Clip != want.Clip || got.Step != want.Step || !slices.Equal(got.Params, want.Params) {
@@ -351,8 +348,7 @@ func TestKill(t *testing.T) {
 	began := time.Now()
 	killed(t, t.TempDir(), false, 0)
 	whole := time.Since(began)
-	p, err := resolve(killConfig(false), Options{Sources: sources(made(1, 400))})
-	check(t, err)
+	p := resolved(t, killConfig(false), Options{Sources: sources(made(1, 400))})
 	random := rand.New(rand.NewPCG(21, 22)) // the rest of the chance is the scheduler's
 	kills, before, during := 0, 0, 0
 	for i := range runs {

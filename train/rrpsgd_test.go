@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -89,8 +88,7 @@ func TestRoundsOutliveCrash(t *testing.T) {
 		}
 		want = at.Method
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if got := fmt.Sprintf(`{"rounds":%d}`, *r.Rounds); got != want {
 		t.Errorf("the run began with %s and made %s", want, got)
 	}

@@ -154,8 +154,7 @@ func TestOwnGraphIsAnAssumption(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	c := small()
 	first := build()
-	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: first})
-	check(t, err)
+	r := finished(t, c, Options{Sources: sources(set), Out: out, Network: first})
 	if !slices.Contains(r.Assumptions, "initial_parameters_are_public") {
 		t.Errorf("assumptions %v", r.Assumptions)
 	}
@@ -175,8 +174,7 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	private := out + ".private"
 	check(t, os.Mkdir(private, 0o755))
-	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out})
-	check(t, err)
+	r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: out})
 	if i, err := os.Stat(private); err != nil || i.Mode().Perm() != 0o700 {
 		t.Errorf("the diagnostics' directory: %v, %v", i, err)
 	}

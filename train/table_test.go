@@ -145,8 +145,7 @@ func refusedOnATable(t *testing.T, c Config, want string) {
 // resolvesAgain demands that a resolved configuration can be run again, as the same.
 func resolvesAgain(t *testing.T, c Config) {
 	t.Helper()
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	again, err := resolve(p.Config, Options{})
 	if err != nil || fmt.Sprint(again.Declaration, again.Sigma, again.Steps) != fmt.Sprint(p.Declaration, p.Sigma, p.Steps) {
 		t.Errorf("%s: its own configuration is refused, or another: %v", c.Optimizer, err)
@@ -172,8 +171,7 @@ func runShown(t *testing.T, c Config, d device.Device, changes ...func(*Options)
 	for _, change := range changes {
 		change(&o)
 	}
-	r, err := Run(context.Background(), c, reported(&c, o))
-	check(t, err)
+	r := finished(t, c, reported(&c, o))
 	return r, s.String()
 }
 
@@ -328,8 +326,7 @@ func TestPublishedTables(t *testing.T) {
 			if optimizer != lbfgs {
 				c.Epsilon = ptr(1.0)
 			}
-			r, err := Run(context.Background(), c, Options{Out: filepath.Join(t.TempDir(), "run")})
-			check(t, err)
+			r := finished(t, c, Options{Out: filepath.Join(t.TempDir(), "run")})
 			if r.TestAccuracy == nil || *r.TestAccuracy < least || *r.TestAccuracy > least+0.03 {
 				t.Errorf("%s on %s: test accuracy %v, want about %v", optimizer, file, show(r.TestAccuracy), least)
 			}
@@ -343,8 +340,7 @@ func TestModelKeepsItsSchema(t *testing.T) {
 	makeTable(t, "three", 1, 500, 0)
 	c := tableConfig()
 	c.DropFirst, c.CountRecords = true, ptr(false) // of 2000 records that are declared the table has 500
-	_, err := Run(context.Background(), c, Options{Out: "run"})
-	check(t, err)
+	finished(t, c, Options{Out: "run"})
 	check(t, os.WriteFile("new.csv", []byte("a,b,c\n0.9,r,0.5\n0.1,p,-0.5\n0.5,q,0\n"), 0o644))
 	shown := func() string {
 		t.Helper()

@@ -441,8 +441,7 @@ func TestTranscriptSeesALeak(t *testing.T) {
 	for i, seed := range []uint64{1, 2} {
 		t.Chdir(t.TempDir())
 		record.replay = i == 1
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(seed, 400)), Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff"})
-		check(t, err)
+		r := finished(t, c, Options{Sources: sources(made(seed, 400)), Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff"})
 		if r.Guarantee || !slices.Contains(r.NoGuarantee, "un-noised training statistics shown") {
 			t.Errorf("guarantee is %v because %v", r.Guarantee, r.NoGuarantee)
 		}
