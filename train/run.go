@@ -527,14 +527,11 @@ func (r *run) loop(ctx context.Context) error {
 	saved, spent := false, false
 	for r.charge.More() && !spent && (r.free() || !r.stopping(ctx)) { // what is free and made in one go stops itself
 		save, err := r.next()
-		switch {
-		case errors.Is(err, charge.ErrStopped):
+		if spent = errors.Is(err, accountant.ErrBudget) && r.plan.Filtered(); spent || errors.Is(err, charge.ErrStopped) {
 			saved = false // what the step has spent; and the loop ends
 			continue
-		case errors.Is(err, accountant.ErrBudget) && r.plan.Filtered():
-			saved, spent = false, true
-			continue
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		if progress != nil {
