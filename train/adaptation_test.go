@@ -284,9 +284,7 @@ func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 		c := adaptive()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		cp.Clip = clip

@@ -89,9 +89,7 @@ func TestNoAverage(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, stop, ErrInterrupted)
 	if _, err := os.Stat(filepath.Join(o.Out, rundir.Average)); !os.IsNotExist(err) {
 		t.Errorf("%s without an average: %v", rundir.Average, err)
 	}
@@ -128,9 +126,7 @@ func TestRateSchedule(t *testing.T) {
 			}
 			if crash {
 				_, o := stopAt(t, o, 7, false)
-				if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-					t.Fatal(err)
-				}
+				ends(context.Background(), t, c, o, errCrash)
 				record.released = record.released[:5]
 			}
 			finished(t, c, o)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/banco"
@@ -282,8 +281,7 @@ func TestBancoNeverAsksTwice(t *testing.T) {
 	if r.Steps >= 24 || r.Steps < 8 || *r.Committed != 24 {
 		t.Errorf("%d of %d reports went into the model", r.Steps, *r.Committed)
 	}
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
+	s := charges(t, o.Out)
 	if s.Reserved != 24 {
 		t.Errorf("%d slots are charged", s.Reserved)
 	}

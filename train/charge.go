@@ -3,13 +3,47 @@ package train
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
 )
+
+// adapts reports whether a filter admits the run's noise. The slots of the ledger are then shares of a budget.
+func (r *run) adapts() bool { return r.plan.Filtered() && r.plan.Sigma > 0 }
+
+func (r *run) openLedger() error {
+	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.plan.Steps}
+	if r.adapts() {
+		h.Committed = charge.Units
+	}
+	var err error
+	if h.RunID = r.options.RunID; r.dir().Has(rundir.Ledger) {
+		h.RunID = "" // that of the ledger
+	} else if h.RunID == "" {
+		if h.RunID, err = ledger.NewRunID(); err != nil {
+			return err
+		}
+	}
+	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
+	if errors.Is(err, ledger.ErrMismatch) {
+		return usage.Wrap(r.plan.Config.Changed(r.dir(), err, ledger.ErrMismatch))
+	}
+	if errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
+		return usage.Wrap(err)
+	}
+	if err != nil {
+		return err
+	}
+	r.runID = r.ledger.Header().RunID
+	return nil
+}
 
 // newCharge is what pays for the run, by what its method declares.
 func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Charge, error) {
@@ -32,7 +66,7 @@ func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Ch
 		t.Release = func(int) error { return nil }
 	}
 	switch {
-	case p.Filtered() && p.Sigma > 0:
+	case r.adapts():
 		b, err := p.NewBudget()
 		return &charge.Shares{Terms: t, Budget: b, Event: p.BatchEvent}, err
 	case p.Filtered() || r.free():
@@ -64,29 +98,4 @@ func (r *run) epsilon(slots int) *float64 {
 		return plan.Finite(*spent)
 	}
 	return r.plan.EpsilonAt(slots)
-}
-
-// tell says how far the run is.
-func (r *run) tell(p Progress) {
-	done, _ := r.charge.Progress()
-	var epsilon, accuracy *float64
-	if r.last != nil { // accounting for every slot would take longer than the steps
-		epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
-	}
-	if spent := r.charge.SoFar(); spent != nil {
-		epsilon = plan.Finite(*spent)
-	}
-	p.Step(done, epsilon, accuracy)
-}
-
-// evaluates reports whether an evaluation follows the last step.
-func (r *run) evaluates() bool { return !r.free() && r.plan.Evaluates(r.charge.Slot()) }
-
-// interrupted says that the run was saved, and how it goes on.
-func (r *run) interrupted() error {
-	steps := fmt.Sprint(r.step())
-	if !r.plan.Filtered() {
-		steps += fmt.Sprintf(" of %d", r.plan.Steps)
-	}
-	return fmt.Errorf("%w after %s steps and saved; continue by %s", ErrInterrupted, steps, r.goOn())
 }

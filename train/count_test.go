@@ -37,9 +37,7 @@ func TestCountAfterAnEarlyEnd(t *testing.T) {
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
 	ctx, stop := context.WithCancel(context.Background())
 	o := Options{Out: "run", Progress: &stopper{stop: stop}}
-	if _, err := Run(ctx, c, o); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, o, ErrInterrupted)
 	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved != 0 {
 		t.Fatalf("the ledger charges %d: %v", s.Reserved, err)
 	}
@@ -235,9 +233,7 @@ func TestCountIsMadeOnce(t *testing.T) {
 		c := counting()
 		c.Noise = noise
 		_, o := stopAt(t, Options{Out: noise, block: 5}, 12, false)
-		if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(context.Background(), t, c, o, errCrash)
 		saved, err := rundir.Dir(noise).ReadCheckpoint(65, nil)
 		if err != nil || saved.Counted == nil {
 			t.Fatalf("the checkpoint has no count: %v", err)
@@ -255,9 +251,7 @@ func TestCountIsMadeOnce(t *testing.T) {
 	}
 	// One that died between the charge and the count has lost it, as it may have drawn its noise.
 	_, o := stopAt(t, Options{Out: "lost", block: 5}, 0, false)
-	if _, err := Run(context.Background(), counting(), o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, counting(), o, errCrash)
 	screen := &screen{}
 	r, err := Run(context.Background(), counting(), Options{Out: "lost", Resume: ResumeRun, Log: slog.New(slog.NewTextHandler(screen, nil))})
 	if check(t, err); !strings.Contains(screen.String(), "the count of usable records was lost") {
@@ -275,9 +269,7 @@ func TestOlderRunsCountNothing(t *testing.T) {
 	c := counting()
 	c.CountRecords = ptr(false)
 	_, o := stopAt(t, Options{Out: "run", block: 5}, 12, false)
-	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, c, o, errCrash)
 	file := filepath.Join("run", rundir.Config)
 	text := strings.Replace(string(read(t, file)), "count_records: false\n", "", 1)
 	check(t, os.WriteFile(file, []byte(text), 0o644))
@@ -365,9 +357,7 @@ func TestCountOfVeryMany(t *testing.T) {
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
 	c.PublicN, c.Delta, c.Batch = ptr(8_000_000_000), ptr(1e-12), ptr(60.0)
 	_, o := stopAt(t, Options{Out: "run", counted: ptr(7.9e9)}, 0, false) // as the count is about to be drawn
-	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, c, o, errCrash)
 	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved < 1 {
 		t.Fatalf("the ledger charges %d for the count: %v", s.Reserved, err)
 	}

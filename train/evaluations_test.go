@@ -1,7 +1,6 @@
 package train
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 
@@ -15,9 +14,7 @@ import (
 func TestResultHasEvaluations(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 3}
 	ctx, stop := stopAt(t, o, 13, true)
-	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, small(), stop, ErrInterrupted)
 	for _, when := range []string{"resumed", "asked again"} {
 		r := finished(t, small(), o)
 		if d := cmp.Diff(metricsOf(t, o.Out), r.Evaluations); d != "" || len(r.Evaluations) != 5 {

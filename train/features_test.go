@@ -150,9 +150,7 @@ func TestFeaturesStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, Features: c.first}
 			ctx, stop := stopAt(t, o, 12, true)
-			if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			ends(ctx, t, small(), stop, ErrInterrupted)
 			o.Features = c.then
 			r, err := Run(context.Background(), small(), o)
 			if c.refused {

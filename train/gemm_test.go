@@ -92,9 +92,7 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		c.Noise, c.PublicN = noise, ptr(200)
 		o := Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run")}
 		ctx, first := stopAt(t, o, 5, true)
-		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, first, ErrInterrupted)
 		f, err := os.Open(rundir.Dir(o.Out).State())
 		check(t, err)
 		tensors, meta, err := safetensors.Read(f, 1<<20)

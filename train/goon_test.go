@@ -137,9 +137,7 @@ func (nothing) Finish()                      {}
 func TestEditedSettingsAreNamed(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5, Resume: ResumeAuto}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, small(), stop, ErrInterrupted)
 	dir := rundir.Dir(o.Out)
 	whole := string(read(t, o.Out, rundir.Config))
 	for _, edit := range []struct {

@@ -224,9 +224,7 @@ func TestWeightsNotFinite(t *testing.T) {
 	c.Average = 0.9
 	o = options()
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, stop, ErrInterrupted)
 	poisoned(t, filepath.Join(o.Out, stateFile))
 	ledger := read(t, o.Out, rundir.Ledger)
 	o.Resume = ResumeRun

@@ -303,8 +303,7 @@ func testAccounting(t *testing.T, c Config) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
 	p := resolved(t, c, o)
 	r := finished(t, c, o)
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
+	s := charges(t, o.Out)
 	if !r.Guarantee || len(r.NoGuarantee) != 0 || *r.Accountant != c.Accountant {
 		t.Errorf("the result says %+v", r)
 	}
@@ -402,9 +401,7 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 		at, lost = 0, 1
 	}
 	_, crash := stopAt(t, o, at, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, c, crash, errCrash)
 	r := finished(t, c, o)
 	if want := min(slots(c)-lost, updatesOf(c, r)); r.Steps != want || *r.Committed != slots(c) {
 		t.Errorf("%d updates of %d committed, want %d", r.Steps, *r.Committed, want)
@@ -454,8 +451,7 @@ func testEndsAnywhere(t *testing.T, c Config) {
 			if !errors.Is(err, errCrash) {
 				t.Fatalf("%v: %v", ends, err)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-			check(t, err)
+			s := charges(t, o.Out)
 			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/charge.Units) {
 				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/charge.Units)
 			}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -136,11 +135,8 @@ func TestInterruptedWithinAStep(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d}
 	p := resolved(t, c, o)
 	ctx, cancelled := stopAt(t, o, 10, true)
-	if _, err := Run(ctx, c, cancelled); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
+	ends(ctx, t, c, cancelled, ErrInterrupted)
+	s := charges(t, o.Out)
 	if spent, charged := spentBy(t, p, d), float64(s.Reserved)/charge.Units; math.Abs(spent-charged) > 1e-6 {
 		t.Errorf("%v of the budget was spent, the ledger charges %v", spent, charged)
 	}
@@ -201,9 +197,7 @@ func TestOwnStateOfOpen(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Method: m, block: 5}
 	for _, stop := range []int{0, 5} {
 		_, crash := stopAt(t, o, stop, false)
-		if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(context.Background(), t, c, crash, errCrash)
 		if want := slices.Repeat([]float32{7}, len(m.held)); len(m.held) == 0 || !slices.Equal(m.held, want) {
 			t.Errorf("stopped at %d: the vector was %v", stop, m.held)
 		}

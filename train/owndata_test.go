@@ -210,9 +210,7 @@ func TestOwnDataResumes(t *testing.T) {
 	check(t, err)
 	out := filepath.Join(home, "run")
 	_, o := stopAt(t, Options{Out: out, block: 5}, 12, false)
-	if _, err := Run(context.Background(), ownData("dir:p"), o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, ownData("dir:p"), o, errCrash)
 	t.Chdir(t.TempDir())
 	c := Default()
 	check(t, ReadConfig(filepath.Join(out, "config.yaml"), &c))

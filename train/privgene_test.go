@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 func choosing() Config {
@@ -95,8 +93,7 @@ func TestPrivGenePrice(t *testing.T) {
 		if math.Abs(a.Epsilon-*r.Epsilon) > 1e-9 || *r.Epsilon > 8 || *r.Epsilon < 8*(1-1e-4) {
 			t.Errorf("%s: ε %v, of two choices %v", relation, *r.Epsilon, a.Epsilon)
 		}
-		s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-		check(t, err)
+		s := charges(t, o.Out)
 		if s.Reserved != 2 {
 			t.Errorf("%s: %d rounds were charged", relation, s.Reserved)
 		}

@@ -226,8 +226,7 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			if next := len(multipliers) > r.Steps; next && b.Ask(step(multipliers[r.Steps])) == nil {
 				t.Errorf("the run stopped after %d steps although its budget allowed another", r.Steps)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-			check(t, err)
+			s := charges(t, o.Out)
 			if spent := int(math.Ceil((1 - b.Left()) * charge.Units)); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
 				t.Errorf("the ledger charges %d units, %d were spent", s.Reserved, spent)
 			}
@@ -357,14 +356,11 @@ func TestScheduleResumes(t *testing.T) {
 			c.Noise = dpoptim.Secure
 			o.Out = "crashed"
 			_, crash := stopAt(t, o, 6, false)
-			if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-				t.Fatal(err)
-			}
+			ends(context.Background(), t, c, crash, errCrash)
 			before, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
 			check(t, err)
 			r := finished(t, c, o)
-			s, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
-			check(t, err)
+			s := charges(t, "crashed")
 			if s.Reserved < before.Reserved || s.CrashedSlots == 0 || *r.EpsilonSoFar > *r.Epsilon {
 				t.Errorf("%d units charged before the crash and %d after it, %d of them lost", before.Reserved, s.Reserved, s.CrashedSlots)
 			}

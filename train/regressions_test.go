@@ -1,7 +1,6 @@
 package train
 
 import (
-	"errors"
 	"math"
 	"path/filepath"
 	"strings"
@@ -193,9 +192,7 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 	run := func(stop int) (after, end []float32, loss float64) {
 		o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 1}
 		ctx, cut := stopAt(t, o, stop, true)
-		if _, err := Run(ctx, c, cut); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, cut, ErrInterrupted)
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		r := finished(t, c, o)

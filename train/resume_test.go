@@ -44,6 +44,22 @@ func stopAt(t *testing.T, o Options, n int, cancel bool) (context.Context, Optio
 	return ctx, o
 }
 
+// ends makes a run that ends for a reason before it has finished.
+func ends(ctx context.Context, t *testing.T, c Config, o Options, why error) {
+	t.Helper()
+	if _, err := Run(ctx, c, o); !errors.Is(err, why) {
+		t.Fatal(err)
+	}
+}
+
+// charges is what the ledger of a run directory holds.
+func charges(t *testing.T, dir string) ledger.State {
+	t.Helper()
+	s, _, err := ledger.Read(filepath.Join(dir, rundir.Ledger))
+	check(t, err)
+	return s
+}
+
 // What goes with any optimizer resumes as exactly as the optimizers do.
 func TestSeededResumeIsExact(t *testing.T) {
 	for name, change := range map[string]func(*Config){
@@ -115,9 +131,7 @@ func TestResumeOfACopyWarns(t *testing.T) {
 	} {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		warns := prepare(&o)
 		if got := resumed(o); strings.Contains(got, want) != warns || warns && !strings.Contains(got, "paid for once and made twice") {
 			t.Errorf("%s: %s", name, got)
@@ -133,9 +147,7 @@ func TestResumeRefuses(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		return c, o
 	}
 	refused := func(t *testing.T, c Config, o Options, want string) {
@@ -173,14 +185,10 @@ func TestResumeRefuses(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 6, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		old := read(t, o.Out, rundir.Ledger)
 		ctx, stop = stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		check(t, os.WriteFile(filepath.Join(o.Out, rundir.Ledger), old, 0o600))
 		refused(t, c, o, "older than its checkpoint")
 	})

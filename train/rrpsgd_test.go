@@ -78,9 +78,7 @@ func TestRoundsOutliveCrash(t *testing.T) {
 	want := ""
 	for range 4 {
 		ctx, o := stopAt(t, o, 0, false)
-		if _, err := Run(ctx, c, o); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, o, errCrash)
 		at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		if at.Step != 0 || want != "" && at.Method != want {

@@ -348,15 +348,6 @@ func (r *run) found() (*Result, error) {
 	return &done, r.plan.Network.SetParams(params)
 }
 
-// slots is what the ledger counts: steps of the committed schedule, or shares of
-// a budget that adapts.
-func (r *run) slots() int {
-	if r.plan.Filtered() && r.plan.Sigma > 0 {
-		return charge.Units
-	}
-	return r.plan.Steps
-}
-
 // keepSettings keeps those with which the run began, which the ledger knows by their digest alone.
 func (r *run) keepSettings() error {
 	text, err := r.plan.Config.Identity()
@@ -364,30 +355,6 @@ func (r *run) keepSettings() error {
 		return err
 	}
 	return r.dir().KeepBegun(text)
-}
-
-func (r *run) openLedger() error {
-	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.slots()}
-	var err error
-	if h.RunID = r.options.RunID; r.dir().Has(rundir.Ledger) {
-		h.RunID = "" // that of the ledger
-	} else if h.RunID == "" {
-		if h.RunID, err = ledger.NewRunID(); err != nil {
-			return err
-		}
-	}
-	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
-	if errors.Is(err, ledger.ErrMismatch) {
-		return usage.Wrap(r.plan.Config.Changed(r.dir(), err, ledger.ErrMismatch))
-	}
-	if errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
-		return usage.Wrap(err)
-	}
-	if err != nil {
-		return err
-	}
-	r.runID = r.ledger.Header().RunID
-	return nil
 }
 
 func (r *run) openEngine(ctx context.Context) error {
@@ -557,6 +524,28 @@ func (r *run) loop(ctx context.Context) error {
 	return nil
 }
 
+// tell says how far the run is.
+func (r *run) tell(p Progress) {
+	done, _ := r.charge.Progress()
+	var epsilon, accuracy *float64
+	if r.last != nil { // accounting for every slot would take longer than the steps
+		epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
+	}
+	if spent := r.charge.SoFar(); spent != nil {
+		epsilon = plan.Finite(*spent)
+	}
+	p.Step(done, epsilon, accuracy)
+}
+
+// interrupted says that the run was saved, and how it goes on.
+func (r *run) interrupted() error {
+	steps := fmt.Sprint(r.step())
+	if !r.plan.Filtered() {
+		steps += fmt.Sprintf(" of %d", r.plan.Steps)
+	}
+	return fmt.Errorf("%w after %s steps and saved; continue by %s", ErrInterrupted, steps, r.goOn())
+}
+
 // next is one step with what follows it; save says that a checkpoint is due.
 func (r *run) next() (save bool, err error) {
 	counts := r.counts()
@@ -593,6 +582,9 @@ func (r *run) next() (save bool, err error) {
 	}
 	return save, nil
 }
+
+// evaluates reports whether an evaluation follows the last step.
+func (r *run) evaluates() bool { return !r.free() && r.plan.Evaluates(r.charge.Slot()) }
 
 // noisyLoss releases the mean of a fresh batch's clipped losses, over the
 // public expected batch; the slot's reservation has paid for it.

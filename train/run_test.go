@@ -213,9 +213,7 @@ func TestForgottenFiles(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		for _, name := range test.remove {
 			check(t, os.RemoveAll(filepath.Join(o.Out, name)))
 		}

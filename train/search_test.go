@@ -218,9 +218,7 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 	start := func(t *testing.T, c Config) Options {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto}
 		ctx, stop := stopAt(t, o, 2, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		return o
 	}
 	refused := func(t *testing.T, c Config, o Options, change func(*rundir.Checkpoint), want string) {
