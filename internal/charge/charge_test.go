@@ -61,7 +61,7 @@ func TestSlots(t *testing.T) {
 	steps(t, c, 1)
 	check(t, c.Terms.Ledger.Close())
 
-	again := &Slots{Terms: process(t, dir, 10, &found), Block: 4, First: 1}
+	again := &Slots{Terms: process(t, dir, 10, &found), Block: 8, First: 1}
 	if warning, err := again.Resume(5, 5, dpoptim.Spent{}); err != nil || !strings.Contains(warning, "4 charged steps") || again.Slot() != 9 || again.Update() != 6 {
 		t.Errorf("slot %d, update %d: %q, %v", again.Slot(), again.Update(), warning, err)
 	}
