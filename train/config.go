@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -14,12 +13,6 @@ import (
 	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
-
-// Config is a whole run as a user writes it, in flags or YAML.
-type Config = config.Config
-
-// Search are the settings of methods that find their step sizes.
-type Search = blsgd.Settings
 
 // Default is the run that a user gets who says nothing but ε or σ.
 func Default() Config { return config.Default() }
@@ -60,7 +53,11 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	return nil
 }
 
-// A Source opens one data set; dir is empty for what is built in.
+// A Source opens one data set of a program's own, by its name in Options.Sources:
+//
+//	Open    func(dir string) (*datasets.Set, error) // dir is Config.DataDir; empty where none was given
+//	Facts   func() *datasets.Set                    // the set without its records, for dry runs; nil where nothing is known of it
+//	BuiltIn bool                                    // the records are in the program, and are known to be the published ones
 type Source = source.Source
 
 // Sources are the data sets that are read from files.
