@@ -122,7 +122,7 @@ func TestObjpertRefuses(t *testing.T) {
 		"added or removed":              func(c *Config) { c.Objpert.Form, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
 		"no privacy budget":             func(c *Config) { c.Epsilon = nil },
 		"huber-svm":                     func(c *Config) { c.Model = "svm" },
-		"objpert-form tight":            func(c *Config) { c.Objpert.Form, c.Optimizer = objpert.Tight, "dp-sgd" },
+		"objpert_form tight":            func(c *Config) { c.Objpert.Form, c.Optimizer = objpert.Tight, "dp-sgd" },
 		"no bound for mechanism object": func(c *Config) { c.Accountant = "zcdp" },
 		"delta 0":                       func(c *Config) { c.Delta = ptr(0.0) },
 	} {

@@ -234,7 +234,7 @@ func TestOutpertRefuses(t *testing.T) {
 		{outpert.GD, func(c *Config) { c.Epsilon, c.NoiseMultiplier, c.Delta = nil, ptr(1.0), ptr(0.0) }, "give --epsilon"},
 		{outpert.GD, func(c *Config) { c.Epsilon = nil }, "no privacy budget"},
 		{outpert.GD, func(c *Config) { c.Outpert.Average = true }, "releases its last iterate"},
-		{outpert.RSGD, func(c *Config) { c.Outpert.Form = outpert.Paper }, "outpert-form paper"},
+		{outpert.RSGD, func(c *Config) { c.Outpert.Form = outpert.Paper }, "outpert_form paper"},
 		{outpert.GD, func(c *Config) { c.Outpert.Form = "loose" }, "loose"},
 		{outpert.GD, func(c *Config) { c.Outpert.Form, c.Epsilon, c.Delta = outpert.Paper, ptr(60.0), ptr(1e-3) }, "keeps no epsilon 60"},
 		{outpert.GD, func(c *Config) { c.LR = ptr(4.1) }, "learning rate 4.1"}, // 2/β is 4
@@ -242,7 +242,7 @@ func TestOutpertRefuses(t *testing.T) {
 		{outpert.GD, func(c *Config) { c.Model = "svm" }, "huber-svm"},
 		{"dp-sgd", func(c *Config) { c.Delta = ptr(0.0) }, "delta 0"},
 		{"dp-sgd", func(c *Config) { c.Radius = ptr(1.0) }, "radius"},
-		{"dp-sgd", func(c *Config) { c.Outpert.Form = outpert.Tight }, "outpert-form"},
+		{"dp-sgd", func(c *Config) { c.Outpert.Form = outpert.Tight }, "outpert_form"},
 	} {
 		config := outpertConfig(c.optimizer)
 		c.change(&config)

@@ -85,7 +85,7 @@ func TestBadSettings(t *testing.T) {
 		"the noise of clipping adaptive moves":              func(c *Config) { c.Optimizer, c.Adam.SubtractNoise, c.Clipping = "dp-adam", true, "adaptive" },
 		"beta1 0.5: optimizer dp-sgd":                       func(c *Config) { c.Adam.Beta1 = ptr(0.5) },
 		"beta2 1: must":                                     func(c *Config) { c.Optimizer, c.Adam.Beta2 = "dp-adam", ptr(1.0) },
-		"adam-epsilon 0: must":                              func(c *Config) { c.Optimizer, c.Adam.Epsilon = "dp-adam", ptr(0.0) },
+		"adam_epsilon 0: must":                              func(c *Config) { c.Optimizer, c.Adam.Epsilon = "dp-adam", ptr(0.0) },
 		`unknown lr-schedule "step"`:                        func(c *Config) { c.LRSchedule = "step" },
 		"warmup 25: must be 0 to 24":                        func(c *Config) { c.Warmup = 25 },
 		"warmup -1":                                         func(c *Config) { c.Warmup = -1 },

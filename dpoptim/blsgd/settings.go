@@ -385,7 +385,7 @@ func (s *Settings) validate() error {
 	case s.Every != nil && *s.Every != 1 && s.paper():
 		return usage.Errorf("search.every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
 	case s.Share != nil && !(*s.Share > 0 && *s.Share < 1):
-		return usage.Errorf("search-share %v: must be in (0, 1)", *s.Share)
+		return usage.Errorf("search.share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= dpoptim.LeastScale) || *s.Clip > dpoptim.MostScale:
 		return usage.Errorf("search-clip %v: must be in [%g, %g]", *s.Clip, dpoptim.LeastScale, dpoptim.MostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):

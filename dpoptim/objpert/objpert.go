@@ -87,7 +87,7 @@ func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settin
 	}
 	if m.own.Form == Paper {
 		return c, dpoptim.Notes{NoGuarantee: c.FitDoubts(), Warnings: []string{
-			"objpert-form paper has the noise and the regularizer that are published for the ε asked for; what they cost by our proof, with the solver's distance from the minimum, is shown as ε",
+			"objpert_form paper has the noise and the regularizer that are published for the ε asked for; what they cost by our proof, with the solver's distance from the minimum, is shown as ε",
 		}}, nil
 	}
 	return c, dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds, NoGuarantee: c.FitDoubts()}, nil

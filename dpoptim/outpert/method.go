@@ -114,7 +114,7 @@ func (m *Method) check(c dpoptim.Settings) error {
 	case c.SamplingRate != nil && *c.SamplingRate != 1 || c.Batch != nil || c.Epochs != nil:
 		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
 	case m.own.Average:
-		return usage.Errorf("outpert-average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
+		return usage.Errorf("outpert_average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (m *Method) checkPasses(c dpoptim.Settings) error {
 	case !whole(c.Epochs) || !whole(c.Batch):
 		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
 	case m.paper():
-		return usage.Errorf("outpert-form %s is that of optimizer %s; leave it out", Paper, GD)
+		return usage.Errorf("outpert_form %s is that of optimizer %s; leave it out", Paper, GD)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	switch {
 	case c.Steps != nil:
 	case m.paper() && c.Epsilon == nil:
-		return dpoptim.Notes{}, usage.Errorf("outpert-form %s: its noise follows from ε; give --epsilon", Paper)
+		return dpoptim.Notes{}, usage.Errorf("outpert_form %s: its noise follows from ε; give --epsilon", Paper)
 	case m.paper():
 		steps := p.descent(1).PaperSteps(*c.Epsilon, p.delta, p.radius, p.params)
 		c.Steps = new(int(min(steps, mostPublished)))
@@ -228,7 +228,7 @@ func (m *Method) declaration(c dpoptim.Settings, p problem, bound float64) (dpop
 		budget = dpoptim.Planned
 		multiplier := p.descent(*c.Steps).PaperSensitivity() * papers.PaperNoise(*c.Epsilon, p.delta) / bound
 		if needed := math.Sqrt(p.variance / float64(p.params)); multiplier < needed {
-			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave outpert_form out", Paper, multiplier, *c.Epsilon, needed)
+			return dpoptim.Declaration{}, usage.Errorf("outpert_form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave outpert_form out", Paper, multiplier, *c.Epsilon, needed)
 		}
 		release := fixed(accountant.Gaussian{NoiseMultiplier: multiplier}, bound)
 		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return release(0) }

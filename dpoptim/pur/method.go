@@ -123,7 +123,7 @@ func (m *Method) check(c dpoptim.Settings) error {
 	case s.Sigma == nil && m.name == Constant:
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
 	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
-		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
+		return usage.Errorf("pur_k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
 	}

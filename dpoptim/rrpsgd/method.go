@@ -155,7 +155,7 @@ func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		c.Steps = new(max(int(rounds), 1))
 	}
 	if m.settings.Form == Paper && c.Epsilon != nil {
-		notes.Warnings = []string{"rrpsgd-form paper draws the noise of theorem 4, whose proof has an error; what that noise costs is shown as ε, and is less than asked for"}
+		notes.Warnings = []string{"rrpsgd_form paper draws the noise of theorem 4, whose proof has an error; what that noise costs is shown as ε, and is less than asked for"}
 		return notes, m.publish(c, n.Records)
 	}
 	return notes, nil
@@ -168,7 +168,7 @@ func (m *Method) publish(c *dpoptim.Settings, records int) error {
 	case err != nil:
 		return usage.Wrap(err)
 	case *c.Batch != 1 || *c.Steps > r.Steps:
-		return usage.Errorf("rrpsgd-form %s: its noise is for at most N² = %d rounds of one record; use --batch 1, and leave --steps out", Paper, r.Steps)
+		return usage.Errorf("rrpsgd_form %s: its noise is for at most N² = %d rounds of one record; use --batch 1, and leave --steps out", Paper, r.Steps)
 	}
 	m.published = &dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 2 * r.NoiseMultiplier}, Bound: m.clip}
 	return nil

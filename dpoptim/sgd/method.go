@@ -67,7 +67,7 @@ func (s Settings) check(optimizer string, c dpoptim.Settings) error {
 		for _, given := range []struct {
 			name  string
 			value *float64
-		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam-epsilon", s.Epsilon}} {
+		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam_epsilon", s.Epsilon}} {
 			if given.value != nil {
 				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, optimizer)
 			}
