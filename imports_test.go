@@ -116,11 +116,12 @@ var allowed = map[string][]string{
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
+	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/usage", "perexample"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
-		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
+		"internal/price", "internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/dryrun": {
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
@@ -130,12 +131,12 @@ var allowed = map[string][]string{
 	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "dpoptim/batches", "internal/durable", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/durable", "internal/plan", "internal/price", "internal/rundir", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {

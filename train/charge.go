@@ -10,7 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/engine"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -366,7 +366,7 @@ func (c *filtered) total() int { return 1000 }
 
 func (c *filtered) epsilon(slots int) *float64 {
 	if c.budget != nil {
-		return plan.Finite(c.budget.SoFar())
+		return price.Finite(c.budget.SoFar())
 	}
 	return c.run.plan.EpsilonAt(slots)
 }

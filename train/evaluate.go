@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -102,7 +103,7 @@ func (r *run) clip() *float64 {
 func (r *run) epsilonSoFar(slots int) *float64 {
 	epsilon := r.charge.epsilon(slots)
 	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
-		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
+		return price.Finite(max(*epsilon, *last.EpsilonSoFar))
 	}
 	return epsilon
 }
@@ -116,7 +117,7 @@ func (r *run) evaluate(loss *float64) error {
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
-		m.LR = plan.Finite(rate)
+		m.LR = price.Finite(rate)
 	}
 	m.Clip = r.clip()
 	for _, s := range []struct {

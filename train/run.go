@@ -34,6 +34,7 @@ import (
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
@@ -152,7 +153,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	p := r.plan
 	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
-		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
+		p.Guarantee.Deny("its keys were given, and not drawn")
 	}
 	p.Announce(o.Log)
 	if r.stopping(ctx) { // features may have been made for a minute
@@ -439,7 +440,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if z := p.Config.TrainLossNoise; z != nil {
-		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: plan.LossBound}
+		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: price.LossBound}
 		if r.trainLoss, err = r.engine.LossQuery(release); err != nil {
 			return err
 		}
@@ -673,7 +674,7 @@ func (r *run) noisyLoss() (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Finite(sum / r.plan.ExpectedBatch), nil
+	return price.Finite(sum / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.

@@ -19,6 +19,7 @@ import (
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/nn"
@@ -389,9 +390,9 @@ func Means(s device.Score) (loss, accuracy *float64) {
 	if s.Count == 0 {
 		return nil, nil
 	}
-	loss = Finite(s.Loss / float64(s.Count))
+	loss = price.Finite(s.Loss / float64(s.Count))
 	if s.Confusion != nil {
-		accuracy = Finite(float64(s.Correct) / float64(s.Count))
+		accuracy = price.Finite(float64(s.Correct) / float64(s.Count))
 	}
 	return loss, accuracy
 }

@@ -3,10 +3,10 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"strconv"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
@@ -20,9 +20,9 @@ func (p *Plan) ModelFacts() map[string]string {
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
 		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
 		rundir.FeatureNorm: c.NormText(), "features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
-		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
 		"privgrad_version": version(),
 	}
+	maps.Copy(facts, p.Guarantee.Facts())
 	if p.Set.Schema != "" {
 		facts[rundir.Schema] = p.Set.Schema
 	}
@@ -35,15 +35,6 @@ func (p *Plan) ModelFacts() map[string]string {
 		if !p.Front.IsFunc() {
 			facts["features_file"] = rundir.Features
 		}
-	}
-	if len(p.NoGuarantee()) > 0 || p.Epsilon == nil {
-		return facts
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	facts["guarantee"], facts["epsilon"], facts["neighbouring"] = "true", number(*p.Epsilon), c.Neighbouring
-	facts["delta"], facts["accountant"] = "0", accountant.Pure{}.Name()
-	if !p.Method.Traits().Pure {
-		facts["delta"], facts["accountant"] = number(*c.Delta), c.Accountant
 	}
 	return facts
 }

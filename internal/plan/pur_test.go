@@ -248,8 +248,8 @@ func TestOracleIsNotPrivate(t *testing.T) {
 	makeTable(t, "")
 	p, err := Resolve(onAll(t, "pur-oracle", func(c *Config) { c.Epsilon, c.PURK = nil, ptr(2.0) }), Options{Device: reference.Open()})
 	check(t, err)
-	if len(p.NoGuarantee()) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
-		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.NoGuarantee(), p.Warnings)
+	if len(p.Guarantee.NoGuarantee) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
+		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.Guarantee.NoGuarantee, p.Warnings)
 	}
 	if from := p.DefaultsFrom(); from != dpoptim.FromBounds {
 		t.Errorf("the defaults are from %s", from)
@@ -337,7 +337,7 @@ func TestPublishedObjpert(t *testing.T) {
 	makeTable(t, "")
 	p, err := Resolve(onAll(t, "objpert", func(c *Config) { c.ObjpertForm = "paper" }), Options{Device: reference.Open()})
 	check(t, err)
-	if why := strings.Join(p.NoGuarantee(), "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
+	if why := strings.Join(p.Guarantee.NoGuarantee, "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
 		t.Errorf("ε = %v: %q, %q", *p.Epsilon, why, p.Warnings)
 	}
 }
