@@ -19,18 +19,8 @@ type Guarantee struct {
 	Asked *float64 `json:"-"` // ε that the noise was computed for; nil: none
 }
 
-// Promise gives what a private run promises for its ε: a pure one has no δ, whatever was asked for.
-func (g *Guarantee) Promise(epsilon, asked, delta *float64, accountant string, n Neighbouring, pure bool) {
-	if pure {
-		delta, accountant = new(0.0), Pure{}.Name()
-	}
-	g.Epsilon, g.Asked, g.Delta, g.Accountant, g.Neighbouring = epsilon, asked, delta, &accountant, new(string(n))
-}
-
 // Deny adds a reason why it is none.
-func (g *Guarantee) Deny(why string) {
-	g.Guarantee, g.NoGuarantee = false, append(g.NoGuarantee, why)
-}
+func (g *Guarantee) Deny(why string) { g.Guarantee, g.NoGuarantee = false, append(g.NoGuarantee, why) }
 
 // Private says whether the optimizer bounds and hides a record's influence.
 func (g *Guarantee) Private() bool { return g.Delta != nil }

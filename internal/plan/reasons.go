@@ -49,7 +49,8 @@ var reasons = []struct {
 }
 
 // reasons are those that are true of the run.
-func (p *Plan) reasons() (all []string) {
+func (p *Plan) reasons() []string {
+	all := []string{}
 	for _, r := range reasons {
 		if of, ok := r.is(p); ok {
 			all = append(all, fmt.Sprintf(r.words, of...))
@@ -61,12 +62,13 @@ func (p *Plan) reasons() (all []string) {
 // guarantee is what the run promises.
 func (p *Plan) guarantee() (g accountant.Guarantee, err error) {
 	c := &p.Config
-	g = accountant.Guarantee{Guarantee: true, NoGuarantee: []string{}, PrivacyUnit: c.PrivacyUnit(), Assumptions: p.Assumptions()}
-	for _, why := range p.reasons() {
-		g.Deny(why)
-	}
+	why := p.reasons()
+	g = accountant.Guarantee{Guarantee: len(why) == 0, NoGuarantee: why, PrivacyUnit: c.PrivacyUnit(), Assumptions: p.Assumptions()}
 	if c.Private() {
-		g.Promise(p.Epsilon, c.Epsilon, c.Delta, c.Accountant, accountant.Neighbouring(c.Neighbouring), p.Traits.Pure)
+		g.Epsilon, g.Asked, g.Delta, g.Accountant, g.Neighbouring = p.Epsilon, c.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
+	}
+	if p.Traits.Pure { // whatever was asked for
+		g.Delta, g.Accountant = new(0.0), new(accountant.Pure{}.Name())
 	}
 	if g.Guarantee {
 		g.Risk, err = p.Price.Risk(*g.Delta)

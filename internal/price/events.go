@@ -13,40 +13,44 @@ import (
 // are nil where budgets adapt, by the papers' arithmetic, which composes otherwise, and
 // where nothing is charged.
 func (p *Price) Events() ([]accountant.Event, error) {
-	switch {
-	case !p.Noisy || p.Filtered() || p.byPapers():
+	if !p.Noisy || p.Filtered() || p.byPapers() {
 		return nil, nil
-	case p.Declaration.Budget == dpoptim.Planned:
-		return p.fixed(p.Steps)
 	}
-	prices, err := p.prices(p.Sigma)
-	if err != nil {
-		return nil, err
-	}
-	if p.Traits.Pure { // of all records, not of a batch
-		return []accountant.Event{{Mechanisms: prices, Count: p.Uses(p.Steps)}}, nil
-	}
-	return append(p.asked(prices, p.Steps), p.besides(p.Steps)...), nil
+	asked, besides, err := p.released(p.Sigma, p.Steps)
+	return append(asked, besides...), err
 }
 
-// composed are the events that so many steps are priced by, at a noise multiplier of gradients. Their order
-// decides the last digits of a price: what was released beside sums alone has always been the last.
+// composed are the same of the first steps at a noise multiplier of gradients, as they are priced: their order decides
+// the last digits, and what goes beside sums alone has always been the last.
 func (p *Price) composed(sigma float64, steps int) ([]accountant.Event, error) {
-	if p.Declaration.Budget == dpoptim.Planned {
-		return p.fixed(steps)
-	}
-	prices, err := p.prices(sigma)
-	if err != nil {
+	asked, besides, err := p.released(sigma, steps)
+	if err != nil || len(asked) == 0 {
 		return nil, err
 	}
-	asked, besides := p.asked(prices, steps), p.besides(steps)
-	if len(prices) == 1 && prices[0] == accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma}) && p.Declaration.Asks[0].Every <= 1 {
+	asks, gaussian := p.Declaration.Asks, accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma})
+	switch {
+	case len(asks) == 1 && asks[0].Every <= 1 && asked[0].Mechanisms[0] == gaussian:
 		return append(asked, besides...), nil
-	}
-	if p.adapts() {
+	case p.adapts():
 		return nil, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Settings.Clipping, p.Traits.Name)
 	}
 	return append(besides, asked...), nil
+}
+
+// released is what the first steps ask of the records at a noise multiplier of gradients, and what is released besides.
+func (p *Price) released(sigma float64, steps int) (asked, besides []accountant.Event, err error) {
+	if p.Declaration.Budget == dpoptim.Planned {
+		asked, err = p.fixed(steps)
+		return asked, nil, err
+	}
+	prices, err := p.prices(sigma)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case p.Traits.Pure: // of all records, not of a batch
+		return []accountant.Event{{Mechanisms: prices, Count: p.Uses(steps)}}, nil, nil
+	}
+	return p.asked(prices, steps), p.besides(steps), nil
 }
 
 // prices are the noise of the declared releases at a noise multiplier of gradients.
@@ -140,4 +144,40 @@ func (p *Price) fixed(steps int) (events []accountant.Event, err error) {
 		events[len(events)-1].Count += steps - n
 	}
 	return events, nil
+}
+
+// A run on files of a user's own begins with a noisy count of its usable records.
+const (
+	LeastCounted = 500 // public records; of fewer a count would cost more than it is worth
+	countShare   = 20  // the noise's deviation is the public number over this
+)
+
+// CountDoubt is twice the deviation of the count's noise: so far it is off in one run of twenty.
+func CountDoubt(publicN int) int { return 2 * publicN / countShare }
+
+// count settles the noise of a count that was asked for, where it can be a part of what the run is charged for: of one
+// that asks for sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of
+// all records. One record that is added, removed or replaced moves it by one at most.
+func (p *Price) count() {
+	c, t, d := &p.Settings, p.Traits, p.Declaration
+	noisy := c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0
+	byBatch := c.Accountant == accountant.CTCDP || c.Accountant == accountant.Paper
+	if p.Counts && noisy && !t.Pure && !t.Once && !byBatch &&
+		d.Budget != dpoptim.Planned && d.Asks[0].Question == dpoptim.Gradients && p.Units >= LeastCounted {
+		p.Count = &accountant.Gaussian{NoiseMultiplier: float64(p.Units) / countShare}
+	}
+}
+
+// countEvent is that of the count; nil where there is none.
+func (p *Price) countEvent() []accountant.Event {
+	if p.Count == nil {
+		return nil
+	}
+	return []accountant.Event{{Mechanisms: []accountant.Mechanism{*p.Count}, Count: 1}}
+}
+
+// CountCost is the ε of the count alone.
+func (p *Price) CountCost() (float64, error) {
+	r, err := accountant.Account(p.countEvent(), p.options(p.Settings.Accountant))
+	return r.Epsilon, err
 }

@@ -132,17 +132,12 @@ func (p *Price) scheduled() error {
 		return refused(err)
 	}
 	if b.Left() > 0.01 {
-		p.warn("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant)
+		p.Warnings = append(p.Warnings, fmt.Sprintf("%d steps spend %.3g of the budget, as the conditions of %s allow no less noise; lower --batch, or raise --steps", p.Steps, 1-b.Left(), c.Accountant))
 	} else if scheduled {
-		// A step costs a quarter of a planned one at least, or nearly so, as its noise
-		// is at most twice the planned.
-		p.MostSteps *= mostOverPlanned
+		p.MostSteps *= 8 // a step costs a quarter of a planned one at least, or nearly so, as its noise is at most twice the planned
 	}
 	return nil
 }
-
-// mostOverPlanned bounds the steps of a schedule, as a multiple of those planned.
-const mostOverPlanned = 8
 
 // chooseOrder settles at which order a filter spends: that which suits the noise with which a
 // committed schedule would spend the budget.

@@ -38,8 +38,7 @@ type Price struct {
 	Count     *accountant.Gaussian
 	Warnings  []string
 
-	order float64         // at which a filter of scheduled releases spends
-	known map[int]float64 // ε of the first slots, as far as asked for
+	order float64 // at which a filter of scheduled releases spends
 }
 
 // LossBound clips an example's loss where the training loss is released.
@@ -47,7 +46,7 @@ const LossBound = 3
 
 // Of prices what the method declares.
 func Of(r Run) (Price, error) {
-	p := Price{Run: r, MostSteps: r.Steps, known: map[int]float64{}}
+	p := Price{Run: r, MostSteps: r.Steps}
 	if err := r.check(); err != nil || !r.Traits.Private {
 		return p, err
 	}
@@ -56,7 +55,7 @@ func Of(r Run) (Price, error) {
 		return p, p.pure()
 	}
 	if n := 1 / float64(r.Units); *r.Settings.Delta >= n {
-		p.warn("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *r.Settings.Delta, n, SuggestedDelta(r.Units))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *r.Settings.Delta, n, SuggestedDelta(r.Units)))
 	}
 	switch {
 	case r.Declaration.Budget == dpoptim.Committed:
@@ -69,10 +68,6 @@ func Of(r Run) (Price, error) {
 		return p, p.adaptive()
 	}
 	return p, p.scheduled()
-}
-
-func (p *Price) warn(format string, a ...any) {
-	p.Warnings = append(p.Warnings, fmt.Sprintf(format, a...))
 }
 
 // SuggestedDelta is one over ten times the public number of records, rounded down to a power of ten.
@@ -153,14 +148,8 @@ func (p *Price) pure() error {
 	if cost > *c.Epsilon {
 		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", p.Traits.Name, p.Uses(p.Steps), cost, *c.Epsilon)
 	}
-	p.charge(*c.Epsilon)
-	p.known[0] = 0
+	p.Noisy, p.Epsilon = true, c.Epsilon
 	return nil
-}
-
-// charge notes the ε of the whole schedule.
-func (p *Price) charge(epsilon float64) {
-	p.Noisy, p.Epsilon, p.known[p.Steps] = true, Finite(epsilon), epsilon
 }
 
 // checkExact refuses noise multipliers for which no exact noise is drawn.
@@ -189,7 +178,7 @@ func (p *Price) committed() (err error) {
 	if err != nil {
 		return usage.Wrap(err)
 	}
-	p.charge(epsilon)
+	p.Noisy, p.Epsilon = true, Finite(epsilon)
 	return nil
 }
 
@@ -258,7 +247,7 @@ func (p *Price) planned() error {
 	if c.Epsilon != nil && epsilon > *c.Epsilon*(1+1e-9) {
 		return fmt.Errorf("%w: the noise that optimizer %s plans costs epsilon %.6g in %d steps, and %v was given; lower --steps, or leave it out", accountant.ErrBudget, p.Traits.Name, epsilon, p.Steps, *c.Epsilon)
 	}
-	p.charge(epsilon)
+	p.Noisy, p.Epsilon = true, Finite(epsilon)
 	return nil
 }
 
@@ -320,23 +309,19 @@ func (p *Price) costByPapers(sigma float64, steps int) (float64, error) {
 
 // EpsilonAt is the ε of the first n slots of a committed schedule; nil without noise.
 func (p *Price) EpsilonAt(n int) *float64 {
-	if !p.Noisy || p.Filtered() {
-		return nil
-	}
-	epsilon, known := p.known[n]
 	switch {
-	case known:
+	case !p.Noisy || p.Filtered():
+		return nil
+	case n == p.Steps:
+		return p.Epsilon
 	case p.Traits.Pure:
-		epsilon = *p.Epsilon * float64(p.Uses(n)) / float64(p.Uses(p.Steps))
-	default:
-		// A part costs no more than the whole; bounds on both may cross.
-		epsilon = p.known[p.Steps]
-		if e, err := p.cost(p.Sigma, n, p.Settings.Accountant); err == nil {
-			epsilon = min(e, epsilon)
-		}
-		p.known[n] = epsilon
+		return new(*p.Epsilon * float64(p.Uses(n)) / float64(p.Uses(p.Steps)))
 	}
-	return Finite(epsilon)
+	e, err := p.cost(p.Sigma, n, p.Settings.Accountant)
+	if err != nil || p.Epsilon != nil && e > *p.Epsilon { // a part costs no more than the whole; bounds on both may cross
+		return p.Epsilon
+	}
+	return Finite(e)
 }
 
 // Risk is what a guarantee at δ means for attacks. What a filter admits is known by its (ε, δ) alone, as is what a
