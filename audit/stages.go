@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/dpoptim/local"
+	"github.com/privgrad/privgrad/internal/audit/hear"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // constants are gradient descent on all records with the same noise in each step.
