@@ -44,7 +44,7 @@ func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
 	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
 	r := &train.Result{
-		Run: name, Claim: train.Claim{Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")},
+		Run: name, Claim: train.Claim{Epsilon: p.Epsilon, Asked: p.Config.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")},
 		PublicN: p.PublicN, Parameters: p.Network.Program.NumParams(), Classes: p.Set.ClassNames,
 	}
 	if p.Config.Private() {

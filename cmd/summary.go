@@ -31,9 +31,6 @@ func configOf(r *train.Result) *train.Config {
 // summarise tells a person how a run ended.
 func summarise(w io.Writer, r *train.Result) {
 	c := configOf(r)
-	if c != nil {
-		r.Asked = c.Epsilon
-	}
 	if !r.Guarantee {
 		for _, why := range r.NoGuarantee {
 			fmt.Fprintln(w, plan.Labeled(why))

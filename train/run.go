@@ -327,7 +327,7 @@ func (r *run) found() (*Result, error) {
 	if err := r.plan.Config.Matches(stored, dir.Path(rundir.Config)); err != nil {
 		return nil, err
 	}
-	var done Result
+	done := Result{Claim: Claim{Asked: r.plan.Config.Epsilon}}
 	finished, err := dir.ReadResult(&done)
 	switch {
 	case err != nil:

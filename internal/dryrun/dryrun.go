@@ -304,7 +304,7 @@ func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 // timeEvaluation is how long all evaluations take, with the accounting for each.
 func (t *trial) timeEvaluation() (float64, error) {
 	p := t.plan
-	evaluations := float64(p.Evaluations())
+	evaluations := float64(p.Evaluations(p.MostSteps))
 	start := time.Now()
 	p.EpsilonAt(p.Steps / 2)
 	account := time.Since(start).Seconds()

@@ -401,12 +401,10 @@ func (p *Plan) resolveFacts() error {
 
 // Iterations are those of a solver between two questions; nil where there is none.
 func (p *Plan) Iterations() *int {
-	s, ok := p.Method.(dpoptim.Solving)
-	if !ok {
-		return nil
+	if s, ok := p.Method.(dpoptim.Solving); ok {
+		return new(s.Iterations(p.Facts))
 	}
-	n := s.Iterations(p.Facts)
-	return &n
+	return nil
 }
 
 // RateAt is the step size of a step of the committed schedule, counted from 1.

@@ -20,9 +20,11 @@ func (p *Plan) resolvePrivacy() (err error) {
 	if p.Traits.Local && p.Set.Moves && c.Neighbouring == string(accountant.ReplaceOne) {
 		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; %s", c.Optimizer, c.Data, p.keepPlaces())
 	}
-	if p.Price, err = price.Of(p.Run); err != nil {
+	priced, err := price.Of(p.Run)
+	if err != nil {
 		return err
 	}
+	p.Price = *priced
 	p.settleCount()
 	if c.Private() && c.adapts() && !p.Traits.Pure {
 		a := c.adaptive()

@@ -299,14 +299,14 @@ func TestFullBatchEvaluations(t *testing.T) {
 				made++
 			}
 		}
-		if made != want || p.Evaluations() != want || !p.Evaluates(steps) {
-			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(), want)
+		if made != want || p.Evaluations(steps) != want || !p.Evaluates(steps) {
+			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(steps), want)
 		}
 	}
 	p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.Steps, c.EvalEvery = ptr(100), 1 }), Options{Device: reference.Open()})
 	check(t, err)
-	if p.Evaluations() != 100 {
-		t.Errorf("%d evaluations where all were asked for", p.Evaluations())
+	if p.Evaluations(100) != 100 {
+		t.Errorf("%d evaluations where all were asked for", p.Evaluations(100))
 	}
 }
 

@@ -31,9 +31,7 @@ var reasons = []struct {
 		return []any{p.Config.Optimizer}, !p.Config.Private()
 	}},
 	{"no noise was added", true, func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && !p.Noisy }},
-	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) {
-		return nil, p.Config.Private() && p.Noisy && p.Epsilon == nil
-	}},
+	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) { return nil, p.Noisy && p.Epsilon == nil }},
 	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
 	{"%s", false, func(p *Plan) ([]any, bool) {
 		why := accountant.NoGuarantee(p.Config.Accountant)

@@ -3,14 +3,13 @@
 package price
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
-	"github.com/privgrad/privgrad/dpoptim/mechanism"
+	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -45,8 +44,8 @@ type Price struct {
 const LossBound = 3
 
 // Of prices what the method declares.
-func Of(r Run) (Price, error) {
-	p := Price{Run: r, MostSteps: r.Steps}
+func Of(r Run) (*Price, error) {
+	p := &Price{Run: r, MostSteps: r.Steps}
 	if err := r.check(); err != nil || !r.Traits.Private {
 		return p, err
 	}
@@ -114,152 +113,16 @@ func (r *Run) byPapers() bool {
 	return len(asks) > 1 && asks[1].Batch == dpoptim.ByPapers
 }
 
-// Evaluates says whether an evaluation follows slot number n, counted from 1.
-// It goes by slots, so that a slot's noisy loss is never drawn twice.
+// Evaluates says whether an evaluation follows slot number n, counted from 1. A slot's noisy loss is never drawn twice.
 func (r *Run) Evaluates(n int) bool { return n%r.EvalEvery == 0 || n == r.Steps }
 
-// evaluations counts those after the first n slots.
-func (r *Run) evaluations(n int) int {
+// Evaluations counts those after the first n slots.
+func (r *Run) Evaluations(n int) int {
 	count := n / r.EvalEvery
 	if n == r.Steps && n%r.EvalEvery != 0 {
 		count++
 	}
 	return count
-}
-
-// Evaluations counts those of a run of so many slots.
-func (p *Price) Evaluations() int { return p.evaluations(p.MostSteps) }
-
-// pure prices the releases of a pure method, which share ε, with δ = 0.
-func (p *Price) pure() error {
-	c := &p.Settings
-	prices, err := p.prices(0)
-	if err != nil {
-		return usage.Wrap(err)
-	}
-	pure, ok := prices[0].(accountant.Pure)
-	if !ok {
-		return fmt.Errorf("optimizer %s declares %v as its noise, and promises a pure ε", p.Traits.Name, prices[0])
-	}
-	cost := pure.Epsilon * float64(p.Uses(p.Steps))
-	if p.relation() == accountant.ReplaceOne {
-		cost *= 2
-	}
-	if cost > *c.Epsilon {
-		return fmt.Errorf("optimizer %s declares %d releases of ε = %v together, and was allowed %v", p.Traits.Name, p.Uses(p.Steps), cost, *c.Epsilon)
-	}
-	p.Noisy, p.Epsilon = true, c.Epsilon
-	return nil
-}
-
-// checkExact refuses noise multipliers for which no exact noise is drawn.
-func (p *Price) checkExact(multiplier float64, which string) error {
-	if p.Settings.Noise != dpoptim.Exact || multiplier <= mechanism.MostExact {
-		return nil
-	}
-	return usage.Errorf("exact noise is drawn for noise multipliers up to %g, %s %v: allow more epsilon, or use --noise secure", mechanism.MostExact, which, multiplier)
-}
-
-// committed calibrates the noise of a schedule of which every release is planned.
-func (p *Price) committed() (err error) {
-	c := &p.Settings
-	if c.Epsilon == nil {
-		p.Sigma = *c.NoiseMultiplier
-	} else if p.Sigma, _, err = p.schedule(c.Accountant).Calibrate(*c.Epsilon); err != nil {
-		return p.outOfReach(err)
-	}
-	if err := p.checkExact(p.Sigma, "not"); err != nil {
-		return err
-	}
-	if p.Least = p.Sigma; p.Sigma == 0 { // it stays the same
-		return nil
-	}
-	epsilon, err := p.cost(p.Sigma, p.Steps, c.Accountant)
-	if err != nil {
-		return usage.Wrap(err)
-	}
-	p.Noisy, p.Epsilon = true, Finite(epsilon)
-	return nil
-}
-
-// schedule is what is calibrated.
-func (p *Price) schedule(by string) accountant.Schedule {
-	return accountant.Schedule{
-		SamplingRate: p.SamplingRate, Steps: p.Steps, Batch: p.Event,
-		Neighbouring: p.relation(), Accountant: by, Delta: *p.Settings.Delta,
-		Price: func(s accountant.Schedule, sigma float64) (float64, error) {
-			return p.cost(sigma, s.Steps, s.Accountant)
-		},
-	}
-}
-
-// outOfReach says which settings keep a committed schedule from its ε.
-func (p *Price) outOfReach(err error) error {
-	c := &p.Settings
-	var out *accountant.OutOfReach
-	if !errors.As(err, &out) {
-		return refused(err)
-	}
-	switch {
-	case p.adapts():
-		out.Words = fmt.Sprintf("epsilon %v is out of reach with --clipping %s at an expected batch of %.6g: even with unlimited noise on the gradients epsilon would be %.4g, because clipped records are counted with noise; raise --batch, or use --clipping %s",
-			*c.Epsilon, c.Clipping, p.ExpectedBatch, out.Least, perexample.Flat)
-	case c.TrainLossNoise != nil:
-		out.Words = fmt.Sprintf("epsilon %v is out of reach with --train-loss-noise %v: even with unlimited noise on the gradients epsilon would be %.4g, because every training loss that is shown is paid for; raise --train-loss-noise or --eval-every, or leave the losses out",
-			*c.Epsilon, *c.TrainLossNoise, out.Least)
-	default:
-		return refused(err)
-	}
-	return out
-}
-
-// refused is a budget's refusal as it is, and any other error as bad usage.
-func refused(err error) error {
-	if errors.Is(err, accountant.ErrBudget) {
-		return err
-	}
-	return usage.Wrap(err)
-}
-
-// planned prices the noise that the method has fixed for every step.
-func (p *Price) planned() error {
-	c, ask := &p.Settings, p.Declaration.Asks[0]
-	for step := range different(ask, p.Steps) {
-		r, err := ask.At(step)
-		if err != nil {
-			return usage.Wrap(err)
-		}
-		multiplier, ok := multiplierOf(r.Noise)
-		if !ok {
-			return fmt.Errorf("optimizer %s plans %v as the noise of a step, which must be Gaussian", p.Traits.Name, r.Noise)
-		}
-		if err := p.checkExact(multiplier, fmt.Sprintf("and step %d needs", step+1)); err != nil {
-			return err
-		}
-		if step == 0 {
-			p.Sigma, p.Least = multiplier, multiplier
-		}
-	}
-	epsilon, err := p.cost(p.Sigma, p.Steps, c.Accountant)
-	if err != nil {
-		return usage.Wrap(err)
-	}
-	if c.Epsilon != nil && epsilon > *c.Epsilon*(1+1e-9) {
-		return fmt.Errorf("%w: the noise that optimizer %s plans costs epsilon %.6g in %d steps, and %v was given; lower --steps, or leave it out", accountant.ErrBudget, p.Traits.Name, epsilon, p.Steps, *c.Epsilon)
-	}
-	p.Noisy, p.Epsilon = true, Finite(epsilon)
-	return nil
-}
-
-// multiplierOf is a noise multiplier of gradients.
-func multiplierOf(m accountant.Mechanism) (multiplier float64, ok bool) {
-	switch m := m.(type) {
-	case accountant.Gaussian:
-		return m.NoiseMultiplier, true
-	case accountant.ObjectivePerturbation:
-		return m.NoiseMultiplier, true
-	}
-	return 0, false
 }
 
 // NoiseMultiplier is that of every step's gradients; nil where they differ, or are not planned.
@@ -274,11 +137,14 @@ func (p *Price) NoiseMultiplier() *float64 {
 
 // cost is the ε of the first steps at a noise multiplier of gradients, by an accountant.
 func (p *Price) cost(sigma float64, steps int, by string) (float64, error) {
-	if p.byPapers() {
+	switch {
+	case steps < 1:
+		return 0, nil
+	case p.byPapers():
 		return p.costByPapers(sigma, steps)
 	}
 	events, err := p.composed(sigma, steps)
-	if err != nil || len(events) == 0 {
+	if err != nil {
 		return 0, err
 	}
 	r, err := accountant.Account(events, p.options(by))
@@ -299,9 +165,6 @@ func (p *Price) costByPapers(sigma float64, steps int) (float64, error) {
 	search, isSearch := prices[1].(accountant.NoisyBTLS)
 	if !isGaussian || !isSearch || len(prices) != 2 {
 		return 0, fmt.Errorf("the papers' arithmetic is for a gradient and a line search; optimizer %s asks for %v", p.Traits.Name, prices)
-	}
-	if steps < 1 {
-		return 0, nil
 	}
 	r, err := accountant.LineSearch{SamplingRate: p.SamplingRate, Steps: steps, Gradient: gradient, Search: search}.PaperEpsilon(*p.Settings.Delta)
 	return r.Epsilon, err
@@ -336,6 +199,171 @@ func (p *Price) Risk(delta float64) (*accountant.Risk, error) {
 	}
 	risk, err := accountant.RiskOf(events, p.options(p.Settings.Accountant))
 	return risk, usage.Wrap(err)
+}
+
+// Events are the releases of the committed schedule, whose composition the run's ε is. They are nil where a filter admits
+// each, by the papers' arithmetic, which composes otherwise, and where nothing is charged.
+func (p *Price) Events() ([]accountant.Event, error) {
+	if !p.Noisy || p.Filtered() || p.byPapers() {
+		return nil, nil
+	}
+	asked, besides, err := p.released(p.Sigma, p.Steps)
+	return append(asked, besides...), err
+}
+
+// composed are the same of the first steps at a noise multiplier of gradients, as they are priced: their order decides
+// the last digits, and what goes beside sums alone has always been the last.
+func (p *Price) composed(sigma float64, steps int) ([]accountant.Event, error) {
+	asked, besides, err := p.released(sigma, steps)
+	if err != nil {
+		return nil, err
+	}
+	asks, gaussian := p.Declaration.Asks, accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: sigma})
+	switch {
+	case len(asks) == 1 && asks[0].Every <= 1 && asked[0].Mechanisms[0] == gaussian:
+		return append(asked, besides...), nil
+	case p.adapts():
+		return nil, usage.Errorf("clipping %s: it is for sums of gradients with the planned noise, and optimizer %s asks for others; use --clipping flat", p.Settings.Clipping, p.Traits.Name)
+	}
+	return append(besides, asked...), nil
+}
+
+// released is what the first steps ask of the records at a noise multiplier of gradients, and what is released besides.
+func (p *Price) released(sigma float64, steps int) (asked, besides []accountant.Event, err error) {
+	if p.Declaration.Budget == dpoptim.Planned {
+		asked, err = p.fixed(steps)
+		return asked, nil, err
+	}
+	prices, err := p.prices(sigma)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case p.Traits.Pure: // of all records, not of a batch
+		return []accountant.Event{{Mechanisms: prices, Count: p.Uses(steps)}}, nil, nil
+	}
+	return p.asked(prices, steps), p.besides(steps), nil
+}
+
+// prices are the noise of the declared releases at a noise multiplier of gradients.
+func (p *Price) prices(sigma float64) (all []accountant.Mechanism, err error) {
+	for _, a := range p.Declaration.Asks {
+		r, err := a.Release(sigma)
+		if err != nil {
+			return nil, err
+		}
+		if (sigma > 0 || p.Traits.Pure) && engine.Silent(r.Noise) {
+			return nil, fmt.Errorf("optimizer %s declares a %s without noise", p.Traits.Name, a.Question)
+		}
+		all = append(all, r.Noise)
+	}
+	return all, nil
+}
+
+// asked are the events of so many steps. What is asked of one batch is one event; the batch of the first question is drawn
+// in every step, and clipped records are counted with it.
+func (p *Price) asked(prices []accountant.Mechanism, steps int) (events []accountant.Event) {
+	add := func(count int, asked ...accountant.Mechanism) {
+		if count > 0 {
+			e := p.BatchEvent(asked...)
+			e.Count = count
+			events = append(events, e)
+		}
+	}
+	sum, asks := prices[:1:1], p.Declaration.Asks
+	if p.adapts() {
+		sum = append(sum, engine.CountNoise(p.ExpectedBatch))
+	}
+	alone := times(asks[0], steps)
+	for i, a := range asks[1:] {
+		if count := times(a, steps); a.Batch == dpoptim.OfSum {
+			add(count, prices[0], prices[i+1])
+			alone -= count
+		}
+	}
+	add(alone, sum...)
+	for i, a := range asks[1:] {
+		if a.Batch != dpoptim.OfSum {
+			add(times(a, steps), prices[i+1])
+		}
+	}
+	return events
+}
+
+// times is how often a question is asked in so many steps, of which the first has it.
+func times(a dpoptim.Ask, steps int) int {
+	every := max(a.Every, 1)
+	return (steps + every - 1) / every
+}
+
+// besides is what the first n slots of a committed schedule release apart from what the method asks.
+func (p *Price) besides(n int) (events []accountant.Event) {
+	if n == 0 {
+		return nil
+	}
+	if z := p.Settings.TrainLossNoise; z != nil && p.Evaluations(n) > 0 {
+		e := p.BatchEvent(accountant.Gaussian{NoiseMultiplier: *z})
+		e.Count = p.Evaluations(n)
+		events = append(events, e)
+	}
+	if p.Count != nil {
+		events = append(events, p.countEvent())
+	}
+	return events
+}
+
+// fixed are the events of so many steps whose noise the method has fixed; steps of one noise are one.
+func (p *Price) fixed(steps int) (events []accountant.Event, err error) {
+	ask, n := p.Declaration.Asks[0], steps
+	if ask.Alike {
+		n = min(steps, 1)
+	}
+	for step := range n {
+		r, err := ask.At(step)
+		if err != nil {
+			return nil, err
+		}
+		if last := len(events) - 1; last >= 0 && events[last].Mechanisms[0] == r.Noise {
+			events[last].Count++
+			continue
+		}
+		events = append(events, p.BatchEvent(r.Noise))
+	}
+	if n > 0 {
+		events[len(events)-1].Count += steps - n
+	}
+	return events, nil
+}
+
+// A run on files of a user's own begins with a noisy count of its usable records.
+const (
+	LeastCounted = 500 // public records; of fewer a count would cost more than it is worth
+	countShare   = 20  // the noise's deviation is the public number over this
+)
+
+// CountDoubt is twice the deviation of the count's noise: so far it is off in one run of twenty.
+func CountDoubt(publicN int) int { return 2 * publicN / countShare }
+
+// count settles the noise of a count that was asked for, where it can be a part of what the run is charged for: of one
+// that asks for sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of
+// all records. One record that is added, removed or replaced moves it by one at most.
+func (p *Price) count() {
+	c, t, d := &p.Settings, p.Traits, p.Declaration
+	noisy := c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0
+	byBatch := c.Accountant == accountant.CTCDP || c.Accountant == accountant.Paper
+	if p.Counts && noisy && !t.Pure && !t.Once && !byBatch &&
+		d.Budget != dpoptim.Planned && d.Asks[0].Question == dpoptim.Gradients && p.Units >= LeastCounted {
+		p.Count = &accountant.Gaussian{NoiseMultiplier: float64(p.Units) / countShare}
+	}
+}
+
+func (p *Price) countEvent() accountant.Event {
+	return accountant.Event{Mechanisms: []accountant.Mechanism{*p.Count}, Count: 1}
+}
+
+// CountCost is the ε of the count alone.
+func (p *Price) CountCost() (float64, error) {
+	r, err := accountant.Account([]accountant.Event{p.countEvent()}, p.options(p.Settings.Accountant))
+	return r.Epsilon, err
 }
 
 // Finite is x for JSON, nil where it is no number.
