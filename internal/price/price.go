@@ -211,7 +211,7 @@ func (p *Price) Events() ([]accountant.Event, error) {
 	return append(asked, besides...), err
 }
 
-// composed are the same of the first steps at a noise multiplier of gradients, as they are priced: their order decides
+// composed are those of the first steps at a noise multiplier of gradients, as they are priced: their order decides
 // the last digits, and what goes beside sums alone has always been the last.
 func (p *Price) composed(sigma float64, steps int) ([]accountant.Event, error) {
 	asked, besides, err := p.released(sigma, steps)
@@ -297,9 +297,6 @@ func times(a dpoptim.Ask, steps int) int {
 
 // besides is what the first n slots of a committed schedule release apart from what the method asks.
 func (p *Price) besides(n int) (events []accountant.Event) {
-	if n == 0 {
-		return nil
-	}
 	if z := p.Settings.TrainLossNoise; z != nil && p.Evaluations(n) > 0 {
 		e := p.BatchEvent(accountant.Gaussian{NoiseMultiplier: *z})
 		e.Count = p.Evaluations(n)
@@ -315,7 +312,7 @@ func (p *Price) besides(n int) (events []accountant.Event) {
 func (p *Price) fixed(steps int) (events []accountant.Event, err error) {
 	ask, n := p.Declaration.Asks[0], steps
 	if ask.Alike {
-		n = min(steps, 1)
+		n = 1
 	}
 	for step := range n {
 		r, err := ask.At(step)
@@ -328,9 +325,7 @@ func (p *Price) fixed(steps int) (events []accountant.Event, err error) {
 		}
 		events = append(events, p.BatchEvent(r.Noise))
 	}
-	if n > 0 {
-		events[len(events)-1].Count += steps - n
-	}
+	events[len(events)-1].Count += steps - n
 	return events, nil
 }
 
