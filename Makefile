@@ -197,9 +197,9 @@ compare: build ## time steps beside Opacus, torch.func and JAX, where PYTHON has
 	$(MAKE) tables
 
 tables: build ## write the tables of docs/explain/performance.md and its picture anew
-	bin/privgrad bench compare --from docs/explain/performance.json --plot docs/explain/performance.svg >/dev/null
+	bin/privgrad bench compare docs/explain/performance.json --out docs/explain/performance.svg >/dev/null
 	awk '/^<!-- end/ { skip = 0 } !skip { print } \
-		/^<!-- printed by: / { skip = 1; sub(/.*: /, "bin/"); sub(/ -->/, ""); while (($$0 | getline line) > 0) print line; if (close($$0)) exit 1 }' \
+		/^<!-- printed by: / { skip = 1; sub(/.*: /, "bin/"); sub(/ -->/, " >/dev/null \\&\\& cat bin/tables.md"); while (($$0 | getline line) > 0) print line; if (close($$0)) exit 1 }' \
 		docs/explain/performance.md >bin/performance.md
 	mv bin/performance.md docs/explain/performance.md
 

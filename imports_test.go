@@ -178,7 +178,7 @@ var allowed = map[string][]string{
 
 	"internal/cli": {"accountant", "accountant/ledger", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
-		"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
+		"bench", "datasets", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
 		"internal/written", "perexample",
 	},
 	"internal/cli/data": {

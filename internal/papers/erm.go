@@ -80,11 +80,6 @@ func (g Descent) PaperSteps(epsilon, delta, radius float64, dimension int) float
 // PaperNoise is the deviation of algorithm 1's Gaussian noise, √(2·ln(2/δ))/ε, over the sensitivity.
 func PaperNoise(epsilon, delta float64) float64 { return math.Sqrt(2*math.Log(2/delta)) / epsilon }
 
-// RadiusScale is Δ/ε: noise r·u with r from the Gamma distribution of shape d
-// and this scale, and u uniform on the unit sphere of ℝ^d, has a density
-// proportional to exp(−ε‖z‖/Δ) and makes a vector of L2 sensitivity Δ ε-DP.
-func RadiusScale(sensitivity, epsilon float64) float64 { return sensitivity / epsilon }
-
 // RRPSGD is stochastic gradient descent on one record a step, drawn uniformly
 // with replacement, that stops after a random, public number R of steps
 // (algorithm 2). Only the last iterate is released.

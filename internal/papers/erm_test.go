@@ -77,7 +77,6 @@ func TestDescentSensitivity(t *testing.T) {
 	}
 	near(t, "paper, convex", Descent{100, 20, 2, 0.5, 0, 1}.PaperSensitivity(), 1.2, 1e-12)
 	near(t, "paper, strongly convex", Descent{100, 20, 2, 0.5, 0.5, 1}.PaperSensitivity(), 0.4, 1e-12)
-	near(t, "radius", RadiusScale(0.3, 2), 0.15, 1e-15)
 	for _, c := range []struct {
 		g    Descent
 		want string

@@ -297,20 +297,6 @@ func up(r *big.Rat) float64 {
 	return f
 }
 
-// ConstantNoise is the least σ on a coordinate of the mean gradient for which so many steps of the
-// constant schedule cost at most the budget.
-func ConstantNoise(p Problem, steps int, budget float64) (float64, error) {
-	err := cmp.Or(atLeastOne("records", p.Records), atLeastOne("steps", steps), positive("lipschitz", p.Lipschitz), positive("rho", budget))
-	if err != nil {
-		return 0, err
-	}
-	move := product(big.NewRat(2, int64(p.Records)), exact(p.Lipschitz))
-	square := product(move, move, big.NewRat(int64(steps), 2))
-	square.Quo(square, exact(budget))
-	s := PUR{kind: PURConstant, variance: square}
-	return s.Sigma(0), nil
-}
-
 // BestSteps is the number of steps of gradient descent with the same noise in each that makes the
 // public bound of docs/proofs/pur.md on the excess least. Without strong convexity the bound is for a
 // minimum of norm Radius.
