@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"internal/collective/mpi":            {"internal/collective"},
 	"internal/collective/nccl":           {"internal/collective", "internal/cuda/driver", "internal/fault"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
-	"internal/collective/team":           {"datasets", "internal/collective"},
+	"internal/collective/team":           {"datasets", "internal/collective", "internal/usage"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
@@ -127,11 +127,14 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/stream", "internal/tables",
 	},
-	"internal/outputs": {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
-	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
+	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
+	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
+	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/charge", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,

@@ -11,6 +11,7 @@ import (
 // branches of a function.
 const (
 	packageLines     = 2000
+	trainLines       = 1500 // of package train, which is one loop
 	functionLines    = 80
 	functionBranches = 20
 	largeFunctions   = 8 // exceptions among functions, at most
@@ -56,9 +57,13 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for dir, n := range lines {
-		used[dir] = n > packageLines
+		most := packageLines
+		if dir == "train" {
+			most = trainLines
+		}
+		used[dir] = n > most
 		if used[dir] && largePackages[dir] == "" {
-			t.Errorf("package %s has %d lines without tests; the most are %d", dir, n, packageLines)
+			t.Errorf("package %s has %d lines without tests; the most are %d", dir, n, most)
 		}
 	}
 
