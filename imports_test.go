@@ -116,6 +116,7 @@ var allowed = map[string][]string{
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
+	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/setting", "internal/usage", "perexample"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/config": {
@@ -125,8 +126,8 @@ var allowed = map[string][]string{
 	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting": {"internal/usage", "internal/yamlfile"},
 	"internal/plan": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "dpoptim/sgd", "features", "internal/config", "internal/convex",
-		"internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
+		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
 		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"internal/dryrun": {
@@ -141,14 +142,14 @@ var allowed = map[string][]string{
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
-		"internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/source", "internal/stream",
-		"internal/tables", "internal/usage", "nn",
+		"internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/source",
+		"internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/source",
-		"internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
+		"internal/source", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {

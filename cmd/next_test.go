@@ -45,7 +45,7 @@ func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
 	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
 	r := &train.Result{
-		Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new(""),
+		Run: name, Claim: train.Claim{Epsilon: p.Epsilon, Asked: p.Config.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")},
 		PublicN: p.PublicN, Parameters: p.Network.Program.NumParams(), Classes: p.Set.ClassNames,
 	}
 	if p.Config.Private() {
@@ -157,7 +157,7 @@ func TestNextIsNarrow(t *testing.T) {
 		}
 	}
 	for _, gone := range []string{report.PageFile, train.ConfigFile} {
-		r := &train.Result{Run: "runs/first", Epsilon: p.Epsilon, Delta: p.Config.Delta, Accountant: new(""), Neighbouring: new("")}
+		r := &train.Result{Run: "runs/first", Claim: p.Guarantee}
 		succeed(t, os.RemoveAll(filepath.Join("runs/first", gone)))
 		var b strings.Builder
 		summarise(&b, r)
@@ -192,7 +192,7 @@ func TestStatedEpsilon(t *testing.T) {
 		{1.00001, &one, "1.00001"}, // nobody promised less
 		{0.999999, nil, "0.999999"},
 	} {
-		if got := plan.Stated(c.computed, c.asked, number); got != c.want {
+		if got := (&train.Claim{Epsilon: &c.computed, Asked: c.asked}).Stated(number); got != c.want {
 			t.Errorf("%v of %v: %s, want %s", c.computed, c.asked, got, c.want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestStatedEpsilon(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	describeEstimate(&b, &dryrun.Estimate{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")})
+	describeEstimate(&b, &dryrun.Estimate{Claim: train.Claim{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")}})
 	if want := "ε = 1 (computed: 0.999999), δ = 1e-05 (add-remove, pld)"; !strings.Contains(b.String(), want) {
 		t.Errorf("%q is missing in:\n%s", want, b.String())
 	}

@@ -75,7 +75,7 @@ func TestTrainJSON(t *testing.T) {
 // proposed that would be refused.
 func TestSummaryOfProtection(t *testing.T) {
 	var b strings.Builder
-	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
+	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Claim: train.Claim{Guarantee: true, Assumptions: []string{"protector_file_is_public"}}})
 	summarise(&b, &train.Result{Sampling: "passes", ExpectedBatch: 1 - 0x1p-53, PublicN: 195})
 	summarise(&b, &train.Result{Sampling: "permutation", ExpectedBatch: 5, PublicN: 195})
 	for _, want := range []string{"12 of 195 records per step (subsets of a fixed size)", "1 of 195 records per step (each in turn)", "5 of 195 records per step (in one random order)", "its card cannot be checked"} {
@@ -92,7 +92,7 @@ func TestSummaryOfProtection(t *testing.T) {
 func TestSummaryLabels(t *testing.T) {
 	epsilon, delta := 3.0, 1e-5
 	var b strings.Builder
-	summarise(&b, &train.Result{Sampling: "poisson", Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}})
+	summarise(&b, &train.Result{Sampling: "poisson", Claim: train.Claim{Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}}})
 	for _, want := range []string{plan.SeededLabel + "\nNO GUARANTEE: " + accountant.WhyNotPaper + "\n", "  none\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
@@ -651,7 +651,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 func TestUntrained(t *testing.T) {
 	committed, epsilon, delta := 5, 3.0, 1e-5
 	var b strings.Builder
-	summarise(&b, &train.Result{Committed: &committed, Epsilon: &epsilon, Delta: &delta})
+	summarise(&b, &train.Result{Committed: &committed, Claim: train.Claim{Epsilon: &epsilon, Delta: &delta}})
 	if !strings.Contains(b.String(), "none of 5: ") || !strings.Contains(b.String(), "untrained model") {
 		t.Errorf("nothing says so in:\n%s", b.String())
 	}

@@ -44,6 +44,7 @@ func open(dir string) (*run, error) {
 	if err := config.Read(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err
 	}
+	r.Asked = r.Config.Epsilon
 	if r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d); err == nil && !r.sound() {
 		err = usage.Errorf("%s or %s is not what a run writes: restore them", d.Path(rundir.Result), d.Path(rundir.Metrics))
 	}
@@ -72,9 +73,6 @@ func (r *run) Foreign() string { return plan.Foreign(&r.Config, r.Assumptions) }
 // Label goes with the run where its ε is none.
 func (r *run) Label() string { return plan.Label(&r.Config) }
 
-// Private says whether the optimizer bounds and hides a record's influence.
-func (r *run) Private() bool { return r.Delta != nil }
-
 // budget is ε and δ in a line.
 func (r *run) budget() string {
 	switch {
@@ -86,11 +84,8 @@ func (r *run) budget() string {
 	return fmt.Sprintf("ε = %s, δ = %s", r.StatedEpsilon(), number(*r.Delta))
 }
 
-// Bound is the ε that was asked for, where the noise was computed for one.
-func (r *run) Bound() string { return number(plan.Bound(*r.Epsilon, r.Config.Epsilon)) }
-
-// StatedEpsilon is Bound, with the computed ε beside it where that is another number.
-func (r *run) StatedEpsilon() string { return plan.Stated(*r.Epsilon, r.Config.Epsilon, number) }
+// StatedEpsilon is the ε that was asked for, with the computed one beside it where that is another number.
+func (r *run) StatedEpsilon() string { return r.Stated(number) }
 
 // Budget says so where that is no guarantee.
 func (r *run) Budget() string {
@@ -105,7 +100,7 @@ func (r *run) Factor() string {
 	if r.Epsilon == nil || *r.Epsilon > 50 {
 		return ""
 	}
-	return strconv.FormatFloat(math.Exp(plan.Bound(*r.Epsilon, r.Config.Epsilon)), 'g', 3, 64)
+	return strconv.FormatFloat(math.Exp(*r.Bound()), 'g', 3, 64)
 }
 
 // Neighbors says in words what is hard to tell apart.

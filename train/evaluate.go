@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/scoring"
 )
@@ -98,7 +99,7 @@ func (r *run) clip() *float64 {
 func (r *run) epsilonSoFar(slots int) *float64 {
 	epsilon := r.epsilon(slots)
 	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
-		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
+		return price.Finite(max(*epsilon, *last.EpsilonSoFar))
 	}
 	return epsilon
 }
@@ -112,7 +113,7 @@ func (r *run) evaluate(loss *float64) error {
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
-		m.LR = plan.Finite(rate)
+		m.LR = price.Finite(rate)
 	}
 	m.Clip = r.clip()
 	scores, err := r.scorer.Test(step)

@@ -163,17 +163,17 @@ func TestObjpertPrices(t *testing.T) {
 				t.Errorf("%s, %s: ε %v at %v times the Gaussian's noise", name, relation, *p.Epsilon, more)
 			}
 			switch guarantee := relation == "replace-one"; {
-			case guarantee != (len(p.NoGuarantee()) == 0) || guarantee != (p.Risk != nil):
-				t.Errorf("%s, %s: no guarantee because %v, with the risk %+v", name, relation, p.NoGuarantee(), p.Risk)
-			case guarantee && p.Risk.Advantage > 0.3:
-				t.Errorf("%s: the risk is %+v", name, p.Risk)
+			case guarantee != (len(p.Guarantee.NoGuarantee) == 0) || guarantee != (p.Guarantee.Risk != nil):
+				t.Errorf("%s, %s: no guarantee because %v, with the risk %+v", name, relation, p.Guarantee.NoGuarantee, p.Guarantee.Risk)
+			case guarantee && p.Guarantee.Risk.Advantage > 0.3:
+				t.Errorf("%s: the risk is %+v", name, p.Guarantee.Risk)
 			}
 		}
 	}
 	c := objpertConfig()
 	c.Objpert.Form = objpert.Paper
 	p := resolved(t, c, Options{})
-	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.NoGuarantee()) != 1 {
-		t.Errorf("the published noise is %v, want %v, at ε %v: %v", p.Sigma, want, *p.Epsilon, p.NoGuarantee())
+	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.Guarantee.NoGuarantee) != 1 {
+		t.Errorf("the published noise is %v, want %v, at ε %v: %v", p.Sigma, want, *p.Epsilon, p.Guarantee.NoGuarantee)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/snapshot"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -153,7 +154,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	p := r.plan
 	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
-		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
+		p.Guarantee.Deny("its keys were given, and not drawn")
 	}
 	p.Announce(o.Log)
 	if r.stopping(ctx) { // features may have been made for a minute
@@ -323,7 +324,7 @@ func (r *run) found() (*Result, error) {
 	if err := r.plan.Config.Matches(stored, dir.Path(rundir.Config)); err != nil {
 		return nil, err
 	}
-	var done Result
+	done := Result{Claim: Claim{Asked: r.plan.Config.Epsilon}}
 	finished, err := dir.ReadResult(&done)
 	switch {
 	case err != nil:
@@ -401,7 +402,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if z := p.Config.TrainLossNoise; z != nil {
-		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: plan.LossBound}
+		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: price.LossBound}
 		if r.trainLoss, err = r.engine.LossQuery(release); err != nil {
 			return err
 		}
@@ -533,7 +534,7 @@ func (r *run) tell(p Progress) {
 		epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
 	}
 	if spent := r.charge.SoFar(); spent != nil {
-		epsilon = plan.Finite(*spent)
+		epsilon = price.Finite(*spent)
 	}
 	p.Step(done, epsilon, accuracy)
 }
@@ -595,7 +596,7 @@ func (r *run) noisyLoss() (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Finite(sum / r.plan.ExpectedBatch), nil
+	return price.Finite(sum / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.

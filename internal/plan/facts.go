@@ -3,13 +3,14 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"strconv"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -24,9 +25,9 @@ func (p *Plan) ModelFacts() map[string]string {
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
 		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
 		rundir.FeatureNorm: c.NormText(), "features": config.NoFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
-		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
 		"privgrad_version": version(),
 	}
+	maps.Copy(facts, p.Guarantee.Facts())
 	if p.Set.Schema != "" {
 		facts[rundir.Schema] = p.Set.Schema
 	}
@@ -39,15 +40,6 @@ func (p *Plan) ModelFacts() map[string]string {
 		if !p.Front.IsFunc() {
 			facts["features_file"] = rundir.Features
 		}
-	}
-	if len(p.NoGuarantee()) > 0 || p.Epsilon == nil {
-		return facts
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	facts["guarantee"], facts["epsilon"], facts["neighbouring"] = "true", number(*p.Epsilon), c.Neighbouring
-	facts["delta"], facts["accountant"] = "0", accountant.Pure{}.Name()
-	if !p.Method.Traits().Pure {
-		facts["delta"], facts["accountant"] = number(*c.Delta), c.Accountant
 	}
 	return facts
 }
@@ -105,9 +97,9 @@ func Means(s device.Score) (loss, accuracy *float64) {
 	if s.Count == 0 {
 		return nil, nil
 	}
-	loss = Finite(s.Loss / float64(s.Count))
+	loss = price.Finite(s.Loss / float64(s.Count))
 	if s.Confusion != nil {
-		accuracy = Finite(float64(s.Correct) / float64(s.Count))
+		accuracy = price.Finite(float64(s.Correct) / float64(s.Count))
 	}
 	return loss, accuracy
 }

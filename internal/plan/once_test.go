@@ -25,7 +25,7 @@ func TestFitOfAPart(t *testing.T) {
 		if err != nil || p.Config.Neighbouring != c.relation {
 			t.Fatalf("%q, %s: %v", c.schema, c.relation, err)
 		}
-		why := p.NoGuarantee()
+		why := p.Guarantee.NoGuarantee
 		if c.guarantee != (len(why) == 0) || !c.guarantee && !strings.Contains(why[0], "pushes another one out") {
 			t.Errorf("%q, %s: %v", c.schema, c.relation, why)
 		}

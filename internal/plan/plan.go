@@ -21,6 +21,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -43,33 +44,23 @@ type Plan struct {
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
-	PublicN          int
-	batches.Batching         // whose expected batch is the normaliser of every sum
-	Steps            int     // committed
-	Sigma            float64 // noise multiplier σ/C; 0 without noise
-	Epsilon          *float64
-	Count            *accountant.Gaussian // noise of the count of usable records before the first step; nil: none is made
-	Risk             *accountant.Risk     // what ε means for attacks; nil without a guarantee
+	PublicN     int
+	price.Price // what it costs, and all that decides it
+	Guarantee   accountant.Guarantee
 
 	Method      dpoptim.Method
-	Declaration dpoptim.Declaration // what the method asks of the records
-	Facts       dpoptim.Facts       // what it knows of the run
-	Notes       dpoptim.Notes       // what it says of it
-	MostSteps   int                 // steps at most, where neither they nor the noise are committed to
-	Block       int                 // steps that the ledger reserves at a time
-	Fingerprint string              // of all that may not change between a run and its resumption
+	Facts       dpoptim.Facts // what it knows of the run
+	Notes       dpoptim.Notes // what it says of it
+	Block       int           // steps that the ledger reserves at a time
+	Fingerprint string        // of all that may not change between a run and its resumption
 	Warnings    []string
 
-	price      accountant.Schedule // of the run, without its noise multiplier
-	order      float64             // at which a filter of scheduled releases spends
-	spent      map[int]float64     // ε of the first slots, as far as asked for; nil without noise
-	precision  device.Precision    // of matrix products
-	costs      ir.Costs            // of the device
-	secure     stream.Cipher       // of the device, for secure noise
-	memory     int64               // the default budget
-	evalEvery  int
-	declared   []string // assumptions about the data
-	builtIn    bool     // the data set is
+	precision  device.Precision // of matrix products
+	costs      ir.Costs         // of the device
+	secure     stream.Cipher    // of the device, for secure noise
+	memory     int64            // the default budget
+	declared   []string         // assumptions about the data
+	builtIn    bool             // the data set is
 	ownNetwork bool
 }
 
@@ -124,7 +115,7 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {
-			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d, such as %s%s", c.Data, why, *c.PublicN, suggestedDelta(*c.PublicN), or)
+			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d, such as %s%s", c.Data, why, *c.PublicN, price.SuggestedDelta(*c.PublicN), or)
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
@@ -379,7 +370,7 @@ func (p *Plan) resolveSampling() (err error) {
 	c := &p.Config
 	n := float64(p.PublicN)
 	if t := p.Method.Traits(); t.Once && t.Private { // its schedule is the one release, of all records
-		p.Steps, p.MostSteps, p.evalEvery = 1, 1, 1
+		p.Steps, p.EvalEvery = 1, 1
 		if p.Batching, err = c.Drawn().Of(p.PublicN, 1); err != nil {
 			return err
 		}
@@ -416,11 +407,10 @@ func (p *Plan) resolveSampling() (err error) {
 			return err
 		}
 	}
-	p.MostSteps = p.Steps
-	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
-		p.evalEvery = epoch
+	if p.EvalEvery = c.EvalEvery; p.EvalEvery == 0 {
+		p.EvalEvery = epoch
 		if epoch == 1 || p.Method.Traits().Draws() == batches.Subsets { // whose rounds are many, and small
-			p.evalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
+			p.EvalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
 		}
 	}
 	return p.resolveFacts()
@@ -448,6 +438,14 @@ func (p *Plan) resolveFacts() error {
 	}
 	p.Facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
 	return usage.Wrap(p.Facts.Rate.Validate())
+}
+
+// Iterations are those of a solver between two questions; nil where there is none.
+func (p *Plan) Iterations() *int {
+	if s, ok := p.Method.(dpoptim.Solving); ok {
+		return new(s.Iterations(p.Facts))
+	}
+	return nil
 }
 
 // RateAt is the step size of a step of the committed schedule, counted from 1.

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // protectors are paths of those of random weights: identity, projector, scheduler or
@@ -47,15 +48,19 @@ func paperAccounting(c *config.Config) {
 // oneStep is what a step asks at a noise multiplier.
 func oneStep(t *testing.T, p *Plan, multiplier float64) accountant.Event {
 	t.Helper()
-	e, err := p.asked(multiplier, 1)
-	check(t, err)
-	return e
+	var prices []accountant.Mechanism
+	for _, a := range p.Declaration.Asks {
+		r, err := a.Release(multiplier)
+		check(t, err)
+		prices = append(prices, r.Noise)
+	}
+	return p.BatchEvent(prices...)
 }
 
 // knowing is the plan of a configuration as far as its protector has a say.
 func knowing(t *testing.T, c config.Config) *Plan {
 	t.Helper()
-	p := &Plan{Config: c, spent: map[int]float64{}, Epsilon: ptr(1.0)}
+	p := &Plan{Config: c, Price: price.Price{Noisy: true, Epsilon: ptr(1.0)}}
 	p.Method = p.Config.Method()
 	check(t, p.complete())
 	return p
@@ -176,7 +181,7 @@ func TestProtectorKnowsTheData(t *testing.T) {
 	} {
 		c := config.Default()
 		c.Optimizer, c.L2P.Protector, c.Data, c.Classes = l2p.Name, protectors["identity"], test.data, test.classes
-		why := knowing(t, c).NoGuarantee()
+		why := knowing(t, c).reasons()
 		if said := len(why) == 1 && strings.Contains(why[0], "trained on records of mnist"); said != test.says || !said && len(why) != 0 {
 			t.Errorf("%s %v: %v", test.data, test.classes, why)
 		}

@@ -249,8 +249,8 @@ func TestOracleIsNotPrivate(t *testing.T) {
 	makeTable(t, "")
 	p, err := Resolve(onAll(t, "pur-oracle", func(c *config.Config) { c.Epsilon, c.PUR.K = nil, ptr(2.0) }), Options{Device: reference.Open()})
 	check(t, err)
-	if len(p.NoGuarantee()) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
-		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.NoGuarantee(), p.Warnings)
+	if len(p.Guarantee.NoGuarantee) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
+		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.Guarantee.NoGuarantee, p.Warnings)
 	}
 	if from := p.DefaultsFrom(); from != dpoptim.FromBounds {
 		t.Errorf("the defaults are from %s", from)
@@ -300,14 +300,14 @@ func TestFullBatchEvaluations(t *testing.T) {
 				made++
 			}
 		}
-		if made != want || p.Evaluations() != want || !p.Evaluates(steps) {
-			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(), want)
+		if made != want || p.Evaluations(steps) != want || !p.Evaluates(steps) {
+			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(steps), want)
 		}
 	}
 	p, err := Resolve(onAll(t, "noisy-gd", func(c *config.Config) { c.Steps, c.EvalEvery = ptr(100), 1 }), Options{Device: reference.Open()})
 	check(t, err)
-	if p.Evaluations() != 100 {
-		t.Errorf("%d evaluations where all were asked for", p.Evaluations())
+	if p.Evaluations(100) != 100 {
+		t.Errorf("%d evaluations where all were asked for", p.Evaluations(100))
 	}
 }
 
@@ -338,7 +338,7 @@ func TestPublishedObjpert(t *testing.T) {
 	makeTable(t, "")
 	p, err := Resolve(onAll(t, "objpert", func(c *config.Config) { c.Objpert.Form = "paper" }), Options{Device: reference.Open()})
 	check(t, err)
-	if why := strings.Join(p.NoGuarantee(), "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
+	if why := strings.Join(p.Guarantee.NoGuarantee, "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
 		t.Errorf("ε = %v: %q, %q", *p.Epsilon, why, p.Warnings)
 	}
 }

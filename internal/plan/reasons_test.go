@@ -19,6 +19,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // knows is what optimizer l2p says of a run on its protector's records.
@@ -218,7 +219,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		why := p.NoGuarantee()
+		why := p.Guarantee.NoGuarantee
 		if (len(why) == 0) != (name == "private") {
 			t.Errorf("%s: %v", name, why)
 		}
@@ -229,12 +230,12 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	// These need a table, a shipped protector's data, or noise that is refused today.
 	finite := ptr(1.0)
 	for _, p := range []*Plan{
-		{Config: config.Config{Optimizer: "dp-sgd", Folds: 3}, Epsilon: finite},
+		{Config: config.Config{Optimizer: "dp-sgd", Folds: 3}, Price: price.Price{Epsilon: finite}},
 		onKnown(t),
 		{Config: config.Config{Optimizer: "dp-sgd"}},
 	} {
-		p.Config.Accountant, p.spent = accountant.PLD, map[int]float64{}
-		why := p.NoGuarantee()
+		p.Config.Accountant, p.Noisy = accountant.PLD, true
+		why := p.reasons()
 		if len(why) != 1 {
 			t.Errorf("%+v: %v", p.Config, why)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // What a guarantee means for attacks: of a committed schedule by its own events, of a filter by
@@ -30,19 +31,19 @@ func TestRisk(t *testing.T) {
 	} {
 		want, err := accountant.RiskOf(c.events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
 		check(t, err)
-		if p := plan(c.change); p.Risk == nil || p.Risk.Advantage != want.Advantage {
-			t.Errorf("%s: %v, want %v", name, p.Risk, want)
+		if p := plan(c.change); p.Guarantee.Risk == nil || p.Guarantee.Risk.Advantage != want.Advantage {
+			t.Errorf("%s: %v, want %v", name, p.Guarantee.Risk, want)
 		}
 	}
 	budget := func(c *config.Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) }
 	alone := accountant.RiskAt(2, 1e-5)
 	filtered := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Accountant = "dp-blsgd-ac", accountant.RDP })
-	if !filtered.Filtered() || filtered.Risk == nil || filtered.Risk.Advantage != alone.Advantage {
-		t.Errorf("a filter: %v, want %v", filtered.Risk, alone)
+	if !filtered.Filtered() || filtered.Guarantee.Risk == nil || filtered.Guarantee.Risk.Advantage != alone.Advantage {
+		t.Errorf("a filter: %v, want %v", filtered.Guarantee.Risk, alone)
 	}
 	pure := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil })
-	if want := accountant.RiskAt(2, 0); pure.Risk == nil || pure.Risk.Advantage != want.Advantage {
-		t.Errorf("a pure method: %v, want %v", pure.Risk, want)
+	if want := accountant.RiskAt(2, 0); pure.Guarantee.Risk == nil || pure.Guarantee.Risk.Advantage != want.Advantage {
+		t.Errorf("a pure method: %v, want %v", pure.Guarantee.Risk, want)
 	}
 	for name, change := range map[string]func(*config.Config){
 		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
@@ -50,8 +51,8 @@ func TestRisk(t *testing.T) {
 		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
 		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 	} {
-		if p := plan(change); p.Risk != nil {
-			t.Errorf("%s: %v without a guarantee", name, p.Risk)
+		if p := plan(change); p.Guarantee.Risk != nil {
+			t.Errorf("%s: %v without a guarantee", name, p.Guarantee.Risk)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func TestBudgetOutOfReach(t *testing.T) {
 // The δ that messages name is one over ten times the records, rounded down to a power of ten.
 func TestSuggestedDelta(t *testing.T) {
 	for n, want := range map[int]string{1: "1e-01", 900: "1e-04", 1000: "1e-04", 1001: "1e-05", 5000: "1e-05", 20000: "1e-06", 60000: "1e-06"} {
-		if got := suggestedDelta(n); got != want {
+		if got := price.SuggestedDelta(n); got != want {
 			t.Errorf("%d records: %s, want %s", n, got, want)
 		}
 	}
