@@ -185,7 +185,6 @@ func (p *Price) together(multiplier float64, steps int) (accountant.Event, error
 	return e, usage.Wrap(err)
 }
 
-// Noise multipliers among which one is sought; the configuration gives none beyond them.
 // least is the smallest noise multiplier at which so many steps are admitted.
 func (p *Price) least(steps int) (float64, error) {
 	var failed error
