@@ -61,7 +61,7 @@ func TestStretchesOfImages(t *testing.T) {
 					return floats
 				}
 				want := sum(1, math.MaxInt)
-				for threads := 1; threads <= 3; threads++ {
+				for _, threads := range []int{1, 3} {
 					if !reflect.DeepEqual(sum(threads, 0), want) {
 						t.Errorf("strategy %q, exact %v, %d values in parts: on %d threads, stretches give other bits", strategy, exact, mostParts, threads)
 					}

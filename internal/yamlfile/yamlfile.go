@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -284,10 +285,20 @@ func keys(t reflect.Type) (all []string) {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
-	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name == key {
-			return f, true
+	known, ok := fields.Load(t)
+	if !ok {
+		named := map[string]reflect.StructField{}
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if _, taken := named[name]; !taken {
+				named[name] = f
+			}
 		}
+		known, _ = fields.LoadOrStore(t, named)
 	}
-	return reflect.StructField{}, false
+	f, ok := known.(map[string]reflect.StructField)[key]
+	return f, ok
 }
+
+// fields are those of the types that were asked for, by their keys.
+var fields sync.Map
