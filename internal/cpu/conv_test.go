@@ -18,7 +18,7 @@ import (
 // How many examples go through the network at a time changes no bit, whether units are shorter or longer, nor does the number of
 // threads. The first convolution's outputs live for one example, and those behind it go by squares, several examples together.
 func TestStretchesOfImages(t *testing.T) {
-	const rows = 150 // of which the last stretch is shorter
+	const rows = 130 // of which the last stretch is shorter
 	b := devicetest.NewBuilder("squares", ir.SoftmaxCrossEntropy, 3, 16, 16)
 	x := b.Pool(ir.MaxPool, b.Conv(ir.Input, 16, ir.Square(3, 1, 1), true), ir.Square(2, 2, 0))
 	x = b.Conv(b.Act(ir.ReLU, x), 64, ir.Square(3, 1, 1), true)
