@@ -9,7 +9,7 @@ BENCHSECS   ?= 5
 PYTHON      ?= python3
 COMPARED    ?= docs/explain/performance.json
 CLANG       ?= clang++-19
-PTXDIR      ?= cuda/kernels/ptx
+PTXDIR      ?= internal/cuda/kernels/ptx
 EMULATOR    ?= qemu-aarch64-static
 MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
@@ -21,7 +21,7 @@ found = command -v $(1) >/dev/null 2>&1
 
 # gorgonia.org/cu is compiled against the reduced cuda.h of cudrv, in place of a
 # toolkit's; only the environment reaches the compilation of another module.
-CUDRV = $(CURDIR)/cuda/driver/cudrv
+CUDRV = $(CURDIR)/internal/cuda/driver/cudrv
 CUDA  = CGO_CFLAGS='-O2 -g -I$(CUDRV)' CGO_LDFLAGS='-O2 -g -L$(CUDRV)/stub'
 
 help: ## this list, and what was found on this machine
@@ -59,7 +59,7 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # Tests leave much garbage. Collecting it less often saves a tenth of their time. The slowest
 # packages begin first: at the end no processor waits for one of them. Scratch files lie in
 # memory, where there is room.
-SLOW = ./train ./cmd ./cuda/... ./internal/cpu ./accountant ./audit
+SLOW = ./train ./cmd ./cuda ./internal/cuda/... ./internal/cpu ./accountant ./audit
 TEST = GOGC=400 GOMEMLIMIT=2GiB '$(CURDIR)/scripts/scratch.sh' $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' $(SLOW) ./...
@@ -75,7 +75,7 @@ test-long: ## run the long tests (a quarter of an hour); LONG=./audit only those
 
 # Packages with goroutines of their own; of the slow ones the tests of these.
 race: ## run concurrent code with the race detector; needs a C compiler
-	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./cuda/driver/fake ./internal/stream
+	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./internal/cuda/driver/fake ./internal/stream
 	$(TEST) -race -skip '^TestLong' -run 'Release|Reals' ./internal/exact
 	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
 	$(TEST) -race -run 'Alone|Progress|Own' ./features
@@ -86,7 +86,7 @@ cuda: ## build, vet and test with the CUDA driver; needs a C compiler, no GPU
 	$(CUDA) $(GO) build -tags gocuda ./...
 	$(CUDA) $(GO) vet -tags gocuda ./...
 	$(CUDA) GO=$(GO) scripts/deadcode.sh $(DEADCODE) gocuda
-	$(CUDA) $(TEST) -tags gocuda ./cuda/driver/... ./cuda/gputest ./internal/collective/nccl ./internal/collective/launch
+	$(CUDA) $(TEST) -tags gocuda ./internal/cuda/driver/... ./internal/cuda/gputest ./internal/collective/nccl ./internal/collective/launch
 	$(CUDA) $(TEST) -tags gocuda -run 'Info|GPU|TestErrorsSay|TestRunsDoNotWait' ./cmd ./cuda
 
 # Nothing but the kernels of that processor is run: that the rest compiles is seen sooner without optimisation.
@@ -197,9 +197,9 @@ compare: build ## time steps beside Opacus, torch.func and JAX, where PYTHON has
 	$(MAKE) tables
 
 tables: build ## write the tables of docs/explain/performance.md and its picture anew
-	bin/privgrad bench compare --from docs/explain/performance.json --plot docs/explain/performance.svg >/dev/null
+	bin/privgrad bench compare docs/explain/performance.json --out docs/explain/performance.svg >/dev/null
 	awk '/^<!-- end/ { skip = 0 } !skip { print } \
-		/^<!-- printed by: / { skip = 1; sub(/.*: /, "bin/"); sub(/ -->/, ""); while (($$0 | getline line) > 0) print line; if (close($$0)) exit 1 }' \
+		/^<!-- printed by: / { skip = 1; sub(/.*: /, "bin/"); sub(/ -->/, " >/dev/null \\&\\& cat bin/tables.md"); while (($$0 | getline line) > 0) print line; if (close($$0)) exit 1 }' \
 		docs/explain/performance.md >bin/performance.md
 	mv bin/performance.md docs/explain/performance.md
 
@@ -208,16 +208,16 @@ tables: build ## write the tables of docs/explain/performance.md and its picture
 clangversion = 19.1.7
 ptxflags = -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx74 \
 	-O3 -std=c++17 -ffp-contract=off -Wall -Wextra -Werror
-ptx: ## compile cuda/kernels/*.cu to the PTX that is committed, in cuda/kernels/ptx
+ptx: ## compile internal/cuda/kernels/*.cu to the PTX that is committed, in internal/cuda/kernels/ptx
 	@$(CLANG) --version 2>/dev/null | grep -q ' $(clangversion)\>' || { echo 'make ptx needs $(CLANG) $(clangversion):' \
 		'apt-get install clang-19 on Debian 12 or 13, or set CLANG to one of that version' >&2; exit 1; }
-	for f in cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
+	for f in internal/cuda/kernels/*.cu; do $(CLANG) $(ptxflags) -S -o $(PTXDIR)/$$(basename $$f .cu).ptx $$f || exit 1; done
 
-ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of cuda/kernels/sass is worse, cubins are the same
+ptx-check: ## assemble the committed PTX for every architecture: nothing spills, no figure of internal/cuda/kernels/sass is worse, cubins are the same
 	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass
 	@PTX_CHECK=1 $(GO) test -count=1 -run '^TestPlanted$$' ./cmd/sass
 
-sass: ## write these tables and cuda/kernels/cubin anew, and say what got worse
+sass: ## write these tables and internal/cuda/kernels/cubin anew, and say what got worse
 	@PYTHON=$(PYTHON) $(GO) run ./cmd/sass -write
 
 # A block that several test binaries ran counts once.

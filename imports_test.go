@@ -50,12 +50,12 @@ var allowed = map[string][]string{
 
 	"internal/collective":                {"internal/usage"},
 	"internal/collective/collectivetest": {"internal/collective"}, // none but tests import it
-	"internal/collective/launch":         {"cuda/driver/cudrv", "internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/usage", "internal/written"},
+	"internal/collective/launch":         {"internal/collective", "internal/collective/mpi", "internal/collective/nccl", "internal/cuda/driver/cudrv", "internal/usage", "internal/written"},
 	"internal/collective/local":          {"internal/collective"},
 	"internal/collective/mpi":            {"internal/collective"},
-	"internal/collective/nccl":           {"cuda/driver", "internal/collective", "internal/fault"},
+	"internal/collective/nccl":           {"internal/collective", "internal/cuda/driver", "internal/fault"},
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
-	"internal/collective/team":           {"datasets", "internal/collective"},
+	"internal/collective/team":           {"datasets", "internal/collective", "internal/usage"},
 
 	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
@@ -64,49 +64,49 @@ var allowed = map[string][]string{
 	"internal/cpu/vec":       {"internal/half"},
 	"internal/cpu/vec/guard": nil,
 
-	"cuda":                        {"cuda/driver", "cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
-	"cuda/driver":                 nil,
-	"cuda/driver/cudrv":           {"cuda/driver"},
-	"cuda/driver/cudrv/cudrvtest": {"cuda/driver", "cuda/driver/cudrv", "cuda/driver/fake"},
-	"cuda/driver/drivertest":      {"cuda/driver"},
-	"cuda/driver/fake":            {"cuda/driver", "internal/ptx"},
-	"cuda/model":                  {"cuda/driver", "cuda/driver/fake", "cuda/kernels", "internal/device", "internal/ptx", "internal/sass"},
-	"cuda/gputest":                {"cuda/driver", "cuda/driver/cudrv", "internal/ptx"},
-	"cuda/kernels":                {"internal/device", "internal/ir"},
+	"cuda":                                 {"internal/cuda/driver", "internal/cuda/kernels", "internal/device", "internal/device/record", "internal/exact", "internal/fault", "internal/ir", "internal/stream"},
+	"internal/cuda/driver":                 nil,
+	"internal/cuda/driver/cudrv":           {"internal/cuda/driver"},
+	"internal/cuda/driver/cudrv/cudrvtest": {"internal/cuda/driver", "internal/cuda/driver/cudrv", "internal/cuda/driver/fake"},
+	"internal/cuda/driver/drivertest":      {"internal/cuda/driver"},
+	"internal/cuda/driver/fake":            {"internal/cuda/driver", "internal/ptx"},
+	"internal/cuda/model":                  {"internal/cuda/driver", "internal/cuda/driver/fake", "internal/cuda/kernels", "internal/device", "internal/ptx", "internal/sass"},
+	"internal/cuda/gputest":                {"internal/cuda/driver", "internal/cuda/driver/cudrv", "internal/ptx"},
+	"internal/cuda/kernels":                {"internal/device", "internal/ir"},
 
 	"nn":         {"internal/ir", "internal/usage"},
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
-		"features/synthetic", "internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/usage",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic", "internal/usage",
 	},
-	"features/synthetic": nil,
+	"internal/synthetic": nil,
 
-	"accountant":        {"accountant/btls", "accountant/papers", "accountant/pld", "accountant/prv", "internal/usage", "internal/written"},
-	"accountant/btls":   nil,
-	"accountant/ledger": {"internal/durable"},
-	"accountant/papers": nil,
-	"accountant/pld":    nil,
-	"accountant/prv":    nil,
+	"accountant":              {"accountant/internal/pld", "accountant/internal/prv", "internal/btls", "internal/papers", "internal/usage", "internal/written"},
+	"accountant/internal/pld": nil,
+	"accountant/internal/prv": nil,
+	"accountant/ledger":       {"internal/durable"},
+	"internal/btls":           nil,
+	"internal/papers":         nil,
 
-	"dpoptim/mechanism":  {"accountant", "internal/device", "internal/exact", "internal/stream"},
-	"dpoptim/batches":    {"accountant", "internal/stream", "internal/usage"},
-	"dpoptim/linesearch": nil,
-	"internal/convex":    {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
-	"dpoptim":            {"accountant", "dpoptim/batches", "dpoptim/linesearch", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/usage", "perexample"},
+	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
+	"dpoptim/batches":     {"accountant", "internal/stream", "internal/usage"},
+	"internal/linesearch": nil,
+	"internal/convex":     {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
+	"dpoptim":             {"accountant", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/linesearch", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
-	"dpoptim/sgd":      {"internal/device"},
-	"dpoptim/bassily":  {"accountant/papers"},
-	"dpoptim/pur":      {"accountant/papers"},
-	"dpoptim/rrpsgd":   {"accountant/papers"},
-	"dpoptim/blsgd":    {"accountant/btls", "dpoptim/linesearch", "internal/device"},
-	"dpoptim/l2p":      {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
-	"dpoptim/outpert":  {"accountant/papers", "internal/convex"},
-	"dpoptim/local":    {"dpoptim/banco"},
-	"dpoptim/l2p/meta": {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
-	"dpoptim/objpert":  {"accountant/papers", "dpoptim/mechanism", "internal/convex"},
-	"dpoptim/banco":    nil, // its server learns from reports alone: records are out of its reach
+	"dpoptim/sgd":     {"internal/device"},
+	"dpoptim/bassily": {"internal/papers"},
+	"dpoptim/pur":     {"internal/papers"},
+	"dpoptim/rrpsgd":  {"internal/papers"},
+	"dpoptim/blsgd":   {"internal/btls", "internal/device", "internal/linesearch"},
+	"dpoptim/l2p":     {"internal/device", "internal/durable", "internal/safetensors", "internal/written"},
+	"dpoptim/outpert": {"internal/convex", "internal/papers"},
+	"dpoptim/local":   {"dpoptim/banco"},
+	"internal/meta":   {"accountant", "dpoptim/l2p", "internal/device", "internal/durable", "internal/fault"},
+	"dpoptim/objpert": {"dpoptim/mechanism", "internal/convex", "internal/papers"},
+	"dpoptim/banco":   nil, // its server learns from reports alone: records are out of its reach
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
@@ -115,7 +115,7 @@ var allowed = map[string][]string{
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
-	"internal/devices": {"cuda", "cuda/driver/cudrv", "internal/cpu", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
+	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
 	"internal/plan": {
@@ -126,11 +126,14 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/stream", "internal/tables",
 	},
-	"internal/outputs": {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
-	"internal/rundir":  {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
+	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
+	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
+	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/charge", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
+		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
@@ -145,18 +148,19 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "audit/hear", "audit/learn", "audit/oracle", "audit/reach", "audit/verdict", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/device", "internal/devices", "internal/engine",
+		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
+		"internal/audit/reach", "internal/audit/verdict", "internal/device", "internal/devices", "internal/engine",
 		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
-	"audit/audittest": {
-		"audit/reach", "dpoptim/mechanism", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
+	"internal/audit/audittest": {
+		"dpoptim/mechanism", "internal/audit/reach", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
-	"audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
-	"audit/learn":   {"audit/hear"},
-	"audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
-	"audit/reach":   {"internal/device", "internal/ir"},
-	"audit/verdict": {"accountant", "internal/usage"},
+	"internal/audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
+	"internal/audit/learn":   {"internal/audit/hear"},
+	"internal/audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
+	"internal/audit/reach":   {"internal/device", "internal/ir"},
+	"internal/audit/verdict": {"accountant", "internal/usage"},
 	"bench": {
 		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
@@ -164,19 +168,19 @@ var allowed = map[string][]string{
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
-	"reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
-	"reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
-	"reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "dpoptim/linesearch", "reproduce/l2p/memory"},
-	"reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "dpoptim/l2p/meta", "reproduce"},
-	"reproduce/erm":           {"accountant/papers", "datasets/tabular", "internal/plan", "nn"},
-	"reproduce/pur":           {"accountant/papers", "datasets/tabular", "features", "internal/half", "nn"},
-	"reproduce/papers":        {"internal/usage", "reproduce"},
-	"reproduce/reproducetest": {"datasets", "internal/plan", "reproduce", "train"}, // none but tests import it
+	"internal/reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
+	"internal/reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
+	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
+	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "internal/linesearch", "internal/meta", "internal/reproduce/l2p/memory"},
+	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "internal/meta", "internal/reproduce"},
+	"internal/reproduce/erm":           {"datasets/tabular", "internal/papers", "internal/plan", "nn"},
+	"internal/reproduce/pur":           {"datasets/tabular", "features", "internal/half", "internal/papers", "nn"},
+	"internal/reproduce/papers":        {"internal/reproduce", "internal/usage"},
+	"internal/reproduce/reproducetest": {"datasets", "internal/plan", "internal/reproduce", "train"}, // none but tests import it
 
 	"internal/cli": {"accountant", "accountant/ledger", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
-		"accountant", "bench", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
+		"bench", "datasets", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
 		"internal/written", "perexample",
 	},
 	"internal/cli/data": {
@@ -184,12 +188,12 @@ var allowed = map[string][]string{
 		"internal/usage", "internal/written", "train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "dpoptim/l2p/meta", "internal/cli", "internal/cli/data", "internal/durable",
-		"internal/plan", "internal/usage", "internal/written", "reproduce",
+		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/durable", "internal/meta",
+		"internal/plan", "internal/reproduce", "internal/usage", "internal/written",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
-	"internal/cli/price":   {"accountant", "accountant/papers", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/usage"},
+	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }
 
 // methodImports are what a method of training, a folder of dpoptim, may import.
@@ -203,9 +207,9 @@ type family struct {
 }
 
 var families = map[string]family{
-	"dpoptim/":   {"internal/plan", methodImports, []string{"banco", "batches", "linesearch", "mechanism"}},
-	"datasets/":  {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
-	"reproduce/": {"reproduce/papers", []string{"accountant", "datasets", "reproduce", "train"}, []string{"papers", "reproducetest"}},
+	"dpoptim/":            {"internal/plan", methodImports, []string{"banco", "batches", "mechanism"}},
+	"datasets/":           {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
+	"internal/reproduce/": {"internal/reproduce/papers", []string{"accountant", "datasets", "internal/reproduce", "train"}, []string{"papers", "reproducetest"}},
 }
 
 // familyOf gives the family of a package, which then needs no row in the table; nil if it has none.
@@ -345,7 +349,7 @@ func TestOnlySumsCombine(t *testing.T) {
 			case "internal/collective/sums":
 				used = true
 			case "internal/device/record": // which hands it on to the device
-			case "cuda", "cuda/kernels": // whose kernel of that name is another
+			case "cuda", "internal/cuda/kernels": // whose kernel of that name is another
 			default:
 				t.Errorf("%s: only internal/collective/sums may call %s", s.fset.Position(n.Pos()), f.Sel.Name)
 			}
@@ -475,7 +479,7 @@ func TestOnlyMechanismsMakeNoisy(t *testing.T) {
 // A key's words leave package stream for the memory of a GPU alone.
 func TestOnlyDevicesTakeKeys(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.test() || under(s.dir, "cuda") || s.dir == "internal/stream" {
+		if s.test() || under(s.dir, "cuda") || under(s.dir, "internal/cuda") || s.dir == "internal/stream" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -10,7 +10,7 @@ import (
 // The shipped command runs private data. What tests are made of, and what a developer looks at a GPU's kernels with,
 // is no part of it: no simulated driver, no interpreter of kernels, no model of a GPU.
 func TestImportsOfTheProduct(t *testing.T) {
-	machinery := []string{"cuda/driver/fake", "cuda/model", "internal/collective/local", "internal/cpu/vec/guard", "internal/ptx", "internal/sass"}
+	machinery := []string{"internal/cuda/driver/fake", "internal/cuda/model", "internal/collective/local", "internal/cpu/vec/guard", "internal/ptx", "internal/sass"}
 	for _, tags := range []string{"", "gocuda", "mpi", "noasm"} {
 		for _, dep := range linked(t, "./cmd/privgrad", tags) {
 			in, ours := strings.CutPrefix(dep, module+"/")
@@ -21,7 +21,7 @@ func TestImportsOfTheProduct(t *testing.T) {
 	}
 	// The names are those of packages that there are: the tool needs most of them.
 	tool := linked(t, "./cmd/gpumodel", "")
-	for _, p := range []string{"cuda/driver/fake", "cuda/model", "internal/ptx", "internal/sass"} {
+	for _, p := range []string{"internal/cuda/driver/fake", "internal/cuda/model", "internal/ptx", "internal/sass"} {
 		if !slices.Contains(tool, module+"/"+p) {
 			t.Errorf("gpumodel does not need %s: the name looked for is out of date", p)
 		}

@@ -11,6 +11,7 @@ import (
 // branches of a function.
 const (
 	packageLines     = 2000
+	trainLines       = 1500 // of package train, which is one loop
 	functionLines    = 80
 	functionBranches = 20
 	largeFunctions   = 8 // exceptions among functions, at most
@@ -22,10 +23,10 @@ var (
 		"features":                   "one front end: how its constants are made, timed, stored, applied and exported follows the same layers, which nothing else sees",
 		"internal/device/devicetest": "each claim of the device contract is one test, and there are many claims",
 		"bench":                      "each benchmark is one file, and all use the same workload",
-		"accountant/pld":             "one method: grids, composition and its certified ends share bounds on rounding that only hold together",
+		"accountant/internal/pld":    "one method: grids, composition and its certified ends share bounds on rounding that only hold together",
 		"accountant":                 "each mechanism and each accountant is one file; they share an interface that only they use",
 		"cuda":                       "one device: types that nothing else sees keep memory, order of work and recorded graphs in step",
-		"cuda/kernels":               "one kernel is one source and one function that says how it is launched; they share names for buffers and batches that nothing else uses",
+		"internal/cuda/kernels":      "one kernel is one source and one function that says how it is launched; they share names for buffers and batches that nothing else uses",
 		"internal/cpu":               "one device: its ops share scratch memory and the way rows are cut, which nothing else sees",
 		"internal/plan":              "one configuration: its settings, their checks and their privacy cost read the same fields, which nothing else changes",
 		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does change together",
@@ -56,9 +57,13 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for dir, n := range lines {
-		used[dir] = n > packageLines
+		most := packageLines
+		if dir == "train" {
+			most = trainLines
+		}
+		used[dir] = n > most
 		if used[dir] && largePackages[dir] == "" {
-			t.Errorf("package %s has %d lines without tests; the most are %d", dir, n, packageLines)
+			t.Errorf("package %s has %d lines without tests; the most are %d", dir, n, most)
 		}
 	}
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/papers"
-	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/accountant/internal/pld"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/prv"
+	"github.com/privgrad/privgrad/accountant/internal/prv"
 )
 
 // prvMethod composes privacy random variables (Gopi, Lee and Wutschitz 2021),

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // ctcdpMethod is the accounting of Hong et al. 2021: truncated concentrated

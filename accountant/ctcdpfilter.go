@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // A ctcdpFilter admits Gaussian releases of fixed-size batches, at one rate and under

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // A Filter admits releases that are chosen by looking at earlier ones, as long

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/accountant/internal/pld"
 )
 
 // gdpMethod composes Gaussians on all records into one, whose trade-off is

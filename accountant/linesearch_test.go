@@ -41,7 +41,7 @@ func paperSearch(rho float64) NoisyBTLS {
 
 // The figures that the paper's arithmetic gives, ρ split 90 : 10.
 func TestGoldenPaperEpsilon(t *testing.T) {
-	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
+	for _, v := range vectors[sameBatch](t, "testdata/a2_same_batch.json") {
 		l := LineSearch{
 			SamplingRate: 1. / 200, Steps: 1000,
 			Gradient: Gaussian{math.Sqrt(1 / (1.8 * v.Rho))}, Search: paperSearch(0.1 * v.Rho),

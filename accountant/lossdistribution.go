@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/accountant/internal/pld"
 )
 
 // pldMethod composes privacy loss distributions; package pld says how, and why

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/accountant/internal/pld"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 

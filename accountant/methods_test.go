@@ -20,7 +20,7 @@ func TestGoldenPLD(t *testing.T) {
 // Gradient and line search on one batch of the line search paper's setting, and
 // on two of their own, ρ split 90 : 10.
 func TestGoldenSameBatch(t *testing.T) {
-	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
+	for _, v := range vectors[sameBatch](t, "testdata/a2_same_batch.json") {
 		gradient, search := Gaussian{math.Sqrt(1 / (1.8 * v.Rho))}, Gaussian{math.Sqrt(1 / (0.2 * v.Rho))}
 		near(t, "one batch", account(t, PLD, AddRemove, 1e-8, PoissonBatch(1./200, 1000, gradient, search)).Epsilon, v.PLD, 1e-3)
 		two := account(t, PLD, AddRemove, 1e-8, PoissonBatch(1./200, 1000, gradient), PoissonBatch(1./200, 1000, search)).Epsilon
@@ -34,7 +34,7 @@ func TestGoldenAnalyticGaussian(t *testing.T) {
 		Epsilon float64 `json:"eps"`
 		Delta   float64
 		Sigma   float64 `json:"sigma_over_Delta"`
-	}](t, "analytic_gaussian.json") {
+	}](t, "../internal/papers/testdata/analytic_gaussian.json") {
 		s := Schedule{SamplingRate: 1, Steps: 1, Neighbouring: AddRemove, Accountant: GDP, Delta: v.Delta}
 		sigma, reached, err := s.Calibrate(v.Epsilon)
 		if err != nil {
@@ -194,7 +194,7 @@ func TestGoldenCtCDP(t *testing.T) {
 		T             int
 		Noise         float64 `json:"noise_mult"`
 		Valid         bool
-	}](t, "ctcdp.json") {
+	}](t, "../internal/papers/testdata/ctcdp.json") {
 		if !v.Valid {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/privgrad/privgrad/accountant/btls"
+	"github.com/privgrad/privgrad/internal/btls"
 )
 
 // BTLSNoise is the noise of a line search by sparse vector.

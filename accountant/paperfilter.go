@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/privgrad/privgrad/accountant/papers"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // A paperFilter admits releases by the arithmetic of Chen and Lee 2020: every

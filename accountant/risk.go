@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/privgrad/privgrad/accountant/pld"
+	"github.com/privgrad/privgrad/accountant/internal/pld"
 )
 
 // A Risk bounds from above how well anyone can tell whether a given record was used, who sees

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// vectors reads golden values from testdata.
+// vectors reads golden values from a file.
 func vectors[T any](t *testing.T, name string) []T {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/" + name)
+	raw, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ type sameBatch struct {
 
 // The general bound under Poisson sampling, as the paper evaluates it.
 func TestGoldenGeneralBound(t *testing.T) {
-	for _, v := range vectors[sameBatch](t, "a2_same_batch.json") {
+	for _, v := range vectors[sameBatch](t, "testdata/a2_same_batch.json") {
 		b := batch{q: 1. / 200, bounds: []bound{{mu: math.Sqrt(2 * v.Rho)}}}
 		best := math.Inf(1)
 		for a := 2.0; a < 64; a++ {
@@ -116,7 +116,7 @@ func TestGoldenFixedSize(t *testing.T) {
 		T, Delta, Q float64
 		Noise       float64 `json:"noise_mult"`
 		Want        float64 `json:"rdp_eps_wor_wang"`
-	}](t, "ctcdp.json") {
+	}](t, "../internal/papers/testdata/ctcdp.json") {
 		if v.Want == 0 {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/audit/verdict"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/perexample"
 )

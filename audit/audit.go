@@ -27,8 +27,8 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"

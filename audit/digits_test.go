@@ -11,10 +11,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/privgrad/privgrad/audit/audittest"
-	"github.com/privgrad/privgrad/audit/reach"
-	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/audit/audittest"
+	"github.com/privgrad/privgrad/internal/audit/reach"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/stream"

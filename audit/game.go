@@ -8,9 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/privgrad/privgrad/audit/reach"
-	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/audit/reach"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"

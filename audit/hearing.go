@@ -8,11 +8,11 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/audit/hear"
-	"github.com/privgrad/privgrad/audit/verdict"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/audit/hear"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"

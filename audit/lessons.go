@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 
-	"github.com/privgrad/privgrad/audit/learn"
-	"github.com/privgrad/privgrad/audit/verdict"
+	"github.com/privgrad/privgrad/internal/audit/learn"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 )
 
 // learns reports whether a canary's statistic is learned from half of the runs, whose world the

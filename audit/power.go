@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/privgrad/privgrad/audit/verdict"
+	"github.com/privgrad/privgrad/internal/audit/verdict"
 )
 
 // enoughPower is what an audit should have against twice the claimed μ.

@@ -5,30 +5,22 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/audit/hear"
 	"github.com/privgrad/privgrad/dpoptim/local"
+	"github.com/privgrad/privgrad/internal/audit/hear"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // An Optimizer is one that can be asked for, with what an audit of it looks at.
 type Optimizer struct {
-	Name  string `json:"optimizer"`
-	Hears string `json:"hears"` // empty: it has no privacy to audit
+	Name, Hears string // Hears is empty where there is no privacy to audit
 	// Epsilon and Delta are of an audit where nothing else is said, 0 where the noise multiplier counts.
-	Epsilon float64 `json:"epsilon,omitempty"`
-	Delta   float64 `json:"delta,omitempty"`
+	Epsilon, Delta float64
 }
 
-// String says what an audit looks at.
+// String says what an audit with answers looks at.
 func (o Optimizer) String() string {
-	switch {
-	case o.Hears == "":
-		return "nothing: it is not private"
-	case o.Epsilon > 0:
-		return fmt.Sprintf("%s (ε = %g at δ = %g unless given)", o.Hears, o.Epsilon, o.Delta)
-	}
-	return o.Hears
+	return fmt.Sprintf("%s (ε = %g, δ = %g)", o.Hears, o.Epsilon, o.Delta)
 }
 
 // OnlyGradients is what is heard of an optimizer that asks for sums of batches' gradients.

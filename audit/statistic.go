@@ -3,8 +3,8 @@ package audit
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/audit/hear"
-	"github.com/privgrad/privgrad/audit/reach"
+	"github.com/privgrad/privgrad/internal/audit/hear"
+	"github.com/privgrad/privgrad/internal/audit/reach"
 )
 
 // newStatistic is the canary's.

@@ -482,14 +482,14 @@ func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tables bytes.Buffer
-		command := "privgrad bench compare --from docs/explain/" + filepath.Base(file) + " --markdown"
+		command := "privgrad bench compare docs/explain/" + filepath.Base(file) + " --out bin/tables.md"
 		fmt.Fprintf(&tables, "<!-- printed by: %s -->\n", command)
 		if err := c.Markdown(&tables); err != nil {
 			t.Fatal(err)
 		}
 		tables.WriteString("<!-- end -->\n")
 		if !bytes.Contains(doc, tables.Bytes()) {
-			t.Errorf("docs/explain/performance.md does not hold what `%s` prints: run make tables", command)
+			t.Errorf("docs/explain/performance.md does not hold what `%s` writes: run make tables", command)
 		}
 		if filepath.Base(file) == "performance.json" {
 			hasTexts(t, drawn, c)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/cuda"
-	driver "github.com/privgrad/privgrad/cuda/driver/fake"
+	driver "github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/ir"

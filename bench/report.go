@@ -114,33 +114,22 @@ func PictureFormats() []string { return []string{"svg", "png"} }
 
 var colours = []color.RGBA{{0, 90, 160, 255}, {225, 140, 50, 255}, {140, 180, 215, 255}, {245, 205, 160, 255}}
 
-// Draw writes a picture of a comparison: a panel a model, a bar an entry, with
+// Draw writes a picture of a comparison: a panel a model, two side by side, and a bar an entry, with
 // the range of its measurements.
-func (c *Comparison) Draw(w io.Writer, format string) error {
-	var panels []*plot.Plot
-	most := 1
-	for i := range c.Models {
-		m := &c.Models[i]
-		most = max(most, len(m.Entries))
-		panel, err := m.panel()
-		if err != nil {
-			return err
-		}
-		panels = append(panels, panel)
-	}
-	return drawPanels(w, format, vg.Length(most)*0.22*vg.Inch+1.1*vg.Inch, panels)
-}
-
-// drawPanels writes panels of one height, two side by side.
-func drawPanels(w io.Writer, format string, height vg.Length, panels []*plot.Plot) (err error) {
+func (c *Comparison) Draw(w io.Writer, format string) (err error) {
 	// The plotting library panics on ranges it cannot tick.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("plotting: %v", r)
 		}
 	}()
-	across := min(2, max(1, len(panels)))
-	down := max(1, (len(panels)+across-1)/across)
+	most := 1
+	for i := range c.Models {
+		most = max(most, len(c.Models[i].Entries))
+	}
+	across := min(2, max(1, len(c.Models)))
+	down := max(1, (len(c.Models)+across-1)/across)
+	height := vg.Length(most)*0.22*vg.Inch + 1.1*vg.Inch
 	canvas, err := draw.NewFormattedCanvas(vg.Length(across)*5.2*vg.Inch, vg.Length(down)*height, format)
 	if err != nil {
 		return err
@@ -150,7 +139,11 @@ func drawPanels(w io.Writer, format string, height vg.Length, panels []*plot.Plo
 		PadTop: vg.Points(8), PadBottom: vg.Points(8), PadLeft: vg.Points(8), PadRight: vg.Points(12),
 	}
 	area := draw.New(canvas)
-	for i, panel := range panels {
+	for i := range c.Models {
+		panel, err := c.Models[i].panel()
+		if err != nil {
+			return err
+		}
 		panel.Draw(tiles.At(area, i%across, i/across))
 	}
 	_, err = canvas.WriteTo(w)

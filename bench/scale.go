@@ -18,32 +18,28 @@ import (
 const (
 	growBatch   = "batch"
 	growRecords = "records"
+	growDisk    = "disk" // records whose rows lie on disk
 )
 
 // ScaleSweeps are the names of what can grow.
-func ScaleSweeps() []string { return []string{growBatch, growRecords} }
+func ScaleSweeps() []string { return []string{growBatch, growRecords, growDisk} }
 
-// Where the rows lie in the sweep over records.
+// Where rows lie.
 const (
 	inMemory = "memory"
 	onDisk   = "disk"
 )
-
-// ScaleTables are the places for the rows of the sweep over records.
-func ScaleTables() []string { return []string{inMemory, onDisk} }
 
 // ScaleLimit is what this project holds itself to: costs per record, and memory, within this share of each other.
 const ScaleLimit = 0.05
 
 // ScaleOptions says what grows, and how far.
 type ScaleOptions struct {
-	Sweeps  []string // of ScaleSweeps
+	Sweeps  []string // of ScaleSweeps; none: those in memory
 	Model   string   // of the sweep over batches, which draws from as many records as its largest batch
 	Batches []int    // expected
 	Records []int    // numbers of records
-	Batch   int      // expected, in the sweep over records
-	Table   string   // where the rows of that sweep lie; of ScaleTables
-	Dir     string   // a folder for tables on disk, which are removed; empty: the system's for temporary files
+	Batch   int      // expected, in sweeps over records
 	Threads int      // 0 for all
 	Seconds float64  // per measurement
 	Rounds  int
@@ -134,7 +130,7 @@ func (o *ScaleOptions) check() (err error) {
 		return err
 	}
 	if len(o.Sweeps) == 0 {
-		o.Sweeps = ScaleSweeps()
+		o.Sweeps = []string{growBatch, growRecords}
 	}
 	for i, name := range o.Sweeps {
 		if !slices.Contains(ScaleSweeps(), name) {
@@ -152,15 +148,12 @@ func (o *ScaleOptions) check() (err error) {
 			return usage.Errorf("sweep %s: there is no size to measure", name)
 		}
 	}
-	if !slices.Contains(ScaleTables(), o.Table) {
-		return usage.Unknown("table", o.Table, ScaleTables())
-	}
 	return nil
 }
 
 // sizes are the points of a sweep.
 func (o *ScaleOptions) sizes(sweep string) (all []ScalePoint) {
-	if sweep == growRecords {
+	if sweep != growBatch {
 		for _, n := range o.Records {
 			all = append(all, ScalePoint{Model: scaleModel, Records: n, Batch: o.Batch, Threads: o.Threads, Seconds: o.Seconds})
 		}
@@ -180,11 +173,11 @@ type scaling struct {
 
 func (s *scaling) sweep(ctx context.Context, name string) error {
 	points, table := s.sizes(name), inMemory
-	if name == growRecords && s.Table == onDisk {
+	if name == growDisk {
 		table = onDisk
-		dir, err := os.MkdirTemp(s.Dir, "privgrad-scale-")
+		dir, err := os.MkdirTemp("", "privgrad-scale-")
 		if err != nil {
-			return usage.Errorf("dir %s: no folder for tables can be made there (%w): name another", s.Dir, usage.Cause(err))
+			return usage.Errorf("%s: no folder for tables can be made there (%w): name another by the variable TMPDIR", os.TempDir(), usage.Cause(err))
 		}
 		defer os.RemoveAll(dir)
 		for i := range points {

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image/png"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -67,7 +65,7 @@ func scaleOptions(t *testing.T) ScaleOptions {
 		t.Fatal(err)
 	}
 	return ScaleOptions{
-		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Table: inMemory, Threads: 1, Seconds: 0.1, Rounds: 3,
+		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Threads: 1, Seconds: 0.1, Rounds: 3,
 		Program: []string{self}, Progress: func(int, int, string) {},
 	}
 }
@@ -76,7 +74,8 @@ func TestScaleTakesTurns(t *testing.T) {
 	dir, tables := t.TempDir(), t.TempDir()
 	t.Setenv(fakeVariable, dir)
 	o := scaleOptions(t)
-	o.Table, o.Dir = onDisk, tables
+	t.Setenv("TMPDIR", tables)
+	o.Sweeps = []string{growBatch, growDisk}
 	next := 0
 	o.Progress = func(done, total int, what string) {
 		if total != 12 || done != next && !strings.HasPrefix(what, "writing ") {
@@ -118,24 +117,6 @@ func TestScaleTakesTurns(t *testing.T) {
 			}
 		}
 	}
-	var svg, picture bytes.Buffer
-	if err := r.Draw(&svg, "svg"); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"mlp-fmnist, 40 records", "mlp-100, batch 5", "µs per record", "MiB beyond the table", "records in the table"} {
-		if !bytes.Contains(svg.Bytes(), []byte(text)) {
-			t.Errorf("the picture does not say %q", text)
-		}
-	}
-	if err := r.Draw(&picture, "png"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := png.Decode(&picture); err != nil {
-		t.Error(err)
-	}
-	if err := r.Draw(io.Discard, "bmp"); err == nil {
-		t.Error("a format that there is not was drawn")
-	}
 }
 
 // Where the system does not say what memory a process takes, nothing is said of it.
@@ -150,10 +131,6 @@ func TestScaleWithoutMemory(t *testing.T) {
 	}
 	if s := r.Sweeps[0]; s.MemorySpread != nil || s.Entries[0].Beyond != nil {
 		t.Errorf("%+v", s)
-	}
-	var svg bytes.Buffer
-	if err := r.Draw(&svg, "svg"); err != nil || bytes.Contains(svg.Bytes(), []byte("MiB")) {
-		t.Errorf("a picture of unknown memory, %v", err)
 	}
 }
 
@@ -175,14 +152,12 @@ func TestScaleRefuses(t *testing.T) {
 		"seconds 0":            func(o *ScaleOptions) { o.Seconds = 0 },
 		`unknown sweep "rows"`: func(o *ScaleOptions) { o.Sweeps = []string{"rows"} },
 		"named twice":          func(o *ScaleOptions) { o.Sweeps = []string{growBatch, growBatch} },
-		`unknown table "tape"`: func(o *ScaleOptions) { o.Table = "tape" },
 		"no size to measure":   func(o *ScaleOptions) { o.Records = nil },
 		"batch 0":              func(o *ScaleOptions) { o.Batches = []int{8, 0} },
 		"batch 500":            func(o *ScaleOptions) { o.Batch = 500 },
 		"records 0":            func(o *ScaleOptions) { o.Records = []int{0} },
 		`"vgg"`:                func(o *ScaleOptions) { o.Model = "vgg" },
 		"threads 99999":        func(o *ScaleOptions) { o.Threads = 99999 },
-		"dir /no/such/folder":  func(o *ScaleOptions) { o.Sweeps, o.Table, o.Dir = []string{growRecords}, onDisk, "/no/such/folder" },
 	} {
 		o := scaleOptions(t)
 		change(&o)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/model"
+	"github.com/privgrad/privgrad/internal/cuda/model"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/train"
 )

@@ -27,7 +27,6 @@ type auditor struct {
 	run    func(context.Context, audit.Config) (*audit.Result, error)
 	config audit.Config
 	canary string
-	list   bool
 }
 
 func newAudit() *cobra.Command { return auditCommand(audit.Run) }
@@ -47,10 +46,10 @@ the exit code is 1. audit also prints the least ε that the guesses prove.
 With --optimizer, audit plays against another optimizer. Some ask the records for more than
 gradients: which step size lowers the loss, which class has most records, or parameters that
 were fitted to all of them. Then the adversary hears every answer, on the smallest data set
-and with the settings under which an answer says most. --list shows what is heard of which
-optimizer. (Such an audit takes --epsilon, --delta and --neighbouring, and no settings of
-gradients.)
+and with the settings under which an answer says most. (Such an audit takes --epsilon,
+--delta and --neighbouring, and no settings of gradients.) It hears
 
+` + heard() + `
 A canary looks for one kind of fault in gradients:
 
   gradient    a gradient that is many clip norms long
@@ -71,7 +70,6 @@ noise. No data set is read, so all that an audit prints is public.`,
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
   privgrad audit --optimizer dp-blsgd --epsilon 4
-  privgrad audit --list
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
 		Flags:    a.define,
@@ -91,13 +89,12 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	}
 	c := &a.config
 	f.SortFlags = false
-	f.StringVar(&c.Optimizer, "optimizer", c.Optimizer, "private optimizer that is audited, as --list shows them")
-	f.BoolVar(&a.list, "list", false, "show what an audit hears of every optimizer, and audit nothing")
-	f.Float64Var(&c.Epsilon, "epsilon", 0, "claimed ε of an optimizer whose answers are heard (default as --list shows)")
+	f.StringVar(&c.Optimizer, "optimizer", c.Optimizer, "private optimizer that is audited")
+	f.Float64Var(&c.Epsilon, "epsilon", 0, "claimed ε of an optimizer whose answers are heard (default as above)")
 	f.Float64Var(&c.NoiseMultiplier, "noise-multiplier", c.NoiseMultiplier, "claimed noise multiplier σ/C")
 	f.Float64Var(&c.SamplingRate, "sampling-rate", c.SamplingRate, "probability that a record joins a batch; 1: all records")
 	f.IntVar(&c.Steps, "steps", c.Steps, "steps per run")
-	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated; of an optimizer whose answers are heard as --list shows")
+	f.Float64Var(&c.Delta, "delta", c.Delta, "δ at which ε is stated; of an optimizer whose answers are heard as above")
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "how two data sets may differ: add-remove or replace-one")
 	f.StringVar(&c.Accountant, "accountant", c.Accountant, "accountant whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
@@ -114,9 +111,6 @@ func (a *auditor) define(f *pflag.FlagSet) {
 }
 
 func (a *auditor) audit(call *cli.Call) error {
-	if a.list {
-		return cli.Show(call, listing{audit.Optimizers()}, listAudits)
-	}
 	c := a.config
 	c.Canary = a.canary
 	if err := c.Incline(call.Given); err != nil {
@@ -146,17 +140,17 @@ func (a *auditor) audit(call *cli.Call) error {
 	return nil
 }
 
-type listing struct {
-	Optimizers []audit.Optimizer `json:"optimizers"`
-}
-
-// listAudits shows what is heard.
-func listAudits(w io.Writer, l listing) {
-	cli.Table(w, 0, func(w io.Writer) {
-		for _, o := range l.Optimizers {
-			cli.Row(w, o.Name, "%v", o)
+// heard is what audits hear of optimizers that answer with more than gradients of batches.
+func heard() string {
+	var b strings.Builder
+	cli.Table(&b, 0, func(w io.Writer) {
+		for _, o := range audit.Optimizers() {
+			if o.Epsilon > 0 {
+				fmt.Fprintf(w, "  %s\t%v\n", o.Name, o)
+			}
 		}
 	})
+	return b.String()
 }
 
 // describeAudit tells a person what was tried and what it shows.

@@ -36,7 +36,7 @@ func TestBenchKernels(t *testing.T) {
 		t.Errorf("bench noise shows\n%s", human)
 	}
 
-	sampler := []string{"bench", "sampler", "--records", "500", "--batch", "20", "--seconds", "0.005"}
+	sampler := []string{"bench", "sampler", "--public-n", "500", "--batch", "20", "--seconds", "0.005"}
 	wantKeys(t, only(t, object(t, ok(t, append(sampler, "--json")...)), "samplers"),
 		"sampler", "cipher", "records", "sampling_rate", "batches_timed", "batch_seconds_median", "rows_per_second")
 	if human := ok(t, sampler...); !strings.Contains(human, "poisson") || !strings.Contains(human, "0.04") {
@@ -53,10 +53,10 @@ func TestBenchKernels(t *testing.T) {
 func TestBenchCompareWithoutPeers(t *testing.T) {
 	t.Setenv(childVariable, "command")
 	dir := t.TempDir()
-	out, svg := filepath.Join(dir, "c.json"), filepath.Join(dir, "c.svg")
+	out := filepath.Join(dir, "c.json")
 	python := filepath.Join(dir, "python")
-	r := privgrad("bench", "compare", "--models", "mlp-fmnist", "--rounds", "1", "--seconds", "0.01", "--threads", "1",
-		"--python", python, "--out", out, "--plot", svg, "--json", "--progress", "off")
+	r := privgrad("bench", "compare", "--model", "mlp-fmnist", "--rounds", "1", "--seconds", "0.01", "--threads", "1",
+		"--python", python, "--out", out, "--json", "--progress", "off")
 	if r.code != cli.ExitDone || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "privgrad: every peer is left out: ") || !strings.Contains(r.stderr, python) {
 		t.Fatalf("exit %d, said %q", r.code, r.stderr)
 	}
@@ -76,19 +76,17 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 	if err := json.Unmarshal([]byte(readFile(t, out)), &written); err != nil || len(written.Models) != 1 || written.Models[0].Entries[0].Peer != "privgrad" {
 		t.Errorf("%v in the file %+v", err, written)
 	}
+
+	svg, md := filepath.Join(dir, "c.svg"), filepath.Join(dir, "c.md")
+	if human := ok(t, "bench", "compare", out, "--out", svg); !strings.Contains(human, "mlp-fmnist, 269322 parameters, batch 300") || !strings.Contains(human, "times our plain step is our private one") {
+		t.Errorf("bench compare shows\n%s", human)
+	}
 	if picture := readFile(t, svg); !strings.Contains(picture, "<svg") || !strings.Contains(picture, "privgrad plain") {
 		t.Errorf("no picture: %.80q", picture)
 	}
-
-	png := filepath.Join(dir, "c.png")
-	if human := ok(t, "bench", "compare", "--from", out, "--plot", png); !strings.Contains(human, "mlp-fmnist, 269322 parameters, batch 300") || !strings.Contains(human, "times our plain step is our private one") {
-		t.Errorf("bench compare shows\n%s", human)
-	}
-	if _, err := os.Stat(png); err != nil {
-		t.Error(err)
-	}
-	if md := ok(t, "bench", "compare", "--from", out, "--markdown"); !strings.Contains(md, "\n| `mlp-fmnist` | 300 | ") {
-		t.Errorf("bench compare --markdown prints\n%s", md)
+	ok(t, "bench", "compare", out, "--out", md)
+	if text := readFile(t, md); !strings.Contains(text, "\n| `mlp-fmnist` | 300 | ") {
+		t.Errorf("bench compare writes\n%s", text)
 	}
 }
 
@@ -99,14 +97,13 @@ func TestBenchCompareRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--plot a.gif":                    ".svg or .png",
-		"--markdown --json":               "exclude each other",
-		"--rounds 0":                      "rounds 0",
-		"--models svm":                    `"svm"`,
-		"--device cuda:1":                 "cuda:1",
-		"--from " + dir + "/none":         "none",
-		"--from " + empty:                 "no measurements",
-		"--from " + empty + " --rounds 2": "--rounds",
+		"--out a.gif":         ".json, .md, .svg, .png",
+		"--rounds 0":          "rounds 0",
+		"--model svm":         `"svm"`,
+		"--device cuda:1":     "cuda:1",
+		dir + "/none":         "none",
+		empty:                 "no measurements",
+		empty + " --rounds 2": "--rounds",
 	} {
 		fails(t, cli.ExitUsage, append([]string{"bench", "compare"}, strings.Fields(args)...), want)
 	}

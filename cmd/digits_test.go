@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/privgrad/privgrad/audit/audittest"
+	"github.com/privgrad/privgrad/internal/audit/audittest"
 	"github.com/privgrad/privgrad/train"
 )
 

@@ -87,10 +87,9 @@ func TestOutputsReplaceFilesAlone(t *testing.T) {
 		{"predict " + run + " " + images + " --csv", ".csv", "exists already"},
 		{"report " + run + " --out", ".html", "only a file is replaced"},
 		{"data schema csv:../t.csv --out", ".yaml", "exists already"},
-		{"bench compare --models mlp-small --plot", ".svg", "only a file is replaced"},
-		{"bench scale --plot", ".png", "only a file is replaced"},
-		{"bench compare --models mlp-small --out", ".json", "only a file is replaced"},
-		{"l2p train --tasks quadratic --out", ".safetensors", "is there"},
+		{"bench compare --model mlp-small --out", ".svg", "only a file is replaced"},
+		{"bench compare --model mlp-small --out", ".json", "only a file is replaced"},
+		{"l2p train --data quadratic --out", ".safetensors", "is there"},
 	} {
 		dir, err := os.MkdirTemp(".", "a")
 		if err != nil {

@@ -56,7 +56,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 	for _, args := range [][]string{{"train", steps}, {"account", steps}} {
 		fails(t, cli.ExitUsage, args, "flag: out of range;")
 	}
-	fails(t, cli.ExitUsage, []string{"schedule", "noisy-gd", "--n", "5e3"}, "flag: not a whole number;")
+	fails(t, cli.ExitUsage, []string{"schedule", "pur-a", "--n", "5e3"}, "flag: not a whole number;")
 	fails(t, cli.ExitUsage, []string{"train", "--seed", "-1"}, "flag: not a whole number, 0 or more;")
 }
 
@@ -131,11 +131,11 @@ func TestNumbersAreDecimal(t *testing.T) {
 		t.Errorf("account prices 0100 steps as %s, and 100 as %s", got, want)
 	}
 	for line, want := range map[string]string{
-		"train --dry-run --epsilon 3 --memory 0x8p2MiB":                         "write a size such as 2GiB or 512MiB",
-		"train --dry-run --epsilon 3 --memory 1_000MiB":                         "write a size such as 2GiB or 512MiB",
-		"train --dry-run --epsilon 3 --memory 2GiB,3":                           "write a size such as 2GiB or 512MiB",
-		"train --dry-run --epsilon 3 --classes 3,0x5":                           "not a number in decimal digits",
-		"l2p train --tasks quadratic --out a.safetensors --epsilons inf,0x1p-3": "must be numbers in decimal digits, or inf",
+		"train --dry-run --epsilon 3 --memory 0x8p2MiB":                       "write a size such as 2GiB or 512MiB",
+		"train --dry-run --epsilon 3 --memory 1_000MiB":                       "write a size such as 2GiB or 512MiB",
+		"train --dry-run --epsilon 3 --memory 2GiB,3":                         "write a size such as 2GiB or 512MiB",
+		"train --dry-run --epsilon 3 --classes 3,0x5":                         "not a number in decimal digits",
+		"l2p train --data quadratic --out a.safetensors --epsilon inf,0x1p-3": "must be numbers in decimal digits, or inf",
 	} {
 		fails(t, cli.ExitUsage, strings.Fields(line), want)
 	}

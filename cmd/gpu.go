@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
 )
 
 // gpuInfo is the installed driver and its devices, or why there are none.

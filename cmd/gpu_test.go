@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 )
 
 func TestGPUs(t *testing.T) {

@@ -1,10 +1,14 @@
 package cmd
 
 import (
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -59,6 +63,52 @@ func TestEverySettingIsExplained(t *testing.T) {
 			t.Errorf("--%s is explained in help of %q, want %q", s.Flag(), on, want)
 		}
 	}
+}
+
+// Flags that may have a name of their own: on the pages of train, and on all pages together. Before
+// one is added, another goes, or takes the name of one that means the same.
+const mostOfTrain, mostFlags = 112, 136
+
+func TestNumberOfFlags(t *testing.T) {
+	flag := regexp.MustCompile(`(?m)^ +(?:-[a-z], )?--([a-z0-9-]+)`)
+	names := func(help string, into map[string]bool) {
+		for _, m := range flag.FindAllStringSubmatch(help, -1) {
+			into[m[1]] = true
+		}
+		delete(into, "help")
+	}
+	ofTrain, all := map[string]bool{}, map[string]bool{}
+	for _, help := range pages(t) {
+		names(help, ofTrain)
+		names(help, all)
+	}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		if path := strings.Fields(c.CommandPath())[1:]; path[0] != "completion" { // cobra's own
+			names(ok(t, append(path, "--help")...), all)
+		}
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	for _, c := range newRoot().Commands() {
+		visit(c)
+	}
+	if len(ofTrain) > mostOfTrain || len(all) > mostFlags {
+		t.Errorf("%d flags on the pages of train, %d on all, of %d and %d at most: %s", len(ofTrain), len(all), mostOfTrain, mostFlags,
+			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+}
+
+// What is gone is refused with what to write instead, and is not there.
+func TestGone(t *testing.T) {
+	for _, g := range cli.Gone {
+		for _, word := range strings.Fields(g.Words) {
+			fails(t, cli.ExitUsage, append(strings.Fields(g.Command), word, "1"), word+" of `privgrad "+g.Command+"` is gone: "+g.Instead)
+		}
+	}
+	fails(t, cli.ExitUsage, strings.Fields("schedule noisy-gd --n 10 --rho 1"), "--optimizer noisy-gd --model logistic")
+	fails(t, cli.ExitUsage, strings.Fields("help schedule noisy-gd"), "--optimizer noisy-gd --model logistic")
 }
 
 func TestOptimizerHelp(t *testing.T) {

@@ -108,11 +108,11 @@ func TestBenchLineSearch(t *testing.T) {
 	if r["model"] != "mlp-fmnist" || r["batch"] != 8.0 || r["tried"] != 8.0 || r["threads"] != 1.0 {
 		t.Errorf("bench linesearch %v", r)
 	}
-	if human := ok(t, append(short, "--tried", "3", "--batches", "shared", "--form", "curve")...); !strings.Contains(human, "3 candidates on a shared batch, form curve") || !strings.Contains(human, "ratio") {
+	if human := ok(t, short...); !strings.Contains(human, "8 candidates on a fresh batch, form differences") || !strings.Contains(human, "ratio") {
 		t.Errorf("bench linesearch shows\n%s", human)
 	}
 	for args, want := range map[string]string{
-		"--batch 0": "batch 0", "--tried 0": "tried 0", "--tried 1001": "tried 1001", "--form loss": `"loss"`, "--batches paper": `"paper"`, "--seconds 0": "seconds 0",
+		"--batch 0": "batch 0", "--seconds 0": "seconds 0",
 		"--model resnet": `"resnet"`, "--activation elu": `"elu"`, "--device tpu": `"tpu"`, "--threads -1": "-1",
 	} {
 		fails(t, cli.ExitUsage, append([]string{"bench", "linesearch", "--json"}, strings.Fields(args)...), want)

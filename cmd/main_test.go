@@ -348,9 +348,7 @@ func TestMeantValues(t *testing.T) {
 		"cnn-mnist":    {"info", "--model", "cnn-mnits"},
 		"tanh":         {"info", "--model", "cnn-mnist", "--activation", "tahn"},
 		"private":      {"bench", "step", "--mode", "privat"},
-		"fresh":        {"bench", "linesearch", "--batches", "frsh"},
-		"mlp":          {"l2p", "train", "--tasks", "mpl", "--out", "x.safetensors"},
-		"ones":         {"l2p", "train", "--tasks", "quadratic", "--out", "x.safetensors", "--start", "oens"},
+		"mlp":          {"l2p", "train", "--data", "gaussians", "--model", "mpl", "--out", "x.safetensors"},
 		"fmnist":       {"data", "verify", "fmnst", "--class-names", "a,b"},
 	} {
 		fails(t, cli.ExitUsage, args, "did you mean "+meant)

@@ -13,9 +13,9 @@ import (
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/machine"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/reproduce"
+	"github.com/privgrad/privgrad/internal/reproduce/papers"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/reproduce"
-	"github.com/privgrad/privgrad/reproduce/papers"
 )
 
 func newReproduce() *cobra.Command {

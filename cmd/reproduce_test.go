@@ -8,8 +8,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/plan"
-	"github.com/privgrad/privgrad/reproduce"
-	"github.com/privgrad/privgrad/reproduce/papers"
+	"github.com/privgrad/privgrad/internal/reproduce"
+	"github.com/privgrad/privgrad/internal/reproduce/papers"
 )
 
 func TestReproduce(t *testing.T) {

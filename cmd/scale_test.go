@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,16 +10,16 @@ import (
 // The measurements are made by the test binary, as children.
 func TestBenchScale(t *testing.T) {
 	t.Setenv(childVariable, "command")
-	svg := filepath.Join(t.TempDir(), "s.svg")
-	short := []string{"bench", "scale", "--model", "mlp-fmnist", "--batches", "8,16", "--records", "100,300", "--batch", "20",
+	t.Setenv("TMPDIR", t.TempDir())
+	short := []string{"bench", "scale", "--model", "mlp-fmnist", "--batch", "8,16", "--public-n", "100,300",
 		"--rounds", "1", "--seconds", "0.005", "--threads", "1", "--progress", "off"}
-	r := object(t, ok(t, append(short, "--table", "disk", "--dir", t.TempDir(), "--plot", svg, "--json")...))
+	r := object(t, ok(t, append(short, "batch", "disk", "--json")...))
 	wantKeys(t, r, "date", "machine", "version", "device", "threads", "seconds", "rounds", "limit", "sweeps")
 	sweeps := r["sweeps"].([]any)
 	if len(sweeps) != 2 {
 		t.Fatalf("sweeps are %v", sweeps)
 	}
-	for i, want := range []struct{ sweep, model, table string }{{"batch", "mlp-fmnist", "memory"}, {"records", "mlp-100", "disk"}} {
+	for i, want := range []struct{ sweep, model, table string }{{"batch", "mlp-fmnist", "memory"}, {"disk", "mlp-100", "disk"}} {
 		s := sweeps[i].(map[string]any)
 		wantKeys(t, s, "sweep", "model", "activation", "parameters", "record_bytes", "table", "entries", "cost_spread", "memory_spread")
 		e := only(t, s, "entries")
@@ -33,11 +32,8 @@ func TestBenchScale(t *testing.T) {
 			t.Errorf("the first entry of sweep %d is %v", i, e)
 		}
 	}
-	if picture := readFile(t, svg); !strings.Contains(picture, "<svg") || !strings.Contains(picture, "mlp-100, batch 20") {
-		t.Errorf("no picture: %.80q", picture)
-	}
 
-	human := ok(t, append(short, "--sweeps", "records")...)
+	human := ok(t, append(short, "records")...)
 	for _, want := range []string{"records of 100 bytes, in memory", "µs per record", "beyond it", "goal: at most 5%"} {
 		if !strings.Contains(human, want) {
 			t.Errorf("no %q in\n%s", want, human)
@@ -47,20 +43,17 @@ func TestBenchScale(t *testing.T) {
 
 func TestBenchScaleRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--plot a.gif":      ".svg or .png",
-		"--dir x":           "--table disk",
-		"--sweeps rows":     `"rows"`,
-		"--batches 0":       "batch 0",
-		"--records 10":      "batch 4096",
+		"rows":              `"rows"`,
+		"--batch 0":         "batch 0",
 		"--model vgg":       `"vgg"`,
 		"--rounds 0":        "rounds 0",
 		"--point 7x":        "leave it out",
 		"--point {} --json": "batch 0",
-		"--batches ten":     "batches",
+		"--batch ten":       "batch",
 	} {
 		fails(t, cli.ExitUsage, append([]string{"bench", "scale"}, strings.Fields(args)...), want)
 	}
-	if help := ok(t, "bench", "scale", "--help"); strings.Contains(help, "--point") || !strings.Contains(help, "--batches") {
+	if help := ok(t, "bench", "scale", "--help"); strings.Contains(help, "--point") || !strings.Contains(help, "--batch ") {
 		t.Errorf("the help is\n%s", help)
 	}
 }

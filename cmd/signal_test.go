@@ -289,7 +289,7 @@ func TestInterruptedFetch(t *testing.T) {
 // What was measured before an interrupt is in the file.
 func TestInterruptedCompare(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "c.json")
-	cmd, _, log := process(t, "", "bench", "compare", "--models", "mlp-fmnist,cnn-mnist,cifar-small,mnist-tf,cifar-paper,mlp-mnist", "--rounds", "1", "--seconds", "0.001", "--threads", "1",
+	cmd, _, log := process(t, "", "bench", "compare", "--model", "mlp-fmnist,cnn-mnist,cifar-small,mnist-tf,cifar-paper,mlp-mnist", "--rounds", "1", "--seconds", "0.001", "--threads", "1",
 		"--python", "/none", "--out", out, "--progress", "off")
 	await(t, "a model", func() bool { _, err := os.Stat(out); return err == nil })
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -299,7 +299,7 @@ func TestInterruptedCompare(t *testing.T) {
 	if said := readFile(t, log); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || !strings.Contains(said, "\nprivgrad: interrupted: measurements of ") || !strings.HasSuffix(said, " in "+out+"\n") {
 		t.Errorf("%v, %q", cmd.ProcessState, said)
 	}
-	if shown := ok(t, "bench", "compare", "--from", out); !strings.Contains(shown, "mlp-fmnist, ") {
+	if shown := ok(t, "bench", "compare", out); !strings.Contains(shown, "mlp-fmnist, ") {
 		t.Errorf("the file holds\n%s", shown)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )

@@ -3,8 +3,8 @@ package cuda_test
 import (
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/driver/fake"
-	"github.com/privgrad/privgrad/cuda/gputest"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 )

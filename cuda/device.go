@@ -18,8 +18,8 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"

@@ -1,7 +1,7 @@
 package cuda
 
 import (
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/cudrv"
+	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 )

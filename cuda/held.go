@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 )
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/perexample"

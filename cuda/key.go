@@ -3,7 +3,7 @@ package cuda
 import (
 	"errors"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 

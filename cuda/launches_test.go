@@ -3,7 +3,7 @@ package cuda
 import (
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/record"

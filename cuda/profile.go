@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/device"
 )
 

@@ -1,6 +1,6 @@
 package cuda
 
-import "github.com/privgrad/privgrad/cuda/kernels"
+import "github.com/privgrad/privgrad/internal/cuda/kernels"
 
 // gamma is γ(n) = nu/(1−nu) of float32, the bound of n roundings one after the other.
 func gamma(n float64) float64 {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 )
 
 // StartTimes is how long it takes to load all kernels, by what the driver is given.

@@ -2,10 +2,10 @@ package dpoptim
 
 import (
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/linesearch"
 )
 
 // Engine is a network on a device with the private records behind it. A method
@@ -91,8 +91,11 @@ type SumAsk struct {
 // Candidates are points along a direction, at parameters − η/qN·direction.
 type Candidates struct {
 	Etas, Biases []float64
-	Group        *linesearch.Group // how many to evaluate together; of a Search
+	Group        *Group // how many to evaluate together; of a Search
 }
+
+// Group is how many candidates a search evaluates together, by what the searches before needed.
+type Group = linesearch.Group
 
 // Search is a recorded question for one of some candidates.
 type Search interface {

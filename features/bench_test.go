@@ -3,7 +3,7 @@ package features
 import (
 	"testing"
 
-	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
 // drawn is n images of dead leaves.

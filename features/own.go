@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 

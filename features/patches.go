@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/onnx"
+	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,

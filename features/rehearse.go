@@ -5,8 +5,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
 // An origin says where a front end's constants come from.

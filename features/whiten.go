@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/privgrad/privgrad/features/synthetic"
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
 // Whitening of channels: the same lower triangular matrix L⁻¹ at every position, where L·Lᵀ =

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/privgrad/privgrad/features/synthetic"
+	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
 // Channels of other images of the same kind have, after whitening, a covariance near I/(1 + d/λ)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adds schedules with few participations of a record each, and dp_accounting's pessimistic epsilon of them, to a file.
 
-    peers/bin/python scripts/make_tiny_rates.py accountant/pld/testdata/tiny_rates.json [ROWS [SEED]]
+    peers/bin/python scripts/make_tiny_rates.py accountant/internal/pld/testdata/tiny_rates.json [ROWS [SEED]]
 
 peers is the environment of scripts/check_accountants.py. A row is [sampling rate, noise multiplier, steps, delta, epsilon],
 for add-remove neighbors. The rows that are there stay as they are.

@@ -35,9 +35,7 @@ func clips(t *testing.T, dir string) []float64 {
 	lines := bufio.NewScanner(bytes.NewReader(read(t, dir, rundir.Metrics)))
 	for lines.Scan() {
 		var e Measurement
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal(lines.Bytes(), &e))
 		if e.Clip == nil {
 			t.Fatalf("no clip norm in %s", lines.Text())
 		}
@@ -56,9 +54,7 @@ func TestAdaptiveIsPricedTogether(t *testing.T) {
 		const sigma, deviation = 1.0, 40.0 / 20 // of a count of 40 expected records
 		price := func(events ...accountant.Event) float64 {
 			a, err := accountant.Account(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: n, Delta: 1e-5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			return a.Epsilon
 		}
 		batch := func(sigma float64) accountant.Event {
@@ -92,9 +88,7 @@ func TestAdaptiveIsPricedTogether(t *testing.T) {
 // gradient's noise moves with it; and what is released of a count is noisy.
 func TestAdaptiveFollowsReleases(t *testing.T) {
 	d, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	record := &transcript{Device: d}
 	c := adaptive()
 	c.Classes = nil
@@ -104,23 +98,16 @@ func TestAdaptiveFollowsReleases(t *testing.T) {
 	set.Classes, set.ClassNames, set.PerClass = 2, set.ClassNames[:2], []int{200, 200}
 	set.Test.Labels, set.Test.Features = nil, nil
 	o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Device: record}
-	r, err := Run(context.Background(), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, o)
 	if len(record.released) != 2**c.Steps {
 		t.Fatalf("%d releases in %d steps", len(record.released), *c.Steps)
 	}
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(c.Seed, "noise"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	clip, seen := c.Clip, clips(t, o.Out)
 	normals := func(draw uint64, tensor uint32, n int) []float64 {
 		g, err := exact.New(exact.MaxStd, noise, tensor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		k, z := make([]int64, n), make([]float64, n)
 		g.Add(k, draw, 0)
 		for i, k := range k {
@@ -222,10 +209,7 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 		c.EvalEvery, c.Noise, c.LR = 1, dpoptim.Seeded, ptr(1e-7)
 		change(&c)
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
-		r, err := Run(context.Background(), c, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := finished(t, c, o)
 		list := clips(t, o.Out)
 		var stored Config
 		check(t, ReadConfig(filepath.Join(o.Out, rundir.Config), &stored))
@@ -255,16 +239,11 @@ func TestAdaptiveKeepsItsBounds(t *testing.T) {
 // clip norm is never un-noised.
 func TestAdaptiveWithoutGradientNoise(t *testing.T) {
 	d, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	record := &transcript{Device: d}
 	c := adaptive()
 	c.NoiseMultiplier, c.Noise = ptr(0.0), dpoptim.Seeded
-	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: record})
 	if r.Guarantee || r.Epsilon != nil || *r.Clip == 1 {
 		t.Errorf("guarantee %v, ε %v, clip norm %v", r.Guarantee, r.Epsilon, *r.Clip)
 	}
@@ -305,17 +284,11 @@ func TestAdaptiveCheckpointIsChecked(t *testing.T) {
 		c := adaptive()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		cp.Clip = clip
-		if err := rundir.Dir(o.Out).WriteCheckpoint(cp); err != nil {
-			t.Fatal(err)
-		}
+		check(t, rundir.Dir(o.Out).WriteCheckpoint(cp))
 		_, err = Run(context.Background(), c, o)
 		var u *UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), "not one of this run's") {

@@ -58,10 +58,8 @@ func TestAverage(t *testing.T) {
 			t.Error("the average is the last iterate")
 		}
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
-	p, err := resolve(c, Options{Sources: o.Sources})
-	check(t, err)
+	r := finished(t, c, o)
+	p := resolved(t, c, Options{Sources: o.Sources})
 	last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 	check(t, err)
 	for name, want := range map[string][]float32{rundir.Model: last.Params, rundir.Average: last.Average} {
@@ -91,9 +89,7 @@ func TestNoAverage(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, stop, ErrInterrupted)
 	if _, err := os.Stat(filepath.Join(o.Out, rundir.Average)); !os.IsNotExist(err) {
 		t.Errorf("%s without an average: %v", rundir.Average, err)
 	}
@@ -130,13 +126,10 @@ func TestRateSchedule(t *testing.T) {
 			}
 			if crash {
 				_, o := stopAt(t, o, 7, false)
-				if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-					t.Fatal(err)
-				}
+				ends(context.Background(), t, c, o, errCrash)
 				record.released = record.released[:5]
 			}
-			_, err = Run(context.Background(), c, o)
-			check(t, err)
+			finished(t, c, o)
 			lines, w := metricsOf(t, o.Out), make([]float64, 65)
 			if len(lines) != len(kept) || len(record.released) != len(kept) {
 				t.Fatalf("%d lines and %d releases of %d updates", len(lines), len(record.released), len(kept))

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/banco"
@@ -133,8 +132,7 @@ func TestBancoTranscript(t *testing.T) {
 		t.Chdir(t.TempDir())
 		n.replay = i == 1
 		s := &screen{}
-		r, err := Run(context.Background(), c, reported(&c, Options{Sources: set, Out: "run", Method: n, RunID: "00112233445566778899aabbccddeeff", block: 7, Progress: s}))
-		check(t, err)
+		r := finished(t, c, reported(&c, Options{Sources: set, Out: "run", Method: n, RunID: "00112233445566778899aabbccddeeff", block: 7, Progress: s}))
 		if !r.Guarantee || r.PrivacyUnit != "one record, local" || r.ModelIs == nil || *r.ModelIs != "the average of the iterates" || *r.Delta != 0 {
 			t.Errorf("the result says %+v", r)
 		}
@@ -160,8 +158,7 @@ func TestBancoFollowsTheAlgorithm(t *testing.T) {
 		const passes = 2 // of 400 places, the last one in part
 		set := made(1, 300)
 		r, got := trainedOn(t, c, set, Options{})
-		p, err := resolve(c, Options{Sources: sources(set)})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(set)})
 		if *r.EpsilonSoFar != 4 || *r.Epsilon != 4 {
 			t.Errorf("ε %v, so far %v", *r.Epsilon, *r.EpsilonSoFar)
 		}
@@ -216,8 +213,7 @@ func TestBancoNoise(t *testing.T) {
 	for epsilon, sphere := range map[float64]bool{1: true, 4: true, 100: false} {
 		c := reporting()
 		c.Steps, c.Epsilon = ptr(400), &epsilon
-		p, err := resolve(c, Options{Sources: sources(made(1, 200))})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(made(1, 200))})
 		r, err := p.Declaration.Asks[0].Release(0)
 		if check(t, err); (r.Radius > 0) != sphere {
 			t.Errorf("at ε = %v the sphere's radius is %v", epsilon, r.Radius)
@@ -231,8 +227,7 @@ func TestBancoPrice(t *testing.T) {
 	for steps, passes := range map[int]int{24: 1, 400: 1, 401: 2, 1200: 3} {
 		c := reporting()
 		c.Steps = ptr(steps)
-		p, err := resolve(c, Options{Sources: sources(made(1, 200))})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(made(1, 200))})
 		events, err := p.Events()
 		check(t, err)
 		if len(events) != 1 || events[0].Count != passes {
@@ -279,16 +274,14 @@ func TestBancoNeverAsksTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if !slices.IsSorted(n.slots) || len(slices.Compact(slices.Clone(n.slots))) != len(n.slots) || n.slots[len(n.slots)-1] != 23 {
 		t.Errorf("the places %v report", n.slots)
 	}
 	if r.Steps >= 24 || r.Steps < 8 || *r.Committed != 24 {
 		t.Errorf("%d of %d reports went into the model", r.Steps, *r.Committed)
 	}
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
+	s := charges(t, o.Out)
 	if s.Reserved != 24 {
 		t.Errorf("%d slots are charged", s.Reserved)
 	}

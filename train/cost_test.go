@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"image"
 	"image/png"
 	"os"
@@ -26,8 +25,7 @@ func TestReadingLeavesNoTrace(t *testing.T) {
 	}
 	quick := func(string) (*datasets.Set, error) { return made(1, 400), nil }
 	run := func(c Config, s Source) *Result {
-		r, err := Run(context.Background(), c, Options{Sources: map[string]Source{"made": s}, Out: filepath.Join(t.TempDir(), "run")})
-		check(t, err)
+		r := finished(t, c, Options{Sources: map[string]Source{"made": s}, Out: filepath.Join(t.TempDir(), "run")})
 		return r
 	}
 	c := small()
@@ -84,8 +82,7 @@ func TestFeaturesTakeTime(t *testing.T) {
 	for _, public := range []bool{false, true} {
 		var shown elapsed
 		s := map[string]Source{"made": {BuiltIn: public, Open: open}}
-		r, err := Run(context.Background(), c, Options{Sources: s, Features: front, Out: filepath.Join(t.TempDir(), "run"), Watch: []Watcher{&shown}})
-		check(t, err)
+		r := finished(t, c, Options{Sources: s, Features: front, Out: filepath.Join(t.TempDir(), "run"), Watch: []Watcher{&shown}})
 		if long := r.Seconds >= 4; long != public {
 			t.Errorf("public records %v: %v s", public, r.Seconds)
 		}

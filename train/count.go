@@ -14,7 +14,7 @@ import (
 // counts reports whether the count is to be made: before anything was charged. A process that died after
 // the charge has spent it, and may have drawn its noise.
 func (r *run) counts() bool {
-	replays := r.plan.Config.Noise == dpoptim.Seeded && r.slot == 0
+	replays := r.plan.Config.Noise == dpoptim.Seeded && r.charge.Slot() == 0
 	return r.plan.Count != nil && r.counted == nil && (replays || r.ledger.Charged() == 0)
 }
 
@@ -26,13 +26,11 @@ func (r *run) begin() error {
 	if r.stopped == "" {
 		return nil
 	}
-	if _, err := r.charge.end(0); err != nil {
+	if _, err := r.charge.End(0, nil); err != nil {
 		return err
 	}
-	for _, keep := range []func() error{r.charge.saving, r.saveCheckpoint, r.charge.saved} {
-		if err := keep(); err != nil {
-			return err
-		}
+	if err := r.charge.Save(r.saveCheckpoint); err != nil {
+		return err
 	}
 	return r.team.All(errors.New(r.stopped))
 }
@@ -48,7 +46,7 @@ func (r *run) count() error {
 			return err
 		}
 	}
-	counted, err := engine.Count(all[0], *r.plan.Count, r.noise, r.charge.counting())
+	counted, err := engine.Count(all[0], *r.plan.Count, r.noise, r.charge.Count())
 	if err != nil {
 		return err
 	}

@@ -37,9 +37,7 @@ func TestCountAfterAnEarlyEnd(t *testing.T) {
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
 	ctx, stop := context.WithCancel(context.Background())
 	o := Options{Out: "run", Progress: &stopper{stop: stop}}
-	if _, err := Run(ctx, c, o); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, o, ErrInterrupted)
 	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved != 0 {
 		t.Fatalf("the ledger charges %d: %v", s.Reserved, err)
 	}
@@ -126,8 +124,7 @@ func TestCountIsPriced(t *testing.T) {
 	makeArrays(t, 1, 950, 0)
 	c := counting()
 	c.TrainLossNoise = ptr(4.0)
-	r, err := Run(context.Background(), c, Options{Out: "run", keys: injected(3)})
-	check(t, err)
+	r := finished(t, c, Options{Out: "run", keys: injected(3)})
 	if r.Counted == nil || math.Abs(*r.Counted-950) > 6*50 || *r.Counted != math.Round(*r.Counted) {
 		t.Errorf("%v records were counted, and there are 950", show(r.Counted))
 	}
@@ -145,8 +142,7 @@ func TestCountIsPriced(t *testing.T) {
 	if check(t, err); *r.Epsilon != cost.Epsilon || *r.EpsilonSoFar != cost.Epsilon {
 		t.Errorf("the run costs %v, so far %v; its releases %v", *r.Epsilon, *r.EpsilonSoFar, cost.Epsilon)
 	}
-	first, err := resolve(c, Options{})
-	check(t, err)
+	first := resolved(t, c, Options{})
 	if one, none := first.EpsilonAt(1), first.EpsilonAt(0); *none != 0 || *one < 0.05 {
 		t.Errorf("nothing costs %v, the first slot %v", *none, *one)
 	}
@@ -158,8 +154,7 @@ func TestFilterPaysForTheCount(t *testing.T) {
 	makeArrays(t, 1, 950, 0)
 	c := counting()
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	b, err := p.NewBudget()
 	check(t, err)
 	f := b.(*accountant.Filter)
@@ -181,8 +176,7 @@ func TestCountCostsLittle(t *testing.T) {
 	for _, counts := range []bool{false, true} {
 		c := counting()
 		c.PublicN, c.NoiseMultiplier, c.Epsilon, c.CountRecords = ptr(500), nil, ptr(1.0), &counts
-		p, err := resolve(c, Options{})
-		check(t, err)
+		p := resolved(t, c, Options{})
 		if sigma[counts] = p.Sigma; (p.Count != nil) != counts {
 			t.Errorf("asked for a count: %v; made: %v", counts, p.Count != nil)
 		}
@@ -239,9 +233,7 @@ func TestCountIsMadeOnce(t *testing.T) {
 		c := counting()
 		c.Noise = noise
 		_, o := stopAt(t, Options{Out: noise, block: 5}, 12, false)
-		if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(context.Background(), t, c, o, errCrash)
 		saved, err := rundir.Dir(noise).ReadCheckpoint(65, nil)
 		if err != nil || saved.Counted == nil {
 			t.Fatalf("the checkpoint has no count: %v", err)
@@ -259,9 +251,7 @@ func TestCountIsMadeOnce(t *testing.T) {
 	}
 	// One that died between the charge and the count has lost it, as it may have drawn its noise.
 	_, o := stopAt(t, Options{Out: "lost", block: 5}, 0, false)
-	if _, err := Run(context.Background(), counting(), o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, counting(), o, errCrash)
 	screen := &screen{}
 	r, err := Run(context.Background(), counting(), Options{Out: "lost", Resume: ResumeRun, Log: slog.New(slog.NewTextHandler(screen, nil))})
 	if check(t, err); !strings.Contains(screen.String(), "the count of usable records was lost") {
@@ -279,9 +269,7 @@ func TestOlderRunsCountNothing(t *testing.T) {
 	c := counting()
 	c.CountRecords = ptr(false)
 	_, o := stopAt(t, Options{Out: "run", block: 5}, 12, false)
-	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, c, o, errCrash)
 	file := filepath.Join("run", rundir.Config)
 	text := strings.Replace(string(read(t, file)), "count_records: false\n", "", 1)
 	check(t, os.WriteFile(file, []byte(text), 0o644))
@@ -369,9 +357,7 @@ func TestCountOfVeryMany(t *testing.T) {
 	c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
 	c.PublicN, c.Delta, c.Batch = ptr(8_000_000_000), ptr(1e-12), ptr(60.0)
 	_, o := stopAt(t, Options{Out: "run", counted: ptr(7.9e9)}, 0, false) // as the count is about to be drawn
-	if _, err := Run(context.Background(), c, o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, c, o, errCrash)
 	if s, _, err := ledger.Read(filepath.Join("run", rundir.Ledger)); err != nil || s.Reserved < 1 {
 		t.Fatalf("the ledger charges %d for the count: %v", s.Reserved, err)
 	}

@@ -1,14 +1,13 @@
 package train
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 )
 
@@ -19,18 +18,13 @@ func TestRunOnGPU(t *testing.T) {
 	run := func(t *testing.T, c Config, d device.Device) *Result {
 		t.Helper()
 		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(2), ptr(1.0), 2
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
 		return r
 	}
 	open := func(t *testing.T) device.Device {
 		f := fake.New(fake.Options{})
 		d, err := cuda.Open(f, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		t.Cleanup(func() {
 			if err := d.Close(); err != nil || f.Live() != 0 {
 				t.Errorf("closing gives %v, and leaves %d things of the driver", err, f.Live())

@@ -2,15 +2,14 @@ package train
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/scoring"
 )
 
 // A Measurement is what an evaluation during a run found, a line of metrics.jsonl.
@@ -44,13 +43,10 @@ const mostConfused = 100
 
 // evaluator measures a run as it goes, on public data and by released values.
 type evaluator struct {
-	metrics      *rundir.Log
-	diagnostics  *rundir.Log
-	score        func() (device.Score, error)
-	scoreAverage func() (device.Score, error) // of the average of the parameters
-	scoreTrain   func() (device.Score, error)
-	errors       func() (Errors, error) // of a regression
-	trainLoss    func(rows []int32, draw uint64) (float64, error)
+	metrics     *rundir.Log
+	diagnostics *rundir.Log
+	scorer      scoring.Scorer
+	trainLoss   func(rows []int32, draw uint64) (float64, error)
 
 	last     *Measurement
 	measured []Measurement // all of the run's, last among them
@@ -100,7 +96,7 @@ func (r *run) clip() *float64 {
 // epsilonSoFar is the ε of what was charged, no less than was said before: of bounds on a
 // part and on more, the first may be the larger one.
 func (r *run) epsilonSoFar(slots int) *float64 {
-	epsilon := r.charge.epsilon(slots)
+	epsilon := r.epsilon(slots)
 	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
 		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
 	}
@@ -109,40 +105,26 @@ func (r *run) epsilonSoFar(slots int) *float64 {
 
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
-	c := &r.plan.Config
-	m := &Measurement{Step: r.step, Epoch: math.Round(float64(r.step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(r.slot), NotPrivate: c.Label(), TrainLoss: loss}
+	c, step, slot := &r.plan.Config, r.step(), r.charge.Slot()
+	m := &Measurement{Step: step, Epoch: math.Round(float64(step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(slot), NotPrivate: c.Label(), TrainLoss: loss}
 	if c.LR != nil {
-		rate := r.plan.RateAt(max(r.slot, 1))
+		rate := r.plan.RateAt(max(slot, 1))
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
 		m.LR = plan.Finite(rate)
 	}
 	m.Clip = r.clip()
-	for _, s := range []struct {
-		what           string
-		score          func() (device.Score, error)
-		loss, accuracy **float64
-	}{{"evaluation", r.score, &m.TestLoss, &m.TestAccuracy}, {"evaluation of the average", r.scoreAverage, &m.AverageLoss, &m.AverageAccuracy}} {
-		if s.score == nil {
-			continue
-		}
-		score, err := s.score()
-		if err != nil {
-			return fmt.Errorf("%s after step %d: %w", s.what, r.step, err)
-		}
-		*s.loss, *s.accuracy = plan.Means(score)
-		if s.loss == &m.TestLoss && len(score.Confusion) <= mostConfused {
-			m.Confusion = score.Confusion
-		}
+	scores, err := r.scorer.Test(step)
+	if err != nil {
+		return err
 	}
-	if r.errors != nil {
-		var err error
-		if m.Errors, err = r.errors(); err != nil {
-			return fmt.Errorf("evaluation after step %d: %w", r.step, err)
-		}
+	m.TestLoss, m.TestAccuracy = plan.Means(scores.Test)
+	m.AverageLoss, m.AverageAccuracy = plan.Means(scores.Average)
+	if m.Errors = scores.Errors; len(scores.Test.Confusion) <= mostConfused {
+		m.Confusion = scores.Test.Confusion
 	}
-	if r.scoreTrain != nil {
+	if c.DataIsPublic || c.PrivateDiagnostics {
 		if err := r.evaluateTraining(m); err != nil {
 			return err
 		}
@@ -161,9 +143,9 @@ func (r *run) evaluate(loss *float64) error {
 
 // evaluateTraining is for public data, and for their owner's eyes.
 func (r *run) evaluateTraining(m *Measurement) error {
-	s, err := r.scoreTrain()
+	s, err := r.scorer.Training(m.Step)
 	if err != nil {
-		return fmt.Errorf("evaluation after step %d: %w", r.step, err)
+		return err
 	}
 	loss, accuracy := plan.Means(s)
 	if r.plan.Config.DataIsPublic {
@@ -172,5 +154,5 @@ func (r *run) evaluateTraining(m *Measurement) error {
 	if r.diagnostics == nil {
 		return nil
 	}
-	return r.diagnostics.Append(rundir.Diagnostic{Private: true, Step: r.step, RealisedBatch: r.engine.Realised(), TrainLoss: loss, TrainAccuracy: accuracy})
+	return r.diagnostics.Append(rundir.Diagnostic{Private: true, Step: m.Step, RealisedBatch: r.engine.Realised(), TrainLoss: loss, TrainAccuracy: accuracy})
 }

@@ -1,12 +1,12 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/privgrad/privgrad/internal/charge"
 )
 
 // A result has the lines of the metrics: of all of the run's processes, and of a run that
@@ -14,14 +14,9 @@ import (
 func TestResultHasEvaluations(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 3}
 	ctx, stop := stopAt(t, o, 13, true)
-	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, small(), stop, ErrInterrupted)
 	for _, when := range []string{"resumed", "asked again"} {
-		r, err := Run(context.Background(), small(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := finished(t, small(), o)
 		if d := cmp.Diff(metricsOf(t, o.Out), r.Evaluations); d != "" || len(r.Evaluations) != 5 {
 			t.Errorf("%s: %d evaluations: %s", when, len(r.Evaluations), d)
 		}
@@ -57,17 +52,21 @@ func TestEvaluationsAreCounted(t *testing.T) {
 }
 
 // falling is a charge whose bounds cross.
-type falling struct{ charge }
+type falling struct {
+	charge.Charge
+	epsilon float64
+}
 
-func (falling) epsilon(slots int) *float64 { return ptr(1 / float64(slots)) }
+func (f falling) SoFar() *float64 { return &f.epsilon }
 
 // What was said to be spent is never said to be less: a bound on more steps may be below one on
 // fewer.
 func TestEpsilonSoFarNeverFalls(t *testing.T) {
-	r := &run{charge: falling{}, evaluator: evaluator{last: &Measurement{EpsilonSoFar: ptr(0.5)}}}
+	r := &run{charge: falling{epsilon: 0.25}, evaluator: evaluator{last: &Measurement{EpsilonSoFar: ptr(0.5)}}}
 	if got := r.epsilonSoFar(4); *got != 0.5 {
 		t.Errorf("ε is %v after 0.5", *got)
 	}
+	r.charge = falling{epsilon: 1}
 	if got := r.epsilonSoFar(1); *got != 1 {
 		t.Errorf("ε is %v, want 1", *got)
 	}

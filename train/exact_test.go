@@ -23,10 +23,7 @@ func TestExactRun(t *testing.T) {
 		// apart by bands of pixels leave no room for chance.
 		c.NoiseMultiplier, c.TrainLossNoise, c.Steps = ptr(0.2), ptr(1.0), ptr(40)
 		t.Chdir(t.TempDir())
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: "run"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: "run"})
 		if !r.Guarantee || r.Assumptions == nil || len(r.Assumptions) != 0 {
 			t.Errorf("%s: guarantee %v because %v, assuming %v", strategy, r.Guarantee, r.NoGuarantee, r.Assumptions)
 		}
@@ -50,9 +47,7 @@ func TestExactRun(t *testing.T) {
 // a float32 can tell, on every device, and not of twice as many.
 func TestReleasesLieOnTheGrid(t *testing.T) {
 	fast, err := cpu.Open(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// Of gradients clipped at 1.7, and of losses clipped at 3.
 	for noise, gradient := range map[string]float64{dpoptim.Exact: 0x1p-20, dpoptim.Secure: 0x1p-23} {
 		for _, inner := range []*transcript{{Device: fast}, {Device: reference.Open()}} {

@@ -33,8 +33,7 @@ func TestFeatures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	c := scattered()
 	c.Whiten = "leaves"
-	r, err := Run(context.Background(), c, Options{Sources: set, Out: out})
-	check(t, err)
+	r := finished(t, c, Options{Sources: set, Out: out})
 	if r.Parameters != 81*2*2+1 || !r.Guarantee || slices.Contains(r.Released, rundir.Features) || len(r.Assumptions) > 0 {
 		t.Errorf("%d parameters, guarantee %v, assumptions %q, released %q", r.Parameters, r.Guarantee, r.Assumptions, r.Released)
 	}
@@ -100,8 +99,7 @@ func TestOwnFeatures(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	c.NoiseMultiplier, c.Steps, c.EvalEvery = ptr(0.1), ptr(100), 100
 	o := Options{Sources: sources(made(1, 400)), Out: out, Features: front}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if !r.Guarantee || !slices.Contains(r.Assumptions, "own_features_are_public") {
 		t.Errorf("guarantee %v, assumptions %q", r.Guarantee, r.Assumptions)
 	}
@@ -152,9 +150,7 @@ func TestFeaturesStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, Features: c.first}
 			ctx, stop := stopAt(t, o, 12, true)
-			if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-				t.Fatal(err)
-			}
+			ends(ctx, t, small(), stop, ErrInterrupted)
 			o.Features = c.then
 			r, err := Run(context.Background(), small(), o)
 			if c.refused {
@@ -184,8 +180,7 @@ func TestOwnNetworkOnFeatures(t *testing.T) {
 	c := scattered()
 	c.Whiten = "pink"
 	c.Classes, c.Model, c.Batch, c.Steps, c.LR = nil, "", ptr(100.0), ptr(60), ptr(1.0)
-	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Network: network})
-	check(t, err)
+	r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Network: network})
 	if r.Model != "mine" || !r.Guarantee || *r.TestAccuracy < 0.6 {
 		t.Errorf("model %s, guarantee %v, accuracy %v", r.Model, r.Guarantee, *r.TestAccuracy)
 	}

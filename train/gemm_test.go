@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -28,17 +28,13 @@ func TestRunByCuBLAS(t *testing.T) {
 	run := func(f *fake.Driver) (*Result, error) {
 		t.Helper()
 		d, err := cuda.Open(f, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer d.Close()
 		return Run(context.Background(), c, Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
 	}
 	f := fake.New(fake.Options{})
 	r, err := run(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !r.Guarantee || !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || f.Calls("cublasGemmStridedBatchedEx") == 0 {
 		t.Errorf("guarantee %v, assuming %v, with %d sums by cuBLAS", r.Guarantee, r.Assumptions, f.Calls("cublasGemmStridedBatchedEx"))
 	}
@@ -55,9 +51,7 @@ func TestRunByCuBLAS(t *testing.T) {
 		t.Errorf("in TF32: %v", err)
 	}
 	host, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for gemm, want := range map[string]string{devices.GEMMCuBLAS: "--device cuda", "mkl": `"mkl"`} {
 		if err := devices.CheckGEMM(host, gemm, device.Float32); !errors.As(err, new(*UsageError)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("gemm %s on the processor: %v", gemm, err)
@@ -84,8 +78,7 @@ func TestAssumptionsOfAllProcesses(t *testing.T) {
 		}
 		check(t, d.Close())
 		c.GEMM, o.Resume = devices.GEMMOwn, ResumeRun
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		if count := len(slices.Compact(slices.Sorted(slices.Values(r.Assumptions)))); !slices.Contains(r.Assumptions, "cublas_adds_every_row_alike") || count != len(r.Assumptions) {
 			t.Errorf("%s: the run assumes %v", name, r.Assumptions)
 		}
@@ -99,9 +92,7 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		c.Noise, c.PublicN = noise, ptr(200)
 		o := Options{Sources: sources(made(1, 100)), Out: filepath.Join(t.TempDir(), "run")}
 		ctx, first := stopAt(t, o, 5, true)
-		if _, err := Run(ctx, c, first); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, first, ErrInterrupted)
 		f, err := os.Open(rundir.Dir(o.Out).State())
 		check(t, err)
 		tensors, meta, err := safetensors.Read(f, 1<<20)
@@ -111,8 +102,7 @@ func TestAssumptionsOfOldCheckpoints(t *testing.T) {
 		check(t, err)
 		check(t, errors.Join(safetensors.Write(f, tensors, meta), f.Close()))
 		o.Resume = ResumeRun
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		if slices.Contains(r.Assumptions, plan.RealArithmetic) != (noise == dpoptim.Secure) || !slices.Contains(r.Assumptions, "public_n_is_right") {
 			t.Errorf("%s noise: the run assumes %v", noise, r.Assumptions)
 		}

@@ -78,15 +78,13 @@ func (w watch) Evaluated(m Measurement) { w(m) }
 func TestFullDiskGoesOn(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	o := Options{Sources: sources(made(1, 400)), Out: out}
-	p, err := resolve(small(), o)
-	check(t, err)
+	p := resolved(t, small(), o)
 	r := &run{plan: p, options: o}
 	full := fmt.Errorf("writing x: %w", syscall.ENOSPC)
 	if got := r.full(full); got != full {
 		t.Errorf("nothing has begun, and %v", got)
 	}
-	_, err = Run(context.Background(), small(), o)
-	check(t, err)
+	finished(t, small(), o)
 	if got := r.full(full); !errors.Is(got, syscall.ENOSPC) || !strings.HasSuffix(got.Error(), "; continue by running your program again, with Resume: train.ResumeAuto") {
 		t.Errorf("a run has begun, and %v", got)
 	}
@@ -106,8 +104,7 @@ func TestLogTellsHowItGoes(t *testing.T) {
 		var b strings.Builder
 		o.Sources, o.Out = sources(made(uint64(set), 400)), filepath.Join(t.TempDir(), "run")
 		o.Log = slog.New(slog.NewTextHandler(&b, nil))
-		_, err := Run(context.Background(), c, o)
-		check(t, err)
+		finished(t, c, o)
 		for line := range strings.Lines(b.String()) {
 			if _, text, ok := strings.Cut(line, `msg="step `); ok {
 				all = append(all, strings.TrimSuffix(text, "\"\n"))
@@ -140,9 +137,7 @@ func (nothing) Finish()                      {}
 func TestEditedSettingsAreNamed(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5, Resume: ResumeAuto}
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, small(), stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, small(), stop, ErrInterrupted)
 	dir := rundir.Dir(o.Out)
 	whole := string(read(t, o.Out, rundir.Config))
 	for _, edit := range []struct {

@@ -29,20 +29,13 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 	logits, err := nn.Apply(x,
 		nn.Conv("edges", 5, 3, 1, 1, nn.Glorot(1)), nn.Tanh, nn.MaxPool(2, 2), nn.Flatten,
 		nn.Dense("hidden", 12, nn.Glorot(2)), nn.ReLU, nn.Dense("out", 4, nn.Glorot(3)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	network, err := nn.Lower(logits, nn.WithName("mine"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before := network.Params()
 	c := small()
 	c.Classes, c.Model, c.Batch, c.Steps = nil, "", ptr(100.0), ptr(60)
-	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Network: network})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Network: network})
 	if r.Model != "mine" || !r.Guarantee || *r.TestAccuracy < 0.6 {
 		t.Errorf("model %s, guarantee %v, accuracy %v", r.Model, r.Guarantee, *r.TestAccuracy)
 	}
@@ -58,14 +51,10 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 	for i, b := range set.Test.Features {
 		pixels[i] = float32(b)/127.5 - 1
 	}
-	if err := G.Let(x, tensor.New(tensor.WithShape(n, 1, 8, 8), tensor.WithBacking(pixels))); err != nil {
-		t.Fatal(err)
-	}
+	check(t, G.Let(x, tensor.New(tensor.WithShape(n, 1, 8, 8), tensor.WithBacking(pixels))))
 	m := G.NewTapeMachine(g)
 	defer m.Close()
-	if err := m.RunAll(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.RunAll())
 	out := logits.Value().Data().([]float32)
 	loss, correct := 0.0, 0
 	for i, label := range set.Test.Labels {
@@ -102,35 +91,21 @@ func TestGorgoniaRunsTheTrainedGraph(t *testing.T) {
 func ours(t *testing.T, network *nn.Network, im datasets.Split, i int, label uint8) float64 {
 	t.Helper()
 	s, err := perexample.Plain(network.Program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	net, err := d.Compile(s, device.Options{Capacity: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer net.Close()
-	if err := net.Write(net.Params(), network.Params()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, net.Write(net.Params(), network.Params()))
 	size := len(im.Features) / len(im.Labels)
 	one := datasets.Split{Shape: im.Shape, Features: im.Features[i*size : (i+1)*size], Labels: []uint8{label}}
 	data, err := tables.Reader{Loss: network.Program.Loss, Classes: network.Program.Outputs()}.Load(d, one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	score, err := engine.Scorer(net, net.Params(), data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got, err := score()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return got.Loss
 }
 
@@ -139,13 +114,9 @@ func TestOwnGraphMustFitTheData(t *testing.T) {
 	g := G.NewGraph()
 	x := G.NewTensor(g, tensor.Float32, 2, G.WithShape(1, 64), G.WithName("x"))
 	logits, err := nn.Apply(x, nn.Dense("out", 3, nn.Glorot(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	network, err := nn.Lower(logits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c := small()
 	c.Classes, c.Model = nil, ""
 	_, err = Run(context.Background(), c, Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Network: network})

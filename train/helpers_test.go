@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -76,6 +77,21 @@ func resolve(c Config, o Options) (*plan.Plan, error) {
 	return plan.Resolve(c, plan.Options{Sources: o.Sources, Network: o.Network, Method: o.Method, Device: o.Device})
 }
 
+// resolved is the plan of a run that can be made, and finished the result of one that is made whole.
+func resolved(t *testing.T, c Config, o Options) *plan.Plan {
+	t.Helper()
+	p, err := resolve(c, o)
+	check(t, err)
+	return p
+}
+
+func finished(t *testing.T, c Config, o Options) *Result {
+	t.Helper()
+	r, err := Run(context.Background(), c, o)
+	check(t, err)
+	return r
+}
+
 // adapts reports whether the budgets of a search follow from what was released.
 func adapts(c Config) bool { return c.Search != nil && c.Search.Budget != budgetFixed }
 
@@ -99,9 +115,7 @@ func small() Config {
 func read(t *testing.T, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return b
 }
 
@@ -127,9 +141,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[name] = place.ReplaceAllString(clock.ReplaceAllString(string(read(t, path)), `"$1": masked`), "data_dir: masked")
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if config, err := os.ReadFile(filepath.Join(dir, ConfigFile)); err == nil && place.Match(config) {
 		digest := fmt.Sprintf("%x", sha256.Sum256(config))
 		for name, text := range all {

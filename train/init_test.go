@@ -103,14 +103,12 @@ func TestInitLayers(t *testing.T) {
 			var log bytes.Buffer
 			network := twoLayers(t)
 			o := Options{Sources: sources(made(1, 400)), Network: network, Out: filepath.Join(t.TempDir(), "run"), Log: slog.New(slog.NewTextHandler(&log, nil))}
-			p, err := resolve(config, o)
-			check(t, err)
+			p := resolved(t, config, o)
 			if got := p.Network.Params(); !slices.Equal(got, c.want) {
 				t.Errorf("the network begins with %v, want %v", got, c.want)
 			}
 			o.Network = twoLayers(t)
-			r, err := Run(context.Background(), config, o)
-			check(t, err)
+			r := finished(t, config, o)
 			want, err := json.Marshal(c.initial)
 			check(t, err)
 			if got, err := json.Marshal(r.Initial); err != nil || !bytes.Equal(got, want) {
@@ -226,9 +224,7 @@ func TestWeightsNotFinite(t *testing.T) {
 	c.Average = 0.9
 	o = options()
 	ctx, stop := stopAt(t, o, 12, true)
-	if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
+	ends(ctx, t, c, stop, ErrInterrupted)
 	poisoned(t, filepath.Join(o.Out, stateFile))
 	ledger := read(t, o.Out, rundir.Ledger)
 	o.Resume = ResumeRun
@@ -242,8 +238,7 @@ func TestWeightsNotFinite(t *testing.T) {
 // A finished run whose training diverged shows its result, and says that its model is of no use.
 func TestDivergedResult(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
-	want, err := Run(context.Background(), small(), o)
-	check(t, err)
+	want := finished(t, small(), o)
 	poisoned(t, filepath.Join(o.Out, rundir.Model))
 	var log bytes.Buffer
 	o.Resume, o.Log = ResumeRun, slog.New(slog.NewTextHandler(&log, nil))

@@ -20,16 +20,14 @@ func TestProcessesAreOneRun(t *testing.T) {
 	c.Noise = "exact"
 	o := Options{Sources: sources(made(1, 390)), keys: injected(5), RunID: "0123456789abcdef0123456789abcdef"}
 	o.Out, o.Group = filepath.Join(t.TempDir(), "run"), g
-	_, err = Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 	check(t, g.Close())
 	if g.Rank() > 0 {
 		return
 	}
 	together := o.Out
 	o.Out, o.Group = filepath.Join(t.TempDir(), "run"), nil
-	_, err = Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 	for _, name := range []string{rundir.Model, rundir.Metrics, rundir.Ledger} {
 		if string(read(t, together, name)) != string(read(t, o.Out, name)) {
 			t.Errorf("%s of %d processes has other bytes than that of one", name, g.Size())

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/stream"
 )
@@ -60,8 +60,7 @@ func TestObjpertIsTheMinimum(t *testing.T) {
 			c := objpertConfig()
 			c.Model, c.Epsilon, c.NoiseMultiplier, c.Noise, c.PublicN = model, nil, ptr(4.0), dpoptim.Seeded, ptr(records)
 			c.L2, c.FeatureNorm = l2, ptr(norm)
-			p, err := resolve(c, Options{})
-			check(t, err)
+			p := resolved(t, c, Options{})
 			runShown(t, c, nil)
 			got, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 			check(t, err)
@@ -159,8 +158,7 @@ func TestObjpertPrices(t *testing.T) {
 			c.Accountant = name
 			check(t, os.WriteFile("c.yaml", []byte("neighbouring: "+relation), 0o600))
 			check(t, ReadConfig("c.yaml", &c))
-			p, err := resolve(c, Options{})
-			check(t, err)
+			p := resolved(t, c, Options{})
 			if more := p.Sigma / (distance * gaussian); *p.Epsilon > 1 || *p.Epsilon < 0.999 || more < 1 || more > most {
 				t.Errorf("%s, %s: ε %v at %v times the Gaussian's noise", name, relation, *p.Epsilon, more)
 			}
@@ -174,8 +172,7 @@ func TestObjpertPrices(t *testing.T) {
 	}
 	c := objpertConfig()
 	c.ObjpertForm = objpert.Paper
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.NoGuarantee()) != 1 {
 		t.Errorf("the published noise is %v, want %v, at ε %v: %v", p.Sigma, want, *p.Epsilon, p.NoGuarantee())
 	}

@@ -39,18 +39,13 @@ func TestLBFGSFindsTheMinimum(t *testing.T) {
 			makeTable(t, "two", 1, 2000, 0.05)
 			c := onceConfig(lbfgs)
 			c.Model, c.L2, c.PublicN = model, 1e-2, ptr(1500)
-			p, err := resolve(c, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := resolved(t, c, Options{})
 			r, _ := runShown(t, c, nil)
 			if r.Epsilon != nil || r.Guarantee || r.NoiseMultiplier != nil || r.Clip != nil || r.Delta != nil || r.Steps < 3 || r.Steps != *r.Committed || r.TestAccuracy == nil || *r.TestAccuracy < 0.85 {
 				t.Errorf("the result is %+v", r)
 			}
 			w, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			m, width := p.Set.Train, len(w)-1
 			gradient, size := make([]float64, len(w)), 0.0
 			for i, v := range w {
@@ -112,14 +107,9 @@ func TestMajority(t *testing.T) {
 				t.Errorf("the result is %+v", r)
 			}
 			e, err := evaluated("run", trained.Options{Threads: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			// Every record is taken for the class that has most.
-			p, err := resolve(c, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := resolved(t, c, Options{})
 			counts := make([]int, p.Set.Classes)
 			for _, l := range p.Set.Train.Labels {
 				counts[l]++
@@ -189,9 +179,7 @@ func TestMajorityIsNoisy(t *testing.T) {
 			t.Fatalf("seeded noise: guarantee %v because %v", r.Guarantee, r.NoGuarantee)
 		}
 		won[string(read(t, "run", rundir.Model))]++
-		if err := os.RemoveAll("run"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.RemoveAll("run"))
 	}
 	if len(won) != 2 {
 		t.Errorf("%d classes won in 12 runs of seeds that give both", len(won))

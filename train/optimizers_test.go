@@ -13,12 +13,13 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/objpert"
 	"github.com/privgrad/privgrad/dpoptim/outpert"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -300,17 +301,14 @@ func testAccounting(t *testing.T, c Config) {
 	c.EvalEvery = 12 // each evaluation is priced
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Resume: ResumeAuto}
-	p, err := resolve(c, o)
-	check(t, err)
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
+	p := resolved(t, c, o)
+	r := finished(t, c, o)
+	s := charges(t, o.Out)
 	if !r.Guarantee || len(r.NoGuarantee) != 0 || *r.Accountant != c.Accountant {
 		t.Errorf("the result says %+v", r)
 	}
 	if adapts(c) {
-		spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits
+		spent, charged := spentBy(t, p, d), float64(s.Reserved)/charge.Units
 		// A shared batch is charged for its search even where the run ended before it.
 		if !(spent <= charged) || c.Search.Batches != "shared" && spent < charged*(1-1e-2) || charged > 1 {
 			t.Errorf("%v of the budget was drawn, %v charged", spent, charged)
@@ -360,8 +358,7 @@ func testSeededResume(t *testing.T, c Config) {
 	c = lasting(c)
 	o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), block: 5}
 	o.Out = "whole"
-	_, err := Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 	charged, _, err := ledger.Read(filepath.Join("whole", rundir.Ledger))
 	check(t, err)
 	want := files(t, "whole")
@@ -376,8 +373,7 @@ func testSeededResume(t *testing.T, c Config) {
 			t.Fatalf("stopped at %d: %v", stop.slot, err)
 		}
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if want := updatesOf(c, r); r.Steps != want || r.Guarantee {
 		t.Errorf("%d of %d steps, guarantee %v", r.Steps, want, r.Guarantee)
 	}
@@ -389,7 +385,7 @@ func testSeededResume(t *testing.T, c Config) {
 	sameFiles(t, want, got)
 	lost := 0 // replayed, but for what a process had charged ahead
 	if adapts(c) {
-		lost = budgetUnits / reservedShare
+		lost = charge.Ahead
 	}
 	if s, _, err := ledger.Read(filepath.Join("pieces", rundir.Ledger)); err != nil || s.Reserved < charged.Reserved || s.Reserved > charged.Reserved+lost {
 		t.Errorf("the ledger charges %d of its slots, %d in one piece: %v", s.Reserved, charged.Reserved, err)
@@ -405,17 +401,13 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 		at, lost = 0, 1
 	}
 	_, crash := stopAt(t, o, at, false)
-	if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	ends(context.Background(), t, c, crash, errCrash)
+	r := finished(t, c, o)
 	if want := min(slots(c)-lost, updatesOf(c, r)); r.Steps != want || *r.Committed != slots(c) {
 		t.Errorf("%d updates of %d committed, want %d", r.Steps, *r.Committed, want)
 	}
 	if fits(c) { // and not repeated
-		p, err := resolve(c, o)
-		check(t, err)
+		p := resolved(t, c, o)
 		w, _, err := rundir.ReadModel(filepath.Join(o.Out, rundir.Model), p.Network.Program)
 		if err != nil || slices.ContainsFunc(w, func(v float32) bool { return v != 0 }) {
 			t.Errorf("the model is %v: %v", w, err)
@@ -435,8 +427,7 @@ func testCrashStaysCharged(t *testing.T, c Config) {
 // within the budget.
 func testEndsAnywhere(t *testing.T, c Config) {
 	c.Steps, c.Epsilon = ptr(1000), ptr(2.0)
-	p, err := resolve(c, Options{Sources: sources(made(1, 400))})
-	check(t, err)
+	p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 	for _, ends := range [][]int{{0}, {1, 0}, {2, 5}, {23, 1}} {
 		dir := t.TempDir()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto}
@@ -460,18 +451,16 @@ func testEndsAnywhere(t *testing.T, c Config) {
 			if !errors.Is(err, errCrash) {
 				t.Fatalf("%v: %v", ends, err)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-			check(t, err)
-			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/budgetUnits) {
-				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/budgetUnits)
+			s := charges(t, o.Out)
+			if spent := spentBy(t, p, processes...); !(spent < float64(s.Reserved)/charge.Units) {
+				t.Errorf("%v: %v of the budget was drawn, and the next release charged, the ledger says %v", ends, spent, float64(s.Reserved)/charge.Units)
 			}
 		}
 		if !whole {
 			d := noting(t)
 			o.Device = d
 			processes = append(processes, d)
-			r, err := Run(context.Background(), c, o)
-			check(t, err)
+			r := finished(t, c, o)
 			if *r.EpsilonSoFar > *r.Epsilon {
 				t.Errorf("%v: ε so far %v of %v", ends, *r.EpsilonSoFar, *r.Epsilon)
 			}

@@ -62,8 +62,7 @@ func TestOutpertFollowsTheRecursion(t *testing.T) {
 			} else {
 				c.Epochs, c.Batch, c.OutpertAverage = ptr(3.0), ptr(7.0), name == "average"
 			}
-			p, err := resolve(c, Options{})
-			check(t, err)
+			p := resolved(t, c, Options{})
 			runShown(t, c, nil)
 			got, _, err := rundir.ReadModel("run/"+rundir.Model, p.Network.Program)
 			check(t, err)
@@ -158,9 +157,8 @@ func TestFitsInterrupted(t *testing.T) {
 			c = objpertConfig()
 		}
 		c.Noise = dpoptim.Seeded // so that runs can be compared
-		whole, err := Run(context.Background(), c, Options{Out: "whole"})
-		check(t, err)
-		_, err = Run(&lasts{context.Background(), 25}, c, Options{Out: "run"})
+		whole := finished(t, c, Options{Out: "whole"})
+		_, err := Run(&lasts{context.Background(), 25}, c, Options{Out: "run"})
 		if !errors.Is(err, ErrInterrupted) || !strings.Contains(err.Error(), "nothing was charged") {
 			t.Fatalf("%s: %v", optimizer, err)
 		}
@@ -199,8 +197,7 @@ func TestFitsInterrupted(t *testing.T) {
 		if err != nil || *again.TestLoss != *r.TestLoss || slices.Equal(read(t, "secure", rundir.Model), read(t, "whole", rundir.Model)) {
 			t.Errorf("%s: a finished run, or one with noise of its own: %v, %v", optimizer, again, err)
 		}
-		r, err = Run(context.Background(), c, Options{Out: "run", Resume: ResumeAuto})
-		check(t, err)
+		r = finished(t, c, Options{Out: "run", Resume: ResumeAuto})
 		if r.Steps != 1 || *r.TestLoss != *whole.TestLoss || !slices.Equal(read(t, "run", rundir.Model), read(t, "whole", rundir.Model)) {
 			t.Errorf("%s: after a new begin the loss is %v, without a stop %v", optimizer, *r.TestLoss, *whole.TestLoss)
 		}
@@ -260,22 +257,19 @@ func TestOutpertPrices(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "two", 1, 100, 0)
 	c := outpertConfig(outpert.GD)
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	if math.Abs(*p.Epsilon-1) > 1e-6 || p.Config.Accountant != "gdp" {
 		t.Errorf("ε %v by %s", *p.Epsilon, p.Config.Accountant)
 	}
 	c.Delta = ptr(0.0)
-	if p, err = resolve(c, Options{}); err != nil || pureEpsilon(t, p) != 0.5 || *p.Epsilon != 1 {
+	if p, err := resolve(c, Options{}); err != nil || pureEpsilon(t, p) != 0.5 || *p.Epsilon != 1 {
 		t.Errorf("ε %v of the release, %v", pureEpsilon(t, p), err)
 	}
 	c = outpertConfig(outpert.GD)
 	c.OutpertForm, c.Steps, c.LR = outpert.Paper, ptr(50), ptr(1.0)
-	published, err := resolve(c, Options{})
-	check(t, err)
+	published := resolved(t, c, Options{})
 	c.OutpertForm = ""
-	p, err = resolve(c, Options{})
-	check(t, err)
+	p = resolved(t, c, Options{})
 	// 3·√(2·ln(2/δ))/ε against 2·σ/Δ of the analytic Gaussian at ε = 1, δ = 1e-5 (3.73, Balle and Wang 2018).
 	if *published.Epsilon >= 0.6 || math.Abs(published.Sigma/p.Sigma-3*math.Sqrt(2*math.Log(2e5))/(2*3.730631634816464)) > 1e-4 {
 		t.Errorf("the published noise is %v at ε %v, ours %v", published.Sigma, *published.Epsilon, p.Sigma)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -98,8 +98,7 @@ func TestLBFGSBeginsAtTheMinimum(t *testing.T) {
 // A process that ended between its checkpoint and its result left a whole model.
 func TestLBFGSWithoutResult(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}
-	want, err := Run(context.Background(), lbfgsConfig(), o)
-	check(t, err)
+	want := finished(t, lbfgsConfig(), o)
 	check(t, os.Remove(filepath.Join(o.Out, rundir.Result)))
 	model := read(t, o.Out, rundir.Model)
 	o.Resume = ResumeRun
@@ -134,15 +133,11 @@ func TestInterruptedWithinAStep(t *testing.T) {
 	c.NoiseMultiplier, c.Batch, c.Epsilon, c.Optimizer = nil, nil, ptr(5.0), "dp-blsgd-ac"
 	d := noting(t)
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d}
-	p, err := resolve(c, o)
-	check(t, err)
+	p := resolved(t, c, o)
 	ctx, cancelled := stopAt(t, o, 10, true)
-	if _, err := Run(ctx, c, cancelled); !errors.Is(err, ErrInterrupted) {
-		t.Fatal(err)
-	}
-	s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-	check(t, err)
-	if spent, charged := spentBy(t, p, d), float64(s.Reserved)/budgetUnits; math.Abs(spent-charged) > 1e-6 {
+	ends(ctx, t, c, cancelled, ErrInterrupted)
+	s := charges(t, o.Out)
+	if spent, charged := spentBy(t, p, d), float64(s.Reserved)/charge.Units; math.Abs(spent-charged) > 1e-6 {
 		t.Errorf("%v of the budget was spent, the ledger charges %v", spent, charged)
 	}
 	var log strings.Builder
@@ -184,8 +179,7 @@ func TestOwnFilteredResumes(t *testing.T) {
 			}
 			o.Resume = ResumeRun
 		}
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		runs[name], epsilons[name] = m, *r.EpsilonSoFar
 	}
 	if epsilons["whole"] != epsilons["pieces"] {
@@ -203,9 +197,7 @@ func TestOwnStateOfOpen(t *testing.T) {
 	o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Method: m, block: 5}
 	for _, stop := range []int{0, 5} {
 		_, crash := stopAt(t, o, stop, false)
-		if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(context.Background(), t, c, crash, errCrash)
 		if want := slices.Repeat([]float32{7}, len(m.held)); len(m.held) == 0 || !slices.Equal(m.held, want) {
 			t.Errorf("stopped at %d: the vector was %v", stop, m.held)
 		}

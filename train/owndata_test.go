@@ -210,9 +210,7 @@ func TestOwnDataResumes(t *testing.T) {
 	check(t, err)
 	out := filepath.Join(home, "run")
 	_, o := stopAt(t, Options{Out: out, block: 5}, 12, false)
-	if _, err := Run(context.Background(), ownData("dir:p"), o); !errors.Is(err, errCrash) {
-		t.Fatal(err)
-	}
+	ends(context.Background(), t, ownData("dir:p"), o, errCrash)
 	t.Chdir(t.TempDir())
 	c := Default()
 	check(t, ReadConfig(filepath.Join(out, "config.yaml"), &c))
@@ -225,8 +223,7 @@ func TestOwnDataResumes(t *testing.T) {
 	if _, err := Run(context.Background(), other, Options{Out: out, Resume: ResumeRun}); !errors.As(err, &refused) {
 		t.Errorf("with other classes: %v", err)
 	}
-	r, err := Run(context.Background(), c, Options{Out: out, Resume: ResumeRun})
-	check(t, err)
+	r := finished(t, c, Options{Out: out, Resume: ResumeRun})
 	if *r.Committed != 25 || r.Steps < 15 || r.Steps >= 25 || !r.Guarantee {
 		t.Errorf("%d of %d steps, guarantee %v", r.Steps, *r.Committed, r.Guarantee)
 	}

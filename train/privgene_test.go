@@ -1,16 +1,13 @@
 package train
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/rundir"
 )
 
 func choosing() Config {
@@ -29,8 +26,7 @@ func TestPrivGeneMoves(t *testing.T) {
 		if r.Epsilon != nil || r.Guarantee {
 			t.Errorf("%s: without noise the result says %+v", model, r)
 		}
-		p, err := resolve(c, Options{Sources: sources(set)})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(set)})
 		var x [][]float64
 		var y []float64
 		im := p.Set.Train
@@ -86,8 +82,7 @@ func TestPrivGenePrice(t *testing.T) {
 			c.Override(&by, map[string]bool{"neighbouring": true})
 		}
 		o := Options{Sources: sources(made(1, 200)), Out: filepath.Join(t.TempDir(), "run")}
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		// N of two of four classes is 200, and 200·8/800 = 2.
 		if r.Steps != 2 || *r.Committed != 2 || r.Neighbouring == nil || *r.Neighbouring != string(relation) || r.SamplingRate != 1 {
 			t.Fatalf("%s: the result says %+v", relation, r)
@@ -98,8 +93,7 @@ func TestPrivGenePrice(t *testing.T) {
 		if math.Abs(a.Epsilon-*r.Epsilon) > 1e-9 || *r.Epsilon > 8 || *r.Epsilon < 8*(1-1e-4) {
 			t.Errorf("%s: ε %v, of two choices %v", relation, *r.Epsilon, a.Epsilon)
 		}
-		s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-		check(t, err)
+		s := charges(t, o.Out)
 		if s.Reserved != 2 {
 			t.Errorf("%s: %d rounds were charged", relation, s.Reserved)
 		}
@@ -110,8 +104,7 @@ func TestPrivGenePrice(t *testing.T) {
 func TestPrivGenePure(t *testing.T) {
 	c := choosing()
 	c.NoiseMultiplier, c.Epsilon, c.Delta, c.Steps = nil, ptr(2.0), ptr(0.0), ptr(8)
-	p, err := resolve(c, Options{Sources: sources(made(1, 200))})
-	check(t, err)
+	p := resolved(t, c, Options{Sources: sources(made(1, 200))})
 	events, err := p.Events()
 	check(t, err)
 	if len(events) != 1 || events[0].Count != 8 || math.Abs(events[0].Mechanisms[0].(accountant.Pure).Epsilon-2.0/8/2) > 1e-12 {
@@ -142,8 +135,7 @@ func TestPrivGeneLeavesChoicesAlone(t *testing.T) {
 			im.Features = append(im.Features, make([]uint8, 31*64)...)
 		}
 		t.Chdir(t.TempDir())
-		_, err := Run(context.Background(), c, Options{Sources: sources(set), Out: "run", RunID: "00112233445566778899aabbccddeeff"})
-		check(t, err)
+		finished(t, c, Options{Sources: sources(set), Out: "run", RunID: "00112233445566778899aabbccddeeff"})
 		wrote[i] = files(t, "run")
 	}
 	sameFiles(t, wrote[0], wrote[1])

@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -195,14 +196,12 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			test.set(&c)
 			var multipliers []float64
 			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: everyDevice(t)["cpu"]}
-			p, err := resolve(c, o)
-			check(t, err)
+			p := resolved(t, c, o)
 			var weights string
 			own := c
 			own.Protector, own.NormNoise = "", nil // the method's own
 			o.Method = asked{l2p.New(l2p.Settings{Protector: c.Protector, Weights: &weights, NormNoise: c.NormNoise}), &multipliers}
-			r, err := Run(context.Background(), own, o)
-			check(t, err)
+			r := finished(t, own, o)
 			step := func(multiplier float64) accountant.Event {
 				prices := []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: multiplier}}
 				if c.NormNoise != nil {
@@ -227,9 +226,8 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			if next := len(multipliers) > r.Steps; next && b.Ask(step(multipliers[r.Steps])) == nil {
 				t.Errorf("the run stopped after %d steps although its budget allowed another", r.Steps)
 			}
-			s, _, err := ledger.Read(filepath.Join(o.Out, rundir.Ledger))
-			check(t, err)
-			if spent := units(1 - b.Left()); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
+			s := charges(t, o.Out)
+			if spent := int(math.Ceil((1 - b.Left()) * charge.Units)); s.Reserved < spent || s.Reserved > spent+1 && len(multipliers) == r.Steps {
 				t.Errorf("the ledger charges %d units, %d were spent", s.Reserved, spent)
 			}
 			if !r.Guarantee || *r.Epsilon != *c.Epsilon || *r.EpsilonSoFar > *c.Epsilon*(1+1e-9) || r.NoiseMultiplier != nil || r.Committed != nil {
@@ -253,8 +251,7 @@ func TestConditionsSetTheNoise(t *testing.T) {
 	paperAccounting(&c)
 	for _, name := range []string{"identity", "both"} {
 		c.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
-		p, err := resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 		if len(p.Warnings) == 0 || !strings.Contains(strings.Join(p.Warnings, " "), "5 steps spend") {
 			t.Errorf("%s: warnings %v", name, p.Warnings)
 		}
@@ -311,8 +308,7 @@ func TestSubsetsOfAnyNumber(t *testing.T) {
 func TestSubsetsInRuns(t *testing.T) {
 	c := small()
 	paperAccounting(&c)
-	p, err := resolve(c, Options{Sources: sources(made(1, 400))})
-	check(t, err)
+	p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 	keys, err := p.Keys()
 	check(t, err)
 	s, err := p.Sampler(p.PublicN, keys.Sampling)
@@ -338,8 +334,7 @@ func TestScheduleResumes(t *testing.T) {
 			protected(name)(&c)
 			c.Noise, c.NormNoise = dpoptim.Seeded, ptr(8.0)
 			o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), Out: "whole"}
-			_, err := Run(context.Background(), c, o)
-			check(t, err)
+			finished(t, c, o)
 			want := files(t, "whole")
 			o.Out, o.Resume = "pieces", ResumeAuto
 			for _, stop := range []struct {
@@ -351,8 +346,7 @@ func TestScheduleResumes(t *testing.T) {
 					t.Fatalf("stopped at %d: %v", stop.slot, err)
 				}
 			}
-			_, err = Run(context.Background(), c, o)
-			check(t, err)
+			finished(t, c, o)
 			got := files(t, "pieces")
 			got[rundir.Result] = strings.Replace(got[rundir.Result], `"pieces"`, `"whole"`, 1)
 			delete(want, rundir.Ledger)
@@ -362,15 +356,11 @@ func TestScheduleResumes(t *testing.T) {
 			c.Noise = dpoptim.Secure
 			o.Out = "crashed"
 			_, crash := stopAt(t, o, 6, false)
-			if _, err := Run(context.Background(), c, crash); !errors.Is(err, errCrash) {
-				t.Fatal(err)
-			}
+			ends(context.Background(), t, c, crash, errCrash)
 			before, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
 			check(t, err)
-			r, err := Run(context.Background(), c, o)
-			check(t, err)
-			s, _, err := ledger.Read(filepath.Join("crashed", rundir.Ledger))
-			check(t, err)
+			r := finished(t, c, o)
+			s := charges(t, "crashed")
 			if s.Reserved < before.Reserved || s.CrashedSlots == 0 || *r.EpsilonSoFar > *r.Epsilon {
 				t.Errorf("%d units charged before the crash and %d after it, %d of them lost", before.Reserved, s.Reserved, s.CrashedSlots)
 			}
@@ -436,8 +426,7 @@ func TestSubsetsOfATable(t *testing.T) {
 		if folds > 0 {
 			c.Folds, c.Fold = folds, 1
 		}
-		r, err := Run(context.Background(), c, Options{Out: fmt.Sprint("run", folds)})
-		check(t, err)
+		r := finished(t, c, Options{Out: fmt.Sprint("run", folds)})
 		if r.Sampling != "fixed-size" || r.ExpectedBatch != 12 || r.Guarantee != (folds == 0) {
 			t.Errorf("%d folds: %s batches of %v, guarantee %v", folds, r.Sampling, r.ExpectedBatch, r.Guarantee)
 		}

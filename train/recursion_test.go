@@ -616,8 +616,7 @@ func testRecursion(t *testing.T, m method, c Config, devices map[string]device.D
 	for kind, d := range devices {
 		for i, c := range runs {
 			noted := &drawn{Device: d, silent: i == 1 && (c.Search != nil) && !takesAll(c.Optimizer)}
-			p, err := resolve(c, Options{Sources: sources(set), Device: d})
-			check(t, err)
+			p := resolved(t, c, Options{Sources: sources(set), Device: d})
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {
 				result, params := trainedOn(t, c, set, Options{Device: noted})
 				if result.Steps != updatesOf(c, result) && !schedules(p) || i == 0 && (result.Epsilon != nil || result.Guarantee) {

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"context"
-	"errors"
 	"math"
 	"path/filepath"
 	"strings"
@@ -20,14 +18,9 @@ import (
 func trainedOn(t *testing.T, c Config, set *datasets.Set, o Options) (*Result, []float32) {
 	t.Helper()
 	o.Sources, o.Out = sources(set), filepath.Join(t.TempDir(), "run")
-	r, err := Run(context.Background(), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, o)
 	tensors, _, err := safetensors.Read(strings.NewReader(string(read(t, o.Out, rundir.Model))), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var params []float32
 	for _, x := range tensors {
 		params = append(params, x.Data...)
@@ -142,9 +135,7 @@ func TestEpsilonIsTheAccountants(t *testing.T) {
 		accountant.PoissonBatch(q, 24, accountant.Gaussian{NoiseMultiplier: 1}),
 		accountant.PoissonBatch(q, 5, accountant.Gaussian{NoiseMultiplier: 2}), // after 5, 10, 15, 20 and 24
 	}, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if math.Abs(*r.Epsilon-want.Epsilon) > 1e-12*want.Epsilon {
 		t.Errorf("ε %v, want %v", *r.Epsilon, want.Epsilon)
 	}
@@ -201,21 +192,12 @@ func testNoiseIsNeverRepeated(t *testing.T, noise string) {
 	run := func(stop int) (after, end []float32, loss float64) {
 		o := Options{Sources: sources(set), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 1}
 		ctx, cut := stopAt(t, o, stop, true)
-		if _, err := Run(ctx, c, cut); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, cut, ErrInterrupted)
 		cp, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Run(context.Background(), c, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		r := finished(t, c, o)
 		last, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return cp.Params, last.Params, *r.TrainLoss
 	}
 	// Both stop after the same update, so that what follows would be equal if

@@ -18,7 +18,7 @@ func (r *run) result() (*Result, error) {
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, DatasetSource: p.Set.Source, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
-		Steps: r.step, Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
+		Steps: r.step(), Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		PrivacyUnit: c.PrivacyUnit(), NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
 		Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom(),
@@ -36,7 +36,7 @@ func (r *run) result() (*Result, error) {
 	}
 	figures := r.figures()
 	res.GradientEvaluations, res.ObjectiveEvaluations, res.Rounds = figures.Gradients, figures.Losses, figures.Rounds
-	if r.average != nil {
+	if r.model.Average != nil {
 		res.Released = append(res.Released, rundir.Average)
 	}
 	res.Guarantee = len(res.NoGuarantee) == 0

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
@@ -37,18 +36,11 @@ func TestResidualNetwork(t *testing.T) {
 	run := func(c Config) (*nn.Network, []float32) {
 		t.Helper()
 		m, err := nn.Build(c.Model, nn.Options{Classes: 4, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		network, err := m.Lower()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c.Model = ""
-		result, err := Run(context.Background(), c, Options{Network: network, Out: filepath.Join(t.TempDir(), "run"), Sources: sources(coloured())})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := finished(t, c, Options{Network: network, Out: filepath.Join(t.TempDir(), "run"), Sources: sources(coloured())})
 		if result.Guarantee != (c.Noise != "seeded") {
 			t.Errorf("with %s noise the guarantee is %v", c.Noise, result.Guarantee)
 		}

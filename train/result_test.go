@@ -15,8 +15,7 @@ import (
 func TestEditedResult(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	c, o := small(), Options{Sources: sources(made(1, 400)), Out: out, Resume: ResumeAuto}
-	_, err := Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 	path := filepath.Join(out, rundir.Result)
 	whole, err := os.ReadFile(path)
 	check(t, err)
@@ -32,6 +31,5 @@ func TestEditedResult(t *testing.T) {
 		}
 	}
 	check(t, os.WriteFile(path, whole, 0o644))
-	_, err = Run(context.Background(), c, o)
-	check(t, err)
+	finished(t, c, o)
 }

@@ -44,6 +44,22 @@ func stopAt(t *testing.T, o Options, n int, cancel bool) (context.Context, Optio
 	return ctx, o
 }
 
+// ends makes a run that ends for a reason before it has finished.
+func ends(ctx context.Context, t *testing.T, c Config, o Options, why error) {
+	t.Helper()
+	if _, err := Run(ctx, c, o); !errors.Is(err, why) {
+		t.Fatal(err)
+	}
+}
+
+// charges is what the ledger of a run directory holds.
+func charges(t *testing.T, dir string) ledger.State {
+	t.Helper()
+	s, _, err := ledger.Read(filepath.Join(dir, rundir.Ledger))
+	check(t, err)
+	return s
+}
+
 // What goes with any optimizer resumes as exactly as the optimizers do.
 func TestSeededResumeIsExact(t *testing.T) {
 	for name, change := range map[string]func(*Config){
@@ -93,8 +109,7 @@ func TestResumeOfACopyWarns(t *testing.T) {
 		t.Helper()
 		var text bytes.Buffer
 		o.Resume, o.Log = ResumeRun, slog.New(slog.NewTextHandler(&text, nil))
-		_, err := Run(context.Background(), c, o)
-		check(t, err)
+		finished(t, c, o)
 		return text.String()
 	}
 	const want = "level=WARN"
@@ -116,9 +131,7 @@ func TestResumeOfACopyWarns(t *testing.T) {
 	} {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		warns := prepare(&o)
 		if got := resumed(o); strings.Contains(got, want) != warns || warns && !strings.Contains(got, "paid for once and made twice") {
 			t.Errorf("%s: %s", name, got)
@@ -134,9 +147,7 @@ func TestResumeRefuses(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		return c, o
 	}
 	refused := func(t *testing.T, c Config, o Options, want string) {
@@ -162,64 +173,46 @@ func TestResumeRefuses(t *testing.T) {
 	t.Run("a foreign ledger", func(t *testing.T) {
 		c, o := start(t)
 		_, other := start(t)
-		if err := os.Rename(filepath.Join(other.Out, rundir.Ledger), filepath.Join(o.Out, rundir.Ledger)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Rename(filepath.Join(other.Out, rundir.Ledger), filepath.Join(o.Out, rundir.Ledger)))
 		refused(t, c, o, "different runs")
 	})
 	t.Run("no ledger", func(t *testing.T) {
 		c, o := start(t)
-		if err := os.Remove(filepath.Join(o.Out, rundir.Ledger)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(filepath.Join(o.Out, rundir.Ledger)))
 		refused(t, c, o, "no ledger")
 	})
 	t.Run("an older ledger", func(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 6, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		old := read(t, o.Out, rundir.Ledger)
 		ctx, stop = stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(o.Out, rundir.Ledger), old, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
+		check(t, os.WriteFile(filepath.Join(o.Out, rundir.Ledger), old, 0o600))
 		refused(t, c, o, "older than its checkpoint")
 	})
 	t.Run("a truncated checkpoint", func(t *testing.T) {
 		c, o := start(t)
-		if err := os.Truncate(rundir.Dir(o.Out).State(), 40); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Truncate(rundir.Dir(o.Out).State(), 40))
 		refused(t, c, o, "cannot be read")
 	})
 	t.Run("no checkpoint and no model", func(t *testing.T) {
 		c, o := start(t)
-		if err := errors.Join(os.Remove(rundir.Dir(o.Out).State()), os.Remove(filepath.Join(o.Out, rundir.Model))); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.Remove(rundir.Dir(o.Out).State()), os.Remove(filepath.Join(o.Out, rundir.Model))))
 		refused(t, c, o, "checkpoint to go on from is gone")
 	})
 	t.Run("a result that is none", func(t *testing.T) {
 		c, o := start(t)
 		for _, text := range []string{"null", "{}", `{"steps": 24}`, "", "[]"} {
-			if err := os.WriteFile(filepath.Join(o.Out, rundir.Result), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(filepath.Join(o.Out, rundir.Result), []byte(text), 0o644))
 			refused(t, c, o, rundir.Result)
 		}
 	})
 	t.Run("a run in use", func(t *testing.T) {
 		c, o := start(t)
 		l, err := ledger.Open(filepath.Join(o.Out, rundir.Ledger), headerOf(t, o.Out))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer l.Close()
 		_, err = Run(context.Background(), c, o)
 		var u *UsageError
@@ -234,8 +227,7 @@ func TestResumeRefuses(t *testing.T) {
 func TestSettingsFollowTheLock(t *testing.T) {
 	c := small()
 	o := Options{Sources: sources(made(1, 400)), Out: t.TempDir(), Resume: ResumeAuto}
-	p, err := resolve(c, o)
-	check(t, err)
+	p := resolved(t, c, o)
 	l, err := ledger.Open(filepath.Join(o.Out, rundir.Ledger), ledger.Header{RunID: strings.Repeat("0a", 16), Fingerprint: p.Fingerprint, Committed: p.Steps})
 	check(t, err)
 	other := c
@@ -259,9 +251,7 @@ func TestSettingsFollowTheLock(t *testing.T) {
 
 func headerOf(t *testing.T, dir string) ledger.Header {
 	_, h, err := ledger.Read(filepath.Join(dir, rundir.Ledger))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return h
 }
 
@@ -316,9 +306,7 @@ func killed(t *testing.T, dir string, seeded bool, after time.Duration) {
 		cmd.Env = append(cmd.Env, seededVariable+"=1")
 	}
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	if after > 0 {
 		time.Sleep(after)
 		cmd.Process.Kill()
@@ -336,9 +324,7 @@ func TestKillSeededAdaptive(t *testing.T) {
 	killed(t, dir, true, 0)
 	whole := time.Since(began)
 	want, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(81*2*2+1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	metrics := read(t, dir, "run", rundir.Metrics)
 	if want.Clip == 1 {
 		t.Fatal("the clip norm did not move")
@@ -346,14 +332,9 @@ func TestKillSeededAdaptive(t *testing.T) {
 	for i := range 6 {
 		dir := t.TempDir()
 		killed(t, dir, true, whole*time.Duration(i+1)/7)
-		_, err := Run(context.Background(), killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		finished(t, killConfig(true), Options{Sources: sources(made(1, 400)), Out: filepath.Join(dir, "run"), Resume: ResumeAuto, block: 3})
 		got, err := rundir.Dir(filepath.Join(dir, "run")).ReadCheckpoint(81*2*2+1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got.Clip != want.Clip || got.Step != want.Step || !slices.Equal(got.Params, want.Params) {
 			t.Errorf("kill %d: the clip norm ends at %v, want %v", i, got.Clip, want.Clip)
 		}
@@ -375,10 +356,7 @@ func TestKill(t *testing.T) {
 	began := time.Now()
 	killed(t, t.TempDir(), false, 0)
 	whole := time.Since(began)
-	p, err := resolve(killConfig(false), Options{Sources: sources(made(1, 400))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := resolved(t, killConfig(false), Options{Sources: sources(made(1, 400))})
 	random := rand.New(rand.NewPCG(21, 22)) // the rest of the chance is the scheduler's
 	kills, before, during := 0, 0, 0
 	for i := range runs {

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -79,9 +78,7 @@ func TestRoundsOutliveCrash(t *testing.T) {
 	want := ""
 	for range 4 {
 		ctx, o := stopAt(t, o, 0, false)
-		if _, err := Run(ctx, c, o); !errors.Is(err, errCrash) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, o, errCrash)
 		at, err := rundir.Dir(o.Out).ReadCheckpoint(65, nil)
 		check(t, err)
 		if at.Step != 0 || want != "" && at.Method != want {
@@ -89,8 +86,7 @@ func TestRoundsOutliveCrash(t *testing.T) {
 		}
 		want = at.Method
 	}
-	r, err := Run(context.Background(), c, o)
-	check(t, err)
+	r := finished(t, c, o)
 	if got := fmt.Sprintf(`{"rounds":%d}`, *r.Rounds); got != want {
 		t.Errorf("the run began with %s and made %s", want, got)
 	}

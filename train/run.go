@@ -23,8 +23,8 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
 	"github.com/privgrad/privgrad/internal/device"
@@ -32,9 +32,9 @@ import (
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
-	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/snapshot"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -171,14 +171,14 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, errors.New(r.stopped)
 	}
 	r.miss()
-	if err := r.loop(); err != nil {
-		return nil, errors.Join(r.full(err), p.Network.SetParams(r.params))
+	if err := r.loop(ctx); err != nil {
+		return nil, errors.Join(r.full(err), p.Network.SetParams(r.model.Params))
 	}
 	result, err := r.finish()
 	if result == nil {
 		return nil, r.full(err)
 	}
-	return result, errors.Join(err, p.Network.SetParams(r.params))
+	return result, errors.Join(err, p.Network.SetParams(r.model.Params))
 }
 
 // run is one process's share of a run.
@@ -188,27 +188,23 @@ type run struct {
 	began   time.Time // of this process's work, for its owner alone where records are private
 	started time.Time // of what a result counts
 
-	ledger  *ledger.Ledger
-	device  device.Device
-	team    *team.Team     // nil: this process alone
-	shard   datasets.Shard // of several, the one of this process
-	shared  plan.Keys      // of all of them
-	engine  *engine.Engine
-	data    tables.Records
-	test    tables.Records
-	sampler batches.Sampler
-	charge  charge
+	ledger *ledger.Ledger
+	device device.Device
+	team   *team.Team     // nil: this process alone
+	shard  datasets.Shard // of several, the one of this process
+	keys   plan.Keys      // of all of them
+	engine *engine.Engine
+	data   tables.Records
+	test   tables.Records
+	charge charge.Charge
+	model  *snapshot.Snapshot
 	evaluator
 
-	runID      string
-	slot, step int // of the committed schedule, and updates applied
-	ran        int // updates of this process
-	params     []float32
-	state      [][]float32
-	average    []float32 // nil where none is kept
-	counted    *float64  // a noisy number of usable records; nil before it is made
-	noise      *stream.Stream
-	stopped    string // why the run has ended for good; empty where it has not
+	runID   string
+	ran     int      // updates of this process
+	counted *float64 // a noisy number of usable records; nil before it is made
+	noise   *stream.Stream
+	stopped string // why the run has ended for good; empty where it has not
 
 	assumptions []string // of this process and those before
 }
@@ -273,7 +269,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
-		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step) },
+		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step()) },
 		r.arrive,
 	} {
 		if err := step(); err != nil {
@@ -352,15 +348,6 @@ func (r *run) found() (*Result, error) {
 	return &done, r.plan.Network.SetParams(params)
 }
 
-// slots is what the ledger counts: steps of the committed schedule, or shares of
-// a budget that adapts.
-func (r *run) slots() int {
-	if r.plan.Filtered() && r.plan.Sigma > 0 {
-		return budgetUnits
-	}
-	return r.plan.Steps
-}
-
 // keepSettings keeps those with which the run began, which the ledger knows by their digest alone.
 func (r *run) keepSettings() error {
 	text, err := r.plan.Config.Identity()
@@ -368,30 +355,6 @@ func (r *run) keepSettings() error {
 		return err
 	}
 	return r.dir().KeepBegun(text)
-}
-
-func (r *run) openLedger() error {
-	h := ledger.Header{Fingerprint: r.plan.Fingerprint, Committed: r.slots()}
-	var err error
-	if h.RunID = r.options.RunID; r.dir().Has(rundir.Ledger) {
-		h.RunID = "" // that of the ledger
-	} else if h.RunID == "" {
-		if h.RunID, err = ledger.NewRunID(); err != nil {
-			return err
-		}
-	}
-	r.ledger, err = ledger.Open(r.dir().Path(rundir.Ledger), h)
-	if errors.Is(err, ledger.ErrMismatch) {
-		return usage.Wrap(r.plan.Config.Changed(r.dir(), err, ledger.ErrMismatch))
-	}
-	if errors.Is(err, ledger.ErrInUse) || errors.Is(err, ledger.ErrCorrupt) {
-		return usage.Wrap(err)
-	}
-	if err != nil {
-		return err
-	}
-	r.runID = r.ledger.Header().RunID
-	return nil
 }
 
 func (r *run) openEngine(ctx context.Context) error {
@@ -414,27 +377,25 @@ func (r *run) openEngine(ctx context.Context) error {
 	if !p.PublicRecords() && p.Front != nil && p.Front.IsFunc() { // which may take very long over one
 		r.started = time.Now()
 	}
-	keys, err := r.keys()
+	if r.noise, err = p.Stream(r.keys.Noise); err != nil {
+		return err
+	}
+	sampler, err := r.newSampler()
 	if err != nil {
 		return err
 	}
-	if r.sampler, err = r.newSampler(keys.Sampling); err != nil {
+	if r.charge, err = r.newCharge(ctx, sampler); err != nil {
 		return err
 	}
-	noise, err := p.Stream(keys.Noise)
-	if err != nil {
-		return err
-	}
-	r.noise = noise
-	if r.charge, err = r.newCharge(ctx); err != nil {
-		return err
-	}
-	if r.engine, err = p.Engine(r.device, r.data, noise, r.charge); err != nil {
+	if r.engine, err = p.Engine(r.device, r.data, r.noise, r.charge); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {
 		read.Progress = r.options.featureProgress("features of the test images")
-		if err := r.openTest(read); err != nil {
+		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
+			return err
+		}
+		if err := r.scorer.OpenTest(r.engine, p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads); err != nil {
 			return err
 		}
 	}
@@ -445,70 +406,30 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if p.Config.PrivateDiagnostics || p.Config.DataIsPublic {
-		r.scoreTrain, err = r.engine.Scorer(r.data.Data, false)
+		return r.scorer.OpenTraining(r.engine, r.data)
 	}
-	return err
-}
-
-// openTest makes ready to evaluate public test records.
-func (r *run) openTest(read tables.Reader) (err error) {
-	p := r.plan
-	if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
-		return err
-	}
-	if r.score, err = r.engine.Scorer(r.test.Data, false); err != nil {
-		return err
-	}
-	if r.scoreAverage, err = r.engine.Scorer(r.test.Data, true); err != nil {
-		return err
-	}
-	r.errors, err = outputs.Measurer(p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads, r.engine.ReadParams)
-	return err
+	return nil
 }
 
 // restore sets parameters and position: from the checkpoint if there is one,
 // else from the initialisation.
 func (r *run) restore() error {
-	r.params = r.plan.Network.Params()
-	var widths []int
-	for _, s := range r.engine.Steps.State() {
-		r.state = append(r.state, make([]float32, s.Width*len(r.params)))
-		widths = append(widths, s.Width)
-	}
-	average, averages := r.engine.Average()
-	if averages {
-		r.average = slices.Clone(r.params)
-	}
-	c, err := r.dir().ReadCheckpoint(len(r.params), widths)
-	if err != nil {
+	r.model = snapshot.New(r.engine, r.plan.Network.Params())
+	c, err := r.dir().ReadCheckpoint(len(r.model.Params), r.model.Widths())
+	switch {
+	case err != nil:
 		return err
-	}
-	if c == nil { // a method may have begun with other values than zeros
-		if err := r.readState(); err != nil {
-			return err
-		}
-	}
-	if c == nil && r.ledger.Charged() > 0 {
-		// A checkpoint is there before the first step is charged.
+	case c != nil:
+		err = r.resume(c)
+	case r.ledger.Charged() > 0: // a checkpoint is there before the first step is charged
 		return usage.Errorf("%s: steps were charged, and the checkpoint to go on from is gone: restore %s, or start a new run in another directory", r.options.Out, r.dir().State())
-	}
-	if c != nil {
-		if err := r.resume(c); err != nil {
-			return err
+	default:
+		if i := r.plan.Initial; i != nil {
+			r.options.Log.Info(i.String())
 		}
+		err = r.model.Begin()
 	}
-	if i := r.plan.Initial; c == nil && i != nil {
-		r.options.Log.Info(i.String())
-	}
-	if w := r.charge.writeOff(); w != "" {
-		r.options.Log.Warn(w)
-	}
-	if averages {
-		if err := r.engine.Write(average, r.average); err != nil {
-			return err
-		}
-	}
-	if err := r.engine.SetParams(r.params); err != nil {
+	if err != nil {
 		return err
 	}
 	return r.assume(c)
@@ -521,40 +442,21 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 		return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", out)
 	}
 	if c.Slot < c.Step && !(c.Slot == 0 && r.plan.Method.Traits().Once) {
-		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
-	}
-	if c.Slot > r.ledger.Charged() && !r.plan.Filtered() {
-		return errAhead(out)
-	}
-	if a := r.engine.Adaptation; a != nil {
-		if err := a.Rule.Validate(c.Clip); err != nil {
-			return usage.Errorf("%s: the checkpoint is not one of this run's: %w; restore the file, or start a new run in another directory", out, err)
-		}
-		a.Clip = c.Clip
+		return snapshot.Foreign(out)
 	}
 	if c.Front != r.plan.FrontDigest {
 		return usage.Errorf("%s: the run has other features than it began with: restore %s, or give the same ones again", out, rundir.Features)
 	}
-	if (r.average != nil) != (c.Average != nil) {
-		return usage.Errorf("%s: the checkpoint is not one of this run's: restore the file, or start a new run in another directory", out)
+	spent, err := r.model.Resume(out, c)
+	if err != nil {
+		return err
 	}
-	if k := r.keeper(); k != nil {
-		spent, err := k.Restore([]byte(c.Method))
-		if err != nil {
-			return usage.Errorf("%s: the checkpoint's %w; restore the file, or start a new run in another directory", out, err)
-		}
-		if err := r.charge.restore(spent); err != nil {
-			return err
-		}
+	lost, err := r.charge.Resume(c.Slot, c.Step, spent)
+	if lost != "" {
+		r.options.Log.Warn(lost)
 	}
 	r.counted, r.stopped = c.Counted, c.Stopped
-	r.params, r.state, r.average, r.step, r.slot = c.Params, c.States, c.Average, c.Step, c.Slot
-	for i, s := range r.engine.Steps.State() {
-		if err := r.engine.Write(s.Vector, r.state[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // assume joins what this process rests on to what those before did, and has it on the
@@ -582,32 +484,25 @@ func (r *run) assume(c *rundir.Checkpoint) error {
 }
 
 // loop makes the steps that are left, each of which is paid for before it is made.
-func (r *run) loop() error {
+func (r *run) loop(ctx context.Context) error {
 	progress := r.options.Progress
 	if progress != nil {
-		progress.Start(r.charge.total())
+		_, total := r.charge.Progress()
+		progress.Start(total)
 		defer progress.Finish()
 	}
 	saved, spent := false, false
-	for r.charge.more() && !r.charge.paused() && !spent {
+	for r.charge.More() && !spent && (r.free() || !r.stopping(ctx)) { // what is free and made in one go stops itself
 		save, err := r.next()
-		switch {
-		case errors.Is(err, errStopped):
+		if spent = errors.Is(err, accountant.ErrBudget) && r.plan.Filtered(); spent || errors.Is(err, charge.ErrStopped) {
 			saved = false // what the step has spent; and the loop ends
 			continue
-		case errors.Is(err, accountant.ErrBudget) && r.plan.Filtered():
-			saved, spent = false, true
-			continue
-		case err != nil:
+		}
+		if err != nil {
 			return err
 		}
 		if progress != nil {
-			done, epsilon := r.charge.progress()
-			var accuracy *float64
-			if r.last != nil {
-				accuracy = r.last.TestAccuracy
-			}
-			progress.Step(done, epsilon, accuracy)
+			r.tell(progress)
 		}
 		if saved = save; save {
 			if err := r.save(); err != nil {
@@ -615,7 +510,7 @@ func (r *run) loop() error {
 			}
 		}
 	}
-	if w := r.plan.Declaration.Unspent; spent && r.step == 0 && w != "" {
+	if w := r.plan.Declaration.Unspent; spent && r.step() == 0 && w != "" {
 		r.options.Log.Warn(w)
 	}
 	if !saved { // an earlier process may have died before it did
@@ -623,16 +518,38 @@ func (r *run) loop() error {
 			return err
 		}
 	}
-	if r.charge.more() && !spent {
-		return r.charge.interrupted()
+	if r.charge.More() && !spent {
+		return r.interrupted()
 	}
 	return nil
+}
+
+// tell says how far the run is.
+func (r *run) tell(p Progress) {
+	done, _ := r.charge.Progress()
+	var epsilon, accuracy *float64
+	if r.last != nil { // accounting for every slot would take longer than the steps
+		epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
+	}
+	if spent := r.charge.SoFar(); spent != nil {
+		epsilon = plan.Finite(*spent)
+	}
+	p.Step(done, epsilon, accuracy)
+}
+
+// interrupted says that the run was saved, and how it goes on.
+func (r *run) interrupted() error {
+	steps := fmt.Sprint(r.step())
+	if !r.plan.Filtered() {
+		steps += fmt.Sprintf(" of %d", r.plan.Steps)
+	}
+	return fmt.Errorf("%w after %s steps and saved; continue by %s", ErrInterrupted, steps, r.goOn())
 }
 
 // next is one step with what follows it; save says that a checkpoint is due.
 func (r *run) next() (save bool, err error) {
 	counts := r.counts()
-	if err := r.charge.begin(); err != nil {
+	if err := r.charge.Begin(); err != nil {
 		return false, err
 	}
 	if counts {
@@ -642,28 +559,32 @@ func (r *run) next() (save bool, err error) {
 	}
 	updates, err := r.engine.Steps.Step()
 	if err != nil && !r.plan.Method.Traits().Once {
-		err = fmt.Errorf("step %d: %w", r.step+1, err)
+		err = fmt.Errorf("step %d: %w", r.charge.Update(), err)
 	}
 	if err != nil {
 		return false, err
 	}
 	var loss *float64
-	if r.trainLoss != nil && r.plan.Evaluates(r.slot+1) {
+	if r.trainLoss != nil && r.plan.Evaluates(r.charge.Slot()+1) {
 		if loss, err = r.noisyLoss(); err != nil {
-			return false, fmt.Errorf("training loss after step %d: %w", r.step+1, err)
+			return false, fmt.Errorf("training loss after step %d: %w", r.charge.Update(), err)
 		}
 	}
-	if save, err = r.charge.end(updates); err != nil {
+	finisher, _ := r.engine.Steps.(dpoptim.Finisher)
+	if save, err = r.charge.End(updates, finisher); err != nil {
 		return false, err
 	}
 	if r.ran += updates; updates > 0 && r.ran&(r.ran-1) == 0 { // early releases compute the tables of the noise
 		devices.FreeGarbage(r.plan.Set.Bytes())
 	}
-	if r.charge.evaluates() {
+	if r.evaluates() {
 		return save, r.evaluate(loss)
 	}
 	return save, nil
 }
+
+// evaluates reports whether an evaluation follows the last step.
+func (r *run) evaluates() bool { return !r.free() && r.plan.Evaluates(r.charge.Slot()) }
 
 // noisyLoss releases the mean of a fresh batch's clipped losses, over the
 // public expected batch; the slot's reservation has paid for it.
@@ -678,85 +599,43 @@ func (r *run) noisyLoss() (*float64, error) {
 
 // save writes the checkpoint and the model as they stand.
 func (r *run) save() error {
-	e := r.engine
-	if err := e.Wait(); err != nil {
+	if err := r.model.Read(); err != nil {
 		return err
 	}
-	if err := e.ReadParams(r.params); err != nil {
+	if err := r.team.Same(r.model.Params); err != nil {
 		return err
 	}
-	if err := r.team.Same(r.params); err != nil {
-		return err
-	}
-	if err := r.readState(); err != nil {
-		return err
-	}
-	if v, ok := e.Average(); ok {
-		if err := e.Read(v, r.average); err != nil {
+	return r.charge.Save(func() error {
+		if err := r.saveCheckpoint(); err != nil {
 			return err
 		}
-	}
-	if err := r.charge.saving(); err != nil {
-		return err
-	}
-	if err := r.saveCheckpoint(); err != nil {
-		return err
-	}
-	label, program, dir := r.plan.Config.Label(), r.plan.Network.Program, r.dir()
-	if r.average != nil {
-		if err := rundir.WriteModel(dir.Path(rundir.Average), program, r.average, label, r.plan.ModelFacts()); err != nil {
-			return err
+		write := func(file string, params []float32) error {
+			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, params, r.plan.Config.Label(), r.plan.ModelFacts())
 		}
-	}
-	if err := rundir.WriteModel(dir.Path(rundir.Model), program, r.params, label, r.plan.ModelFacts()); err != nil {
-		return err
-	}
-	return r.charge.saved()
-}
-
-// readState reads the method's vectors.
-func (r *run) readState() error {
-	for i, s := range r.engine.Steps.State() {
-		if err := r.engine.Read(s.Vector, r.state[i]); err != nil {
-			return err
+		if r.model.Average != nil {
+			if err := write(rundir.Average, r.model.Average); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
-}
-
-// keeper keeps the method's state, or that of its budget alone; nil where there is none.
-func (r *run) keeper() dpoptim.Keeper {
-	if k, ok := r.engine.Steps.(dpoptim.Keeper); ok {
-		return k
-	}
-	if r.plan.Filtered() {
-		return engine.SpentKeeper{}
-	}
-	return nil
+		return write(rundir.Model, r.model.Params)
+	})
 }
 
 // saveCheckpoint writes what was last read of the engine.
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
-		RunID: r.runID, Step: r.step, Slot: r.slot, Params: r.params, States: r.state, Average: r.average,
-		Assumptions: r.assumptions, Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
+		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
+		Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
 	}
-	if k := r.keeper(); k != nil {
-		state, err := k.Save(r.charge.spent())
-		if err != nil {
-			return err
-		}
-		c.Method = string(state)
-	}
-	if a := r.engine.Adaptation; a != nil {
-		c.Clip = a.Clip
+	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
+		return err
 	}
 	return r.dir().WriteCheckpoint(&c)
 }
 
 // finish writes, last, the result that marks a run as done, and has it reported.
 func (r *run) finish() (*Result, error) {
-	if r.last == nil || r.last.Step != r.step {
+	if r.last == nil || r.last.Step != r.step() {
 		if err := r.evaluate(nil); err != nil {
 			return nil, err
 		}

@@ -148,18 +148,13 @@ func TestOwnGraphIsAnAssumption(t *testing.T) {
 	set := made(1, 400)
 	build := func() *nn.Network {
 		n, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return n
 	}
 	out := filepath.Join(t.TempDir(), "run")
 	c := small()
 	first := build()
-	r, err := Run(context.Background(), c, Options{Sources: sources(set), Out: out, Network: first})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, Options{Sources: sources(set), Out: out, Network: first})
 	if !slices.Contains(r.Assumptions, "initial_parameters_are_public") {
 		t.Errorf("assumptions %v", r.Assumptions)
 	}
@@ -178,13 +173,8 @@ func TestDiagnosticsArePrivate(t *testing.T) {
 	c.PrivateDiagnostics = true
 	out := filepath.Join(t.TempDir(), "run")
 	private := out + ".private"
-	if err := os.Mkdir(private, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(private, 0o755))
+	r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: out})
 	if i, err := os.Stat(private); err != nil || i.Mode().Perm() != 0o700 {
 		t.Errorf("the diagnostics' directory: %v, %v", i, err)
 	}
@@ -223,13 +213,9 @@ func TestForgottenFiles(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}
 		ctx, stop := stopAt(t, o, 12, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		for _, name := range test.remove {
-			if err := os.RemoveAll(filepath.Join(o.Out, name)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.RemoveAll(filepath.Join(o.Out, name)))
 		}
 		before := files(t, o.Out)
 		_, err := Run(context.Background(), c, o)
@@ -252,9 +238,7 @@ func TestNothingToResume(t *testing.T) {
 		},
 	} {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeRun}
-		if err := prepare(o.Out); err != nil {
-			t.Fatal(err)
-		}
+		check(t, prepare(o.Out))
 		before, _ := os.ReadDir(o.Out)
 		_, err := Run(context.Background(), small(), o)
 		var u *UsageError

@@ -72,8 +72,7 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 	for name, c := range map[string]Config{"fixed": fixed, "adapts": adapts} {
 		out := filepath.Join(t.TempDir(), "run")
 		o := Options{Sources: sources(made(1, 400)), Out: out}
-		r, err := Run(context.Background(), c, o)
-		check(t, err)
+		r := finished(t, c, o)
 		if r.Guarantee || *r.Accountant != accountant.Paper || !slices.Contains(r.NoGuarantee, accountant.WhyNotPaper) || *r.EpsilonSoFar > *r.Epsilon*(1+1e-12) {
 			t.Errorf("%s: the result says %+v", name, r)
 		}
@@ -93,8 +92,7 @@ func TestPaperSearchIsNoGuarantee(t *testing.T) {
 			t.Errorf("%s: config.yaml says %+v", name, config)
 		}
 	}
-	p, err := resolve(fixed, Options{Sources: sources(made(1, 400))})
-	check(t, err)
+	p := resolved(t, fixed, Options{Sources: sources(made(1, 400))})
 	l := accountant.LineSearch{
 		SamplingRate: p.SamplingRate, Steps: p.Steps, Gradient: accountant.Gaussian{NoiseMultiplier: 1},
 		// μ² = share/(1−share), ρ = μ²/2, σ₁² = 3/(2ρ), σ₂² = 3/ρ.
@@ -112,16 +110,14 @@ func TestSettingsSurvive(t *testing.T) {
 	for _, m := range methods {
 		c := small()
 		m.set(&c)
-		p, err := resolve(c, Options{Sources: sources(made(1, 400))})
-		check(t, err)
+		p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 		yaml, err := p.Config.YAML()
 		check(t, err)
 		path := filepath.Join(t.TempDir(), "config.yaml")
 		check(t, os.WriteFile(path, yaml, 0o600))
 		var back Config
 		check(t, ReadConfig(path, &back))
-		again, err := resolve(back, Options{Sources: sources(made(1, 400))})
-		check(t, err)
+		again := resolved(t, back, Options{Sources: sources(made(1, 400))})
 		if again.Fingerprint != p.Fingerprint {
 			t.Errorf("%s: read back it is another run:\n%s", m.name, yaml)
 		}
@@ -222,9 +218,7 @@ func TestSearchCheckpointRefuses(t *testing.T) {
 	start := func(t *testing.T, c Config) Options {
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto}
 		ctx, stop := stopAt(t, o, 2, true)
-		if _, err := Run(ctx, c, stop); !errors.Is(err, ErrInterrupted) {
-			t.Fatal(err)
-		}
+		ends(ctx, t, c, stop, ErrInterrupted)
 		return o
 	}
 	refused := func(t *testing.T, c Config, o Options, change func(*rundir.Checkpoint), want string) {

@@ -59,18 +59,14 @@ func makeTable(t *testing.T, schema string, seed uint64, rows int, damaged float
 			}
 			lines = append(lines, s)
 		}
-		if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o644))
 	}
 	table("t.csv", rows, damaged)
 	random = rand.New(rand.NewPCG(99, 2)) // the test file is the same for all
 	table("test.csv", 300, 0)
 	text := "columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}, {name: c, bounds: [-1, 1]}]\n" +
 		"test: test.csv\ntest_is_public: true\n" + tableSchemas[schema]
-	if err := os.WriteFile("t.csv.schema.yaml", []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("t.csv.schema.yaml", []byte(text), 0o644))
 }
 
 // tableConfig is a short private run on t.csv.
@@ -149,8 +145,7 @@ func refusedOnATable(t *testing.T, c Config, want string) {
 // resolvesAgain demands that a resolved configuration can be run again, as the same.
 func resolvesAgain(t *testing.T, c Config) {
 	t.Helper()
-	p, err := resolve(c, Options{})
-	check(t, err)
+	p := resolved(t, c, Options{})
 	again, err := resolve(p.Config, Options{})
 	if err != nil || fmt.Sprint(again.Declaration, again.Sigma, again.Steps) != fmt.Sprint(p.Declaration, p.Sigma, p.Steps) {
 		t.Errorf("%s: its own configuration is refused, or another: %v", c.Optimizer, err)
@@ -176,10 +171,7 @@ func runShown(t *testing.T, c Config, d device.Device, changes ...func(*Options)
 	for _, change := range changes {
 		change(&o)
 	}
-	r, err := Run(context.Background(), c, reported(&c, o))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := finished(t, c, reported(&c, o))
 	return r, s.String()
 }
 
@@ -205,18 +197,12 @@ func TestTables(t *testing.T) {
 				t.Errorf("test loss %v, accuracy %v", show(r.TestLoss), show(r.TestAccuracy))
 			}
 			e, err := evaluated("run", trained.Options{Device: "reference"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if e.Examples != 300 || math.Abs(*e.Loss-*r.TestLoss) > 1e-5 {
 				t.Errorf("eval finds loss %v on %d records, training said %v", *e.Loss, e.Examples, *r.TestLoss)
 			}
-			if err := os.WriteFile("t.csv", []byte("a,b,c,y\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.RemoveAll("run"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile("t.csv", []byte("a,b,c,y\n"), 0o644))
+			check(t, os.RemoveAll("run"))
 			c.Steps, c.CountRecords = ptr(3), ptr(false)
 			if r, _ := runShown(t, c, nil); !r.Guarantee || r.Steps != 3 {
 				t.Errorf("on an empty table: %d steps, guarantee %v", r.Steps, r.Guarantee)
@@ -257,12 +243,8 @@ func TestTableRefusals(t *testing.T) {
 		c := tableConfig()
 		change(&c)
 		text, err := os.ReadFile("t.csv.schema.yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile("number.yaml", []byte(strings.Replace(string(text), tableSchemas["two"], tableSchemas["number"], 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, os.WriteFile("number.yaml", []byte(strings.Replace(string(text), tableSchemas["two"], tableSchemas["number"], 1)), 0o644))
 		if want == "huber-regression with" {
 			want = "use huber-regression"
 		}
@@ -288,9 +270,7 @@ func TestFolds(t *testing.T) {
 		t.Errorf("a private fold: %+v", r)
 	}
 	c.DataIsPublic = true
-	if err := os.RemoveAll("run"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.RemoveAll("run"))
 	r, _ = runShown(t, c, nil)
 	if r.TestAccuracy == nil || *r.TestAccuracy < 0.7 || r.Guarantee {
 		t.Errorf("a public fold: accuracy %v, guarantee %v", show(r.TestAccuracy), r.Guarantee)
@@ -314,21 +294,15 @@ func TestSchemaMustStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile("t.csv.schema.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o = Options{Out: "run", Resume: ResumeAuto}
-	if err := os.WriteFile("t.csv.schema.yaml", []byte(strings.Replace(string(text), "[0, 1]", "[0, 3]", 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("t.csv.schema.yaml", []byte(strings.Replace(string(text), "[0, 1]", "[0, 3]", 1)), 0o644))
 	var refused *UsageError
 	if _, err := Run(context.Background(), c, o); !errors.As(err, &refused) {
 		t.Errorf("resumed by other bounds: %v", err)
 	}
 	// What the schema says is what counts, not how it is written.
-	if err := os.WriteFile("t.csv.schema.yaml", append([]byte("# the same\n"), text...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("t.csv.schema.yaml", append([]byte("# the same\n"), text...), 0o644))
 	if r, err := Run(context.Background(), c, o); err != nil || r.Steps != 25 {
 		t.Errorf("resumed: %v", err)
 	}
@@ -352,10 +326,7 @@ func TestPublishedTables(t *testing.T) {
 			if optimizer != lbfgs {
 				c.Epsilon = ptr(1.0)
 			}
-			r, err := Run(context.Background(), c, Options{Out: filepath.Join(t.TempDir(), "run")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := finished(t, c, Options{Out: filepath.Join(t.TempDir(), "run")})
 			if r.TestAccuracy == nil || *r.TestAccuracy < least || *r.TestAccuracy > least+0.03 {
 				t.Errorf("%s on %s: test accuracy %v, want about %v", optimizer, file, show(r.TestAccuracy), least)
 			}
@@ -369,8 +340,7 @@ func TestModelKeepsItsSchema(t *testing.T) {
 	makeTable(t, "three", 1, 500, 0)
 	c := tableConfig()
 	c.DropFirst, c.CountRecords = true, ptr(false) // of 2000 records that are declared the table has 500
-	_, err := Run(context.Background(), c, Options{Out: "run"})
-	check(t, err)
+	finished(t, c, Options{Out: "run"})
 	check(t, os.WriteFile("new.csv", []byte("a,b,c\n0.9,r,0.5\n0.1,p,-0.5\n0.5,q,0\n"), 0o644))
 	shown := func() string {
 		t.Helper()

@@ -19,14 +19,14 @@ func (t *told) Step(done int, epsilon, testAccuracy *float64) {
 		return
 	}
 	t.tenths = tenths
-	text := fmt.Sprintf("step %d, %d%% of the run", t.step, 10*tenths)
+	text := fmt.Sprintf("step %d, %d%% of the run", t.step(), 10*tenths)
 	if epsilon != nil && t.plan.Config.Private() {
 		text += fmt.Sprintf(", ε %.3g so far", *epsilon)
 	}
 	if testAccuracy != nil {
 		text += fmt.Sprintf(", test accuracy %.1f%%", 100**testAccuracy)
 	}
-	if (epsilon != nil || testAccuracy != nil) && !t.charge.evaluates() {
+	if (epsilon != nil || testAccuracy != nil) && !t.evaluates() {
 		text += " at the last evaluation"
 	}
 	if l := t.plan.Config.Label(); l != "" {

@@ -433,9 +433,7 @@ func used(t *testing.T, dir string, images []uint8) map[string]string {
 // training loss is shown, and the files differ.
 func TestTranscriptSeesALeak(t *testing.T) {
 	d, err := cpu.Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	record := &transcript{Device: d}
 	c := small()
 	c.DataIsPublic = true
@@ -443,10 +441,7 @@ func TestTranscriptSeesALeak(t *testing.T) {
 	for i, seed := range []uint64{1, 2} {
 		t.Chdir(t.TempDir())
 		record.replay = i == 1
-		r, err := Run(context.Background(), c, Options{Sources: sources(made(seed, 400)), Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := finished(t, c, Options{Sources: sources(made(seed, 400)), Out: "run", Device: record, RunID: "00112233445566778899aabbccddeeff"})
 		if r.Guarantee || !slices.Contains(r.NoGuarantee, "un-noised training statistics shown") {
 			t.Errorf("guarantee is %v because %v", r.Guarantee, r.NoGuarantee)
 		}

@@ -180,7 +180,7 @@ func (c *check) peer(ctx context.Context, python string, m workload, precision, 
 	c.run(ctx, job{
 		name:  "peers/" + m.model + " " + precision + " " + rival,
 		limit: time.Duration(c.rounds) * (2*time.Minute + 4*c.duration()), needs: 12*time.Second + 2*c.duration(),
-		command: c.privgrad("bench", "compare", "--device", "cuda", "--models", m.model, "--peers", rival, "--precision", precision,
+		command: c.privgrad("bench", "compare", "--device", "cuda", "--model", m.model, "--peers", rival, "--precision", precision,
 			"--rounds", strconv.Itoa(c.rounds), "--seconds", strconv.FormatFloat(c.seconds, 'g', -1, 64), "--python", python, "--progress", "off", "--json"),
 	}, func(s *step, stdout []byte) error {
 		if err := object(s, stdout); err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/model"
+	"github.com/privgrad/privgrad/internal/cuda/model"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/model"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cuda/model"
 )
 
 var updateModelled = flag.Bool("update-modelled", false, "write the tables of modelled steps anew")

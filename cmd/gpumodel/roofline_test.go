@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/model"
+	"github.com/privgrad/privgrad/internal/cuda/model"
 	"github.com/privgrad/privgrad/internal/device"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 )
 
 // compareCubins holds the committed machine code against what was assembled now, or writes it, and says how many files

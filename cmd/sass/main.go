@@ -1,6 +1,6 @@
 // Sass counts what an assembler makes of the committed PTX: it assembles every module for every
 // architecture, disassembles that, and compares each kernel and each of its innermost loops with the
-// tables in cuda/kernels/sass. It needs neither a GPU nor a toolkit.
+// tables in internal/cuda/kernels/sass. It needs neither a GPU nor a toolkit.
 //
 //	sass         fail where a figure got worse, where a table is not what is counted now, and where a kernel spills;
 //	             and where the committed machine code is not, byte for byte, what the assembler makes now
@@ -22,13 +22,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/sass"
 )
 
 // folder is that of the committed machine code, and tables that of the tables, a module each, below the root of the module.
 const (
-	folder = "cuda/kernels"
+	folder = "internal/cuda/kernels"
 	tables = folder + "/sass"
 )
 

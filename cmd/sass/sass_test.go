@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/sass"
 )
 

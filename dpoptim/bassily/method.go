@@ -14,8 +14,8 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 

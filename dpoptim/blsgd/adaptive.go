@@ -7,7 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/internal/linesearch"
 )
 
 // Where budgets adapt, linesearch.Rule decides what to ask, and steps answers as its Oracle.

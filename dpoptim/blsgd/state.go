@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
+	"github.com/privgrad/privgrad/internal/linesearch"
 )
 
 // state is where a method that searches stands: released values only, which the

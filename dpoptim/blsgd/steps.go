@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/dpoptim/linesearch"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/linesearch"
 )
 
 // steps releases a direction, asks for losses along it, and takes a step last. Directions

@@ -20,9 +20,9 @@ import (
 	"math"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )

@@ -9,8 +9,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // most is the step of theorem 5, from public figures: no step is larger.

@@ -56,6 +56,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	meant := ""
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		if err := instead(cmd, "--"+unknown.GetSpecifiedName()); err != nil {
+			return err
+		}
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 		meant = usage.Meant("--"+unknown.GetSpecifiedName(), known)
@@ -105,6 +108,9 @@ func group(c *cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(parent *cobra.Command, name string) error {
+	if err := instead(parent, name); err != nil {
+		return err
+	}
 	var known []string
 	for _, c := range parent.Commands() {
 		known = append(known, c.Name())

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/usage"

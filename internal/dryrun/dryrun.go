@@ -250,9 +250,10 @@ func (t *trial) run() error {
 	}
 	expected := max(int(math.Round(p.ExpectedBatch)), 1)
 	// A batch that fills a chunk takes memory that smaller ones do not touch.
-	s := &supply{rows: make([]int32, min(max(expected, p.Schedule.Chunk), p.Capacity)), expected: expected, steps: p.MostSteps}
-	for i := range s.rows {
-		s.rows[i] = int32(i % t.records.Len())
+	s := &supply{expected: expected, steps: p.MostSteps}
+	s.Rows = make([]int32, min(max(expected, p.Schedule.Chunk), p.Capacity))
+	for i := range s.Rows {
+		s.Rows[i] = int32(i % t.records.Len())
 	}
 	if t.engine, err = p.Engine(t.device, t.data, noise, s); err != nil {
 		return err
@@ -293,12 +294,12 @@ func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 		if _, err := t.engine.Steps.Step(); err != nil {
 			return 0, err
 		}
-		s.slot++
+		s.Done++
 	}
 	if err := t.engine.Wait(); err != nil {
 		return 0, err
 	}
-	return time.Since(start).Seconds() / float64(max(s.slot-1, 1)), nil // a single step counts, warm or not
+	return time.Since(start).Seconds() / float64(max(s.Done-1, 1)), nil // a single step counts, warm or not
 }
 
 // timeEvaluation is how long all evaluations take, with the accounting for each.
@@ -362,10 +363,9 @@ func (t *trial) bytes() int64 {
 
 // supply gives the same expected rows at every step, at the first all of them, and charges nothing.
 type supply struct {
-	rows        []int32
-	expected    int
-	slot, steps int
-	draws       uint64
+	engine.Given
+	expected, steps int
+	draws           uint64
 }
 
 func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uint64) {
@@ -373,16 +373,11 @@ func (s *supply) Batch(_ dpoptim.Question, skip bool, dst []int32) ([]int32, uin
 	if skip {
 		return dst, s.draws
 	}
-	rows := s.rows
-	if s.slot > 0 {
+	rows := s.Rows
+	if s.Done > 0 {
 		rows = rows[:s.expected]
 	}
 	return append(dst[:0], rows...), s.draws
 }
 
-func (s *supply) Admit(...accountant.Mechanism) error { return nil }
-
-func (s *supply) Slot() int      { return s.slot }
-func (s *supply) Update() int    { return s.slot + 1 }
-func (s *supply) Left() float64  { return math.Max(1-float64(s.slot+1)/float64(s.steps), 0) }
-func (s *supply) Stopped() error { return nil }
+func (s *supply) Left() float64 { return math.Max(1-float64(s.Update())/float64(s.steps), 0) }

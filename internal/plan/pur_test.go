@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // onAll is a run of a method for convex losses on a table of seven features, whose bounds are public.

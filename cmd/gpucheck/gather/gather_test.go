@@ -34,10 +34,10 @@ func TestGather(t *testing.T) {
 		return string(b)
 	}
 	for name, wants := range map[string][]string{
-		"cuda/kernels/gathered_list.go":               {"TestConvForwardAndInputGrad", "TestTrunk", "TestNormGram", "TestDenseSum"},
-		"cuda/kernels/gathered/gathered_list.go":      {"TestRelease", "TestCombine"},
-		"cuda/gathered/gathered_list.go":              {"TestConformance", "TestLongPrecisions", "TestLongTrainsLikeTheCPU", "TestRunsDoNotWait", "TestLongCuBLASConformance"},
-		"cuda/driver/cudrv/gathered/gathered_list.go": {"TestGPU"},
+		"internal/cuda/kernels/gathered_list.go":               {"TestConvForwardAndInputGrad", "TestTrunk", "TestNormGram", "TestDenseSum"},
+		"internal/cuda/kernels/gathered/gathered_list.go":      {"TestRelease", "TestCombine"},
+		"cuda/gathered/gathered_list.go":                       {"TestConformance", "TestLongPrecisions", "TestLongTrainsLikeTheCPU", "TestRunsDoNotWait", "TestLongCuBLASConformance"},
+		"internal/cuda/driver/cudrv/gathered/gathered_list.go": {"TestGPU"},
 	} {
 		for _, test := range wants {
 			if !strings.Contains(read(name), "{Name: \""+test+"\", F: "+test+"},") {
@@ -50,7 +50,7 @@ func TestGather(t *testing.T) {
 			t.Errorf("%s still carries data, or has no file system", name)
 		}
 	}
-	if text := read("cuda/kernels/conv_gathered.go"); !strings.HasPrefix(text, "//line conv_test.go:1\n") {
+	if text := read("internal/cuda/kernels/conv_gathered.go"); !strings.HasPrefix(text, "//line conv_test.go:1\n") {
 		t.Errorf("a gathered file begins with %.40q", text)
 	}
 }

@@ -25,7 +25,7 @@ const module = "github.com/privgrad/privgrad"
 
 // suites are the packages whose tests are gathered, by the name under which the program runs them.
 var suites = []struct{ name, dir string }{
-	{"kernels.test", "cuda/kernels"}, {"cuda.test", "cuda"}, {"cudrv.test", "cuda/driver/cudrv"},
+	{"kernels.test", "internal/cuda/kernels"}, {"cuda.test", "cuda"}, {"cudrv.test", "internal/cuda/driver/cudrv"},
 }
 
 // carriers embed data that no check needs: without these lines their file systems are empty.

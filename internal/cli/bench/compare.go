@@ -2,10 +2,11 @@ package bench
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,14 +22,13 @@ import (
 // A comparison is what is asked of bench compare.
 type comparison struct {
 	bench.CompareOptions
-	from, out, picture string
-	markdown           bool
+	file, out string
 }
 
 func compare() *cobra.Command {
 	x := &comparison{}
 	return cli.Command{
-		Use:   "compare",
+		Use:   "compare [FILE]",
 		Short: "Time training steps beside PyTorch, Opacus and JAX",
 		Long: `compare times the same training step in privgrad and in its peers: Opacus (by hooks and
 by ghost clipping), torch.func, and JAX (vmap of grad). Without privacy the peers are
@@ -46,13 +46,24 @@ The peers are Python packages, and each is optional. To install them:
 On a GPU (--device cuda) every process multiplies in the same --precision: float32
 without TF32, tf32, or bf16 with sums in float32. There the peers are also measured in
 CUDA graphs. torch.compile needs a C++ compiler. A peer that is missing or fails is left
-out, with a line that says so.`,
-		Example: `  privgrad bench compare --python peers/bin/python --out compare.json --plot compare.svg
-  privgrad bench compare --models cnn-mnist --rounds 1 --seconds 1
-  privgrad bench compare --from compare.json --markdown`,
+out, with a line that says so.
+
+The ending of --out says what is written: all measurements (.json, after each model), a
+picture (.svg or .png), or tables in Markdown (.md). With a FILE that --out FILE.json wrote,
+compare measures nothing and shows what is in it, or draws it to another --out.`,
+		Example: `  privgrad bench compare --python peers/bin/python --out compare.json
+  privgrad bench compare compare.json --out compare.svg
+  privgrad bench compare --model cnn-mnist --rounds 1 --seconds 1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			x.file = args[0]
+			return cli.OneArg("a file that --out FILE.json wrote")(cmd, args)
+		},
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringSliceVar(&x.Models, "models", bench.CompareModels(), "models, separated by commas")
+			f.StringSliceVar(&x.Models, "model", bench.CompareModels(), "models, separated by commas")
 			f.StringSliceVar(&x.Peers, "peers", nil, "measure only these, such as 'jax vmap,opacus ghost' (default: all)")
 			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
 			f.StringVar(&x.Precision, "precision", "float32", "of matrix products, for every process; on a GPU also tf32 or bf16")
@@ -60,10 +71,7 @@ out, with a line that says so.`,
 			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per entry and round")
 			f.IntVar(&x.Rounds, "rounds", 3, "measurements per entry, in turns")
 			f.StringVar(&x.Python, "python", "python3", "Python interpreter that has the peers")
-			f.StringVar(&x.out, "out", "", "write all measurements to this file, as JSON, after each model")
-			f.StringVar(&x.picture, "plot", "", "draw the measurements to this file, .svg or .png")
-			f.StringVar(&x.from, "from", "", "measure nothing; show the measurements in this file, which --out wrote")
-			f.BoolVar(&x.markdown, "markdown", false, "print Markdown tables")
+			f.StringVar(&x.out, "out", "", "file to write, .json, .svg, .png or .md")
 		},
 		Progress: true,
 		Run:      x.run,
@@ -78,43 +86,49 @@ func (x *comparison) run(c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if x.from != "" && x.out != "" {
+	if x.file != "" || ending(x.out) != "json" { // which has been written
 		if err := x.write(measured); err != nil {
 			return err
 		}
 	}
-	if x.picture != "" {
-		if err := durable.WriteFile(x.picture, func(w io.Writer) error { return measured.Draw(w, pictureFormat(x.picture)) }); err != nil {
-			return err
-		}
-	}
-	if x.markdown {
-		return measured.Markdown(c.OutOrStdout())
-	}
 	return cli.Show(c, measured, describeComparison)
 }
 
+// write writes what --out asks for, if anything.
 func (x *comparison) write(measured *bench.Comparison) error {
+	if x.out == "" {
+		return nil
+	}
 	return durable.WriteFile(x.out, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(measured)
+		switch form := ending(x.out); form {
+		case "json":
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(measured)
+		case "md":
+			return measured.Markdown(w)
+		default:
+			return measured.Draw(w, form)
+		}
 	})
 }
 
+// ending is the form that a file's name asks for.
+func ending(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
+
 func (x *comparison) check(c *cli.Call) error {
-	if err := errors.Join(checkPicture(x.picture), cli.Output("out", x.out)); err != nil {
+	forms := append([]string{"json", "md"}, bench.PictureFormats()...)
+	switch err := cli.Output("out", x.out); {
+	case err != nil:
 		return err
-	}
-	if x.markdown && c.JSON() {
-		return usage.Errorf("--markdown and --json exclude each other: give one of them")
-	}
-	if x.from == "" {
+	case x.out != "" && !slices.Contains(forms, ending(x.out)):
+		return usage.Errorf("out %q: the file's name must end in .%s", x.out, strings.Join(forms, ", ."))
+	case x.file == "":
 		return nil
 	}
-	for _, name := range []string{"models", "peers", "device", "precision", "threads", "seconds", "rounds", "python"} {
+	for _, name := range []string{"model", "peers", "device", "precision", "threads", "seconds", "rounds", "python"} {
 		if c.Given(name) {
-			return usage.Errorf("--%s has no effect with --from, which measures nothing; remove it", name)
+			return usage.Errorf("--%s has no effect with %s, as nothing is measured; remove one of them", name, x.file)
 		}
 	}
 	return nil
@@ -122,8 +136,8 @@ func (x *comparison) check(c *cli.Call) error {
 
 // measurements are those of a file, or new ones.
 func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
-	if x.from != "" {
-		return readComparison(x.from)
+	if x.file != "" {
+		return readComparison(x.file)
 	}
 	ctx, con, err := c.Interruptible("stopping the measurement")
 	if err != nil {
@@ -144,7 +158,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 		o.Draws = bench.DrawsPerSecond
 	}
 	kept := 0
-	if x.out != "" {
+	if ending(x.out) == "json" {
 		o.Keep = func(measured *bench.Comparison) error {
 			if err := x.write(measured); err != nil {
 				return err
@@ -166,14 +180,14 @@ func readComparison(file string) (*bench.Comparison, error) {
 		b, err = written.Text(b)
 	}
 	if err != nil {
-		return nil, usage.Errorf("--from %s cannot be read (%w): give a file that --out wrote", file, usage.Cause(err))
+		return nil, usage.Errorf("%s cannot be read (%w): give a file that --out FILE.json wrote", file, usage.Cause(err))
 	}
 	c := &bench.Comparison{}
 	if err := json.Unmarshal(b, c); err != nil {
-		return nil, usage.Errorf("%s is not what --out writes: %w", file, err)
+		return nil, usage.Errorf("%s is not what --out FILE.json writes: %w", file, err)
 	}
 	if len(c.Models) == 0 {
-		return nil, usage.Errorf("%s has no measurements; write one with privgrad bench compare --out", file)
+		return nil, usage.Errorf("%s has no measurements; write one with privgrad bench compare --out FILE.json", file)
 	}
 	return c, nil
 }

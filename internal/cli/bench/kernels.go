@@ -123,13 +123,13 @@ func sampler() *cobra.Command {
 	return cli.Command{
 		Use:   "sampler",
 		Short: "Time the drawing of batches",
-		Long: `sampler times how batches are drawn, on one thread. Each of --records joins a batch
+		Long: `sampler times how batches are drawn, on one thread. Each of --public-n records joins a batch
 independently of the others; --batch is the expected number that join.`,
 		Example: `  privgrad bench sampler
-  privgrad bench sampler --records 1000000 --batch 4096 --json`,
+  privgrad bench sampler --public-n 1000000 --batch 4096 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.IntVar(&o.Records, "records", 60000, "records to draw from")
+			f.IntVar(&o.Records, "public-n", 60000, "records to draw from")
 			f.Float64Var(&o.Batch, "batch", 1024, "expected records per batch")
 			f.Float64Var(&o.Seconds, "seconds", 1, "seconds per sampler")
 		},

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,28 +14,29 @@ import (
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/machine"
-	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A growth is what is asked of bench scale.
 type growth struct {
 	bench.ScaleOptions
-	picture string
-	point   string // what a process of its own is to measure, in JSON
+	point string // what a process of its own is to measure, in JSON
 }
 
 func scale() *cobra.Command {
 	x := &growth{}
 	return cli.Command{
-		Use:   "scale",
+		Use:   "scale [batch|records|disk]...",
 		Short: "See how time and memory grow with the batch and with the table",
 		Long: `scale shows how time and memory grow, by training steps on the CPU with made-up records.
-It has two sweeps:
+It has three sweeps, and makes the first two where you name none:
 
   batch    larger batches of --model, out of as many records as the largest one
-  records  more records of 100 bytes, at one --batch. The network has 100 inputs and
-           two hidden layers of 256 units
+  records  more records of 100 bytes, at an expected batch of 4096. The network has 100
+           inputs and two hidden layers of 256 units
+  disk     the same with rows in files that are mapped into memory, as train reads shards.
+           Only labels are then in the table. The files lie in the folder for temporary
+           files, which the variable TMPDIR names, and are removed at the end
 
 Each step draws its batch by Poisson sampling, as train does. The time per record is that
 of a step without the drawing, over the records in its batch. Each size is measured in a
@@ -47,30 +45,23 @@ drifts is fair to all sizes.
 
 "table" is the memory that the records take: their values, and 5 bytes for each label.
 "beyond it" is what else the process takes in a step, and "at most" what else it takes at
-any time, which is mostly before the first step, to compute ε. Pages of files do not
-count. With --table disk the rows of the second sweep lie in files that are mapped into
-memory, as train reads shards. Only labels are then in the table. The files are written
-to --dir and removed at the end.
+any time, which is mostly before the first step, to compute ε. Pages of files do not count.
 
 "over the first" compares the time per record with the first size. Below the table stands
 how far the sizes are apart. The goal is 5%, for the time and for the memory beyond the
 table.`,
 		Example: `  privgrad bench scale
-  privgrad bench scale --sweeps records --table disk --dir /var/tmp --plot scale.svg
-  privgrad bench scale --sweeps batch --model mlp-fmnist --batches 1024,8192 --rounds 1 --json`,
+  TMPDIR=/var/tmp privgrad bench scale disk
+  privgrad bench scale batch --model mlp-fmnist --batch 1024,8192 --rounds 1 --json`,
+		Args: cobra.ArbitraryArgs,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringSliceVar(&x.Sweeps, "sweeps", bench.ScaleSweeps(), "what grows: "+strings.Join(bench.ScaleSweeps(), ", "))
 			f.StringVar(&x.Model, "model", "cnn-mnist", "network of the sweep over batches; privgrad info lists all")
-			f.IntSliceVar(&x.Batches, "batches", []int{1024, 4096, 16384, 60000}, "expected records per batch, in the sweep over batches")
-			f.IntSliceVar(&x.Records, "records", []int{1_000_000, 10_000_000}, "records in the table, in the sweep over records")
-			f.IntVar(&x.Batch, "batch", 4096, "expected records per batch, in the sweep over records")
-			f.StringVar(&x.Table, "table", bench.ScaleTables()[0], "where rows lie in the sweep over records: "+strings.Join(bench.ScaleTables(), " or "))
-			f.StringVar(&x.Dir, "dir", "", "with --table disk: folder for the files (default: the system's for temporary files)")
+			f.IntSliceVar(&x.Batches, "batch", []int{1024, 4096, 16384, 60000}, "expected records per batch, in the sweep over batches")
+			f.IntSliceVar(&x.Records, "public-n", []int{1_000_000, 10_000_000}, "records in the table, in sweeps over records")
 			f.IntVar(&x.Threads, "threads", 0, "CPU threads; 0: all")
 			f.Float64Var(&x.Seconds, "seconds", 3, "seconds per size and round, for at least three steps")
 			f.IntVar(&x.Rounds, "rounds", 3, "measurements per size, in turns")
-			f.StringVar(&x.picture, "plot", "", "draw the measurements to this file, .svg or .png")
 			f.StringVar(&x.point, "point", "", "")
 			_ = f.MarkHidden("point") // there is one
 		},
@@ -83,11 +74,9 @@ func (x *growth) run(c *cli.Call) error {
 	if x.point != "" {
 		return x.measure(c)
 	}
-	if err := checkPicture(x.picture); err != nil {
-		return err
-	}
-	if x.Dir != "" && x.Table != "disk" {
-		return usage.Errorf("--dir has no effect without --table disk; remove it")
+	x.Sweeps, x.Batch = c.Arguments, 4096
+	for _, n := range x.Records {
+		x.Batch = min(x.Batch, n)
 	}
 	ctx, con, err := c.Interruptible("stopping the measurement")
 	if err != nil {
@@ -105,11 +94,6 @@ func (x *growth) run(c *cli.Call) error {
 	r, err := bench.Scale(ctx, x.ScaleOptions)
 	if err != nil {
 		return err
-	}
-	if x.picture != "" {
-		if err := durable.WriteFile(x.picture, func(w io.Writer) error { return r.Draw(w, pictureFormat(x.picture)) }); err != nil {
-			return err
-		}
 	}
 	return cli.Show(c, r, describeGrowth)
 }
@@ -139,18 +123,6 @@ func progress(con *cli.Console) func(done, total int, next string) {
 		}
 		con.Update(done, next)
 	}
-}
-
-func pictureFormat(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
-
-func checkPicture(file string) error {
-	if err := cli.Output("plot", file); err != nil {
-		return err
-	}
-	if file != "" && !slices.Contains(bench.PictureFormats(), pictureFormat(file)) {
-		return usage.Errorf("plot %q: the file's name must end in .%s", file, strings.Join(bench.PictureFormats(), " or ."))
-	}
-	return nil
 }
 
 func size(bytes *int64) string {

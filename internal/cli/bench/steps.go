@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -20,7 +20,7 @@ import (
 
 func step() *cobra.Command {
 	o := bench.StepOptions{Images: data.OfShape}
-	var input []int
+	var size string
 	return cli.Command{
 		Use:   "step",
 		Short: "Time whole training steps",
@@ -28,10 +28,10 @@ func step() *cobra.Command {
 backward, clip, secure noise and update. With --mode plain it times SGD without privacy,
 and with --noise exact a private step whose sums are of integers. It needs no data
 directory: models of 28×28 images read Fashion-MNIST, the others read synthetic bytes.
---input is for models that take any shape: it gives them synthetic records in half
+--image-size is for models that take any shape: it gives them synthetic records in half
 precision, as fixed features are stored.`,
 		Example: `  privgrad bench step --model cnn-mnist --batch 256
-  privgrad bench step --model logistic --input 755,4,4 --batch 8192
+  privgrad bench step --model logistic --image-size 755x4x4 --batch 8192
   privgrad bench step --model cnn-mnist --batch 256 --mode plain --json
   privgrad bench step --model cnn-mnist --batch 256 --noise exact
   privgrad bench step --model cnn-mnist --strategy auto,conv2=gram --explain`,
@@ -39,7 +39,7 @@ precision, as fixed features are stored.`,
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 			f.IntVar(&o.Batch, "batch", 256, "records per step")
-			f.IntSliceVar(&input, "input", nil, "channels, height and width of synthetic records, such as 755,4,4 (default: the model's)")
+			f.StringVar(&size, "image-size", "", "size of synthetic records, such as 755x4x4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
@@ -52,11 +52,11 @@ precision, as fixed features are stored.`,
 			f.BoolVar(&o.Explain, "explain", false, "list each layer's choice of --strategy, its estimated and its measured time")
 		},
 		Run: func(c *cli.Call) error {
-			switch {
-			case len(input) == 3:
-				o.Input = [3]int(input)
-			case input != nil:
-				return usage.Errorf("input %v: give channels, height and width, such as 755,4,4", input)
+			if size != "" {
+				var err error
+				if o.Input, err = (datasets.Declared{Size: size}).Shape(); err != nil {
+					return usage.Wrap(err)
+				}
 			}
 			if gpu, ok := strings.CutPrefix(o.Device, "modelled:"); ok { // as earlier versions took it
 				return usage.Errorf("device %s: privgrad models no GPU; in its source, run `go run ./cmd/gpumodel step --gpu %s` instead", o.Device, gpu)
@@ -108,36 +108,32 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 }
 
 // besideFlags are those of a command that times other steps beside DP-SGD's.
-func besideFlags(f *pflag.FlagSet, o *bench.StepOptions) {
-	f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
-	f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
-	f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
-	f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
+func besideFlags(o *bench.StepOptions) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.SortFlags = false
+		f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
+		f.IntVar(&o.Batch, "batch", 300, "records per batch")
+		f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
+		f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
+		f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
+		f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
+	}
 }
 
 func lineSearch() *cobra.Command {
-	o := bench.LineSearchOptions{StepOptions: bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}}
+	o := bench.StepOptions{Images: data.OfShape, Strategy: string(perexample.Auto)}
 	return cli.Command{
 		Use:   "linesearch",
 		Short: "Time a private line search beside a DP-SGD step",
 		Long: `linesearch times DP-SGD steps and dp-blsgd steps in turns, on batches of --batch records.
-A dp-blsgd step releases a direction, searches --tried candidates along it (or a curve of
-that many points), and moves. "limit" is what its extra forward
-passes may cost: at the candidates, and of a fresh batch at the present parameters. It
-needs no data directory: models of 28×28 images read Fashion-MNIST, the others read
-synthetic bytes.`,
+A dp-blsgd step releases a direction, goes through 8 candidates along it, on a fresh batch,
+and moves. "limit" is what its extra forward passes may cost: at the candidates, and at the
+present parameters. It needs no data directory: models of 28×28 images read Fashion-MNIST,
+the others read synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
-  privgrad bench linesearch --model mlp-mnist --batch 300 --batches shared --form losses --tried 20 --json`,
-		Flags: func(f *pflag.FlagSet) {
-			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
-			f.IntVar(&o.Batch, "batch", 256, "records per batch")
-			f.StringVar(&o.Form, "form", bench.SearchForms()[0], "question about the losses: "+strings.Join(bench.SearchForms(), ", "))
-			f.StringVar(&o.Batches, "batches", string(accountant.Fresh), "fresh: the search draws its own batch; shared: it reads the batch of the gradient")
-			f.IntVar(&o.Tried, "tried", 8, "candidates per search")
-			besideFlags(f, &o.StepOptions)
-		},
-		Run: measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
+  privgrad bench linesearch --model mlp-mnist --batch 300 --threads 1 --json`,
+		Flags: besideFlags(&o),
+		Run:   measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
 	}.New()
 }
 
@@ -166,13 +162,8 @@ It needs no data directory: models of 28×28 images read Fashion-MNIST, the othe
 synthetic bytes.`,
 		Example: `  privgrad bench l2p --model cnn-mnist --batch 300
   privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
-		Flags: func(f *pflag.FlagSet) {
-			f.SortFlags = false
-			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
-			f.IntVar(&o.Batch, "batch", 300, "records per batch")
-			besideFlags(f, &o)
-		},
-		Run: measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
+		Flags: besideFlags(&o),
+		Run:   measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
 	}.New()
 }
 

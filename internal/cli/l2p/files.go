@@ -12,10 +12,10 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/reproduce"
+	"github.com/privgrad/privgrad/internal/meta"
+	"github.com/privgrad/privgrad/internal/reproduce"
 )
 
 // endings of the files that a meta-training leaves.

@@ -25,7 +25,7 @@ gradients into updates. Protectors learn on public tasks, in simulated private r
 To use one, run "privgrad train --optimizer l2p --protector NAME|FILE". The guarantee of
 that run does not depend on what the protector has learned.`,
 		Example: `  privgrad l2p list
-  privgrad l2p train --tasks quadratic --out protectors/mine.safetensors`,
+  privgrad l2p train --data quadratic --out protectors/mine.safetensors`,
 	}
 	cmd.AddCommand(metaTrain(), list())
 	return cmd

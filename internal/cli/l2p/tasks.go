@@ -2,7 +2,6 @@ package l2p
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,41 +11,76 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/dpoptim/l2p/meta"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/meta"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// A metaTask is a kind of tasks, with its settings where no flag changes them.
-type metaTask struct {
-	name, about string
-	images      bool
-	defaults    map[string]string
-}
+// A metaTask is what tasks are made of.
+type metaTask struct{ name, about string }
+
+const (
+	quadratic = "quadratic"
+	gaussians = "gaussians"
+	tables    = "csv"
+)
 
 var metaTasks = []metaTask{
-	{"quadratic", "sums of 60 random quadratics of two parameters", false, map[string]string{"records": "60", "sampling-rate": "1"}},
-	{"logistic", "logistic regression between two random Gaussians", false, nil},
-	{"svm", "linear support vector machines on the same", false, nil},
-	{"mlp", "networks with one hidden layer of sigmoids on the same", false, networks},
-	{"mnist", "such networks on pairs of digits (--data-dir)", true, networks},
-	{"fmnist", "such networks on pairs of articles of clothing", true, networks},
-	{tableTasks, "linear models or networks (--task-model) on records of public tables (--tables)", false, nil},
+	{quadratic, "sums of 60 random quadratics of two parameters, without a --model"},
+	{gaussians, "records of two random Gaussians"},
+	{"mnist", "pairs of digits (--data-dir)"},
+	{"fmnist", "pairs of articles of clothing"},
+	{tables, "records of public tables with two classes, as csv:PATH,csv:PATH"},
 }
 
-const tableTasks = "csv"
+// models are what tasks train.
+var models = []string{meta.Logistic, meta.SVM, meta.MLP}
 
-func taskNames() (names []string) {
-	for _, t := range metaTasks {
-		names = append(names, t.name)
+// judged is the number of records that judge a task.
+const judged = 500
+
+// choose finds the kind of tasks and the model.
+func (o *settings) choose() error {
+	name := strings.Join(o.data, ",")
+	if strings.HasPrefix(name, l2p.TablePrefix) {
+		name = tables
 	}
-	return names
+	var names []string
+	for _, t := range metaTasks {
+		if names = append(names, t.name); t.name == name {
+			o.kind = t
+		}
+	}
+	switch {
+	case o.kind.name == "":
+		return usage.Unknown("data", name, names)
+	case o.model != "" && !slices.Contains(models, o.model):
+		return usage.Unknown("model", o.model, models)
+	case o.model != "" && (o.kind.name == quadratic || o.images() && !o.network()):
+		return fmt.Errorf("model %s: tasks of %s have a model of their own; leave it out", o.model, name)
+	case o.images():
+		o.model = meta.MLP
+	case o.kind.name != quadratic:
+		o.model = cmp.Or(o.model, meta.Logistic)
+	}
+	return nil
 }
 
-// networks are longer runs than the rest, of fewer and costlier updates.
-var networks = map[string]string{"odd": "true", "curvature": "true", "steps": "60", "batches": "6", "lr": "0.002", "gamma": "4", "validation": "16"}
+// images says whether tasks are made of them.
+func (o *settings) images() bool { return strings.HasSuffix(o.kind.name, "mnist") }
+
+// defaults are of flags, where they are others than in general.
+func (o *settings) defaults() map[string]string {
+	switch {
+	case o.kind.name == quadratic:
+		return map[string]string{"public-n": "60", "sampling-rate": "1"}
+	case o.network():
+		return map[string]string{"epsilon": "0.8,0.2", "epochs": "1,5", "steps": "100"}
+	}
+	return nil
+}
 
 // taskList is what the help shows.
 func taskList() string {
@@ -60,65 +94,58 @@ func taskList() string {
 }
 
 // family gives the tasks, the published data among them, and a line about them.
-func (o *settings) family(images bool) (meta.Family, []l2p.Public, string, error) {
-	public, about := []l2p.Public{}, ""
-	if o.records < 4 || o.units < 1 {
-		return nil, nil, "", fmt.Errorf("--records %d and --units %d: at least 4 and 1 are needed", o.records, o.units)
+func (o *settings) family() (meta.Family, []l2p.Public, string, error) {
+	if o.records < 4 {
+		return nil, nil, "", fmt.Errorf("--public-n %d: at least 4 records are needed", o.records)
 	}
-	if o.tasks != tableTasks && len(o.tables) > 0 {
-		return nil, nil, "", fmt.Errorf("--tables is for --tasks %s; leave it out, or choose these", tableTasks)
-	}
-	const judged = 500
-	model := meta.Classifiers{Source: meta.Gaussians{Width: 20, Train: o.records, Judged: judged}, Model: o.tasks, Hidden: o.units}
+	const units = 4
+	model, public, about := meta.Classifiers{Model: o.model, Hidden: units}, []l2p.Public{}, ""
+	var err error
 	switch {
-	case o.tasks == "quadratic":
-		if o.start != "ones" && o.start != "normal" {
-			return nil, nil, "", usage.Unknown("--start", o.start, []string{"ones", "normal"})
-		}
-		about = fmt.Sprintf("sums of %d random quadratics of two parameters, started at %s", o.records, map[string]string{"ones": "(1, 1)", "normal": "random"}[o.start])
-		return meta.Quadratics{Records: o.records, Random: o.start == "normal"}, public, about, nil
-	case o.tasks == tableTasks:
-		source, public, about, err := o.fromTables(judged)
-		if model.Source, model.Model = source, o.model; !slices.Contains(models, o.model) {
-			err = usage.Unknown("--task-model", o.model, models)
-		}
-		return model, public, about, err
-	case !images:
+	case o.kind.name == quadratic:
+		about = fmt.Sprintf("sums of %d random quadratics of two parameters, started at (1, 1)", o.records)
+		return meta.Quadratics{Records: o.records}, public, about, nil
+	case o.kind.name == gaussians:
+		model.Source = meta.Gaussians{Width: 20, Train: o.records, Judged: judged}
 		about = fmt.Sprintf("two random Gaussians of 20 columns, %d records", o.records)
-		return model, public, about, nil
+	case o.kind.name == tables:
+		model.Source, public, err = o.fromTables()
+		about = fmt.Sprintf("%s on %d records of %s", o.model, o.records, strings.ReplaceAll(strings.Join(o.names(), ", "), l2p.TablePrefix, ""))
+	default:
+		model.Source, err = o.fromImages()
+		public = []l2p.Public{{Data: o.kind.name, Classes: o.classes}}
+		about = fmt.Sprintf("networks of %s on pairs of classes of %s, %d images of %d×%[4]d", cli.Plural(units, "sigmoid"), o.kind.name, o.records, 28/pool)
 	}
-	source, about, err := o.images(judged)
-	if err != nil {
-		return nil, nil, "", err
-	}
-	model.Source, model.Model = source, meta.MLP
-	return model, append(public, l2p.Public{Data: o.tasks, Classes: o.classes}), about, nil
+	return model, public, about, err
 }
 
-// models are those of tasks from tables.
-var models = []string{meta.Logistic, meta.SVM, meta.MLP}
+// names are the data as a card has them: of a table its file's name.
+func (o *settings) names() (all []string) {
+	for _, name := range o.data {
+		if o.kind.name == tables {
+			name = l2p.PublicTable(strings.TrimPrefix(name, l2p.TablePrefix)).Data
+		}
+		all = append(all, name)
+	}
+	return all
+}
 
-// fromTables gives the tables that tasks are made of, and a line about them.
-func (o *settings) fromTables(judged int) (source *meta.Tables, public []l2p.Public, about string, err error) {
+// fromTables gives the tables that tasks are made of.
+func (o *settings) fromTables() (source *meta.Tables, public []l2p.Public, err error) {
 	var all []*meta.Records
-	var names []string
-	for _, path := range o.tables {
-		path = strings.TrimPrefix(path, l2p.TablePrefix)
+	for _, name := range o.data {
+		path := strings.TrimPrefix(name, l2p.TablePrefix)
 		set, err := tabular.Open(path, tabular.Options{Schema: o.schema})
 		if err != nil {
-			return nil, nil, "", err
+			return nil, nil, err
 		}
 		if set.Classes != 2 {
-			return nil, nil, "", fmt.Errorf("--tables %s: its schema has %d classes, and a task needs two; name another table", path, set.Classes)
+			return nil, nil, fmt.Errorf("--data %s: its schema has %d classes, and a task needs two; name another table", name, set.Classes)
 		}
-		of := l2p.PublicTable(path)
-		all, public, names = append(all, labeled(&set.Train)), append(public, of), append(names, strings.TrimPrefix(of.Data, l2p.TablePrefix))
-	}
-	if len(all) == 0 {
-		return nil, nil, "", errors.New("--tasks csv needs --tables PATH: name public tables with two classes, each with a schema")
+		all, public = append(all, labeled(&set.Train)), append(public, l2p.PublicTable(path))
 	}
 	source, err = meta.NewTables(all, o.records, judged)
-	return source, public, fmt.Sprintf("%s on %d records of %s", o.model, o.records, strings.Join(names, ", ")), err
+	return source, public, err
 }
 
 // labeled gives the records of a table whose label is a class.
@@ -141,19 +168,23 @@ func labeled(m *datasets.Split) *meta.Records {
 	return out
 }
 
-// images gives the pairs of classes that tasks are made of, and a line about them.
-func (o *settings) images(judged int) (meta.Source, string, error) {
-	source := data.Sources()[o.tasks]
-	if o.data != "" && source.BuiltIn {
-		return nil, "", fmt.Errorf("--data-dir %s: %s is built in; leave it out", o.data, o.tasks)
+// pool is the side of the squares of pixels that are averaged into one.
+const pool = 2
+
+// fromImages gives the pairs of classes that tasks are made of.
+func (o *settings) fromImages() (meta.Source, error) {
+	name := o.kind.name
+	source := data.Sources()[name]
+	if o.dir != "" && source.BuiltIn {
+		return nil, fmt.Errorf("--data-dir %s: %s is built in; leave it out", o.dir, name)
 	}
-	dir := o.data
+	dir := o.dir
 	if !source.BuiltIn {
 		dir = cmp.Or(dir, os.Getenv(plan.DataDirVariable))
 	}
 	set, err := source.Open(dir)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	classes := slices.Clone(o.classes)
 	if len(classes) == 0 {
@@ -163,7 +194,7 @@ func (o *settings) images(judged int) (meta.Source, string, error) {
 	}
 	for _, k := range classes {
 		if k < 0 || k >= set.Classes {
-			return nil, "", fmt.Errorf("--classes names %d: %s has 0 to %d", k, o.tasks, set.Classes-1)
+			return nil, fmt.Errorf("--classes names %d: %s has 0 to %d", k, name, set.Classes-1)
 		}
 	}
 	pixels, labels := make([]float64, len(set.Train.Features)), make([]int, len(set.Train.Labels))
@@ -173,7 +204,5 @@ func (o *settings) images(judged int) (meta.Source, string, error) {
 	for i, l := range set.Train.Labels {
 		labels[i] = int(l)
 	}
-	pairs, err := meta.NewImages(pixels, labels, set.Train.Shape[1], o.pool, classes, o.records, judged)
-	about := fmt.Sprintf("networks of %s on pairs of classes of %s, %d images of %d×%[4]d", cli.Plural(o.units, "sigmoid"), o.tasks, o.records, set.Train.Shape[1]/max(o.pool, 1))
-	return pairs, about, err
+	return meta.NewImages(pixels, labels, set.Train.Shape[1], pool, classes, o.records, judged)
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/spf13/pflag"
-
 	"github.com/privgrad/privgrad/dpoptim/banco"
 	"github.com/privgrad/privgrad/internal/cli"
 )
@@ -14,23 +12,19 @@ var bancoMethod = method{
 	name:  "banco",
 	short: "SGD from locally private reports without a learning rate (Jun and Orabona 2019)",
 	long: `banco prints the noise of a report and the bets of BANCO (Jun and Orabona 2019,
-algorithm 1). Each record's gradient is clipped to norm G (--clip) and gets noise of its
-own. Noise of density proportional to exp(−ε‖z‖/2G) has a uniform direction and a length
-that follows a Gamma distribution of shape d and scale 2G/ε. Along a direction it is
-sub-exponential with (σ₁D, b). A bet puts at most the share a on one report.
+algorithm 1). Each of --steps records reports once, with --epsilon of its own. Its gradient is
+clipped to norm G (--clip) and gets noise. Noise of density proportional to exp(−ε‖z‖/2G) has
+a uniform direction and a length that follows a Gamma distribution of shape d and scale 2G/ε.
+Along a direction it is sub-exponential with (σ₁D, b). A bet puts at most the share a on one
+report.
 
 The bound is that of theorem 2 with its constants: how far above the best weights of norm
 --radius the average is expected to be, for a convex loss. The hemisphere mechanism is
 shown beside it. Its reports are points of a sphere, and shorter in many dimensions.`,
 	example: `  privgrad schedule banco --epsilon 2 --dim 5 --steps 30000
   privgrad schedule banco --epsilon 1 --clip 1.4143 --dim 109 --steps 32561 --json`,
-	flags: func(in *inputs, f *pflag.FlagSet) {
-		f.Float64Var(&in.epsilon, "epsilon", 0, "ε of a report")
-		f.Float64Var(&in.clip, "clip", 1, "bound G on the norm of a record's gradient, which its client clips to")
-		f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-		f.IntVar(&in.steps, "steps", 0, "number of reports T")
-		f.Float64Var(&in.radius, "radius", 1, "norm of the weights to compare with")
-	},
+	flags:    []string{"epsilon", "clip", "dim", "steps", "radius"},
+	defaults: inputs{clip: 1, radius: 1},
 	required: []string{"epsilon", "dim", "steps"},
 	plan:     planBanco,
 }

@@ -5,10 +5,8 @@ import (
 	"io"
 	"math"
 
-	"github.com/spf13/pflag"
-
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/papers"
 )
 
 // A pur is one of the noise schedules of Fay et al. 2023.
@@ -75,20 +73,18 @@ The paper's schedule (6) reads the norm of the gradient without noise. It has no
 guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.remarks()),
 		example: fmt.Sprintf(`  privgrad schedule %s --n 60000 --dim 784%s --rho 0.5
   privgrad schedule %[1]s --n 60000 --dim 784%[2]s --epsilon 1 --delta 1e-5 --pur-k 2 --json`, x.name(), x.example),
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.IntVar(&in.n, "n", 0, "public number of records N")
-			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-			in.zcdp(f)
-			f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
-			in.loss(f)
-			f.Float64Var(&in.f0, "f0", math.Ln2, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
-			f.Float64Var(&in.radius, "radius", 0, "radius R of the ball to which iterates are projected")
-			// One command line may ask for all three schedules in turn: what is
-			// another's is accepted and named as ignored.
-			f.Lookup(x.other).Hidden = true
-		},
+		flags: []string{"n", "dim", "epsilon", "delta", "rho", "pur-k", "lipschitz", "smoothness", "strong-convexity"},
+		// One command line may ask for all three schedules in turn: what is
+		// another's is accepted and named as ignored.
+		hidden:   []string{x.other},
 		required: []string{"n", "dim"},
+		defaults: inputs{lipschitz: 1, f0: math.Ln2},
 		plan:     x.plan,
+	}
+	for _, name := range []string{"f0", "radius"} {
+		if name != x.other {
+			m.flags = append(m.flags, name)
+		}
 	}
 	if x.own != "" {
 		m.required = append(m.required, x.own)
@@ -97,7 +93,9 @@ guarantee, so it is left out.`, x.name(), x.about, x.kind, x.noise, x.withK, x.r
 }
 
 func (x pur) plan(in *inputs, given func(string) bool) (*plan, error) {
-	in.complete(given)
+	if !given("smoothness") {
+		in.smoothness = in.lipschitz*in.lipschitz/4 + in.strongConvexity
+	}
 	budget, err := in.budget(given)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/accountant/papers"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/papers"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -33,7 +33,7 @@ Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE
 	for _, x := range purs {
 		cmd.AddCommand(x.method().command())
 	}
-	for _, m := range append(constants, methods...) {
+	for _, m := range methods {
 		cmd.AddCommand(m.command())
 	}
 	return cmd
@@ -43,26 +43,35 @@ Figures under "paper" are the paper's own, for comparison. They are NO GUARANTEE
 type method struct {
 	name, short, long, example string
 
-	flags    func(in *inputs, f *pflag.FlagSet)
+	flags    []string // of those that define has
+	hidden   []string // more of those
 	required []string
+	defaults inputs
 	plan     func(in *inputs, given func(flag string) bool) (*plan, error)
 }
 
 // inputs are the public numbers that a plan is made of.
 type inputs struct {
 	n, dim, steps                          int
-	epsilon, delta, rho, rate, lr, sigma   float64
+	epsilon, delta, rho, rate              float64
 	f0, radius, k, clip                    float64
 	lipschitz, smoothness, strongConvexity float64
 }
 
 func (m method) command() *cobra.Command {
-	in := &inputs{}
+	in := &m.defaults
 	return cli.Command{
 		Use: m.name, Short: m.short, Long: m.long, Example: m.example,
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			m.flags(in, f)
+			all := in.define()
+			for _, name := range m.flags {
+				f.AddFlag(all.Lookup(name))
+			}
+			for _, name := range m.hidden {
+				f.AddFlag(all.Lookup(name))
+				f.Lookup(name).Hidden = true
+			}
 		},
 		Required: m.required,
 		Run: func(c *cli.Call) error {
@@ -75,18 +84,24 @@ func (m method) command() *cobra.Command {
 	}.New()
 }
 
-// loss defines the flags that describe a loss.
-func (in *inputs) loss(f *pflag.FlagSet) {
-	f.Float64Var(&in.lipschitz, "lipschitz", 1, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
+// define has a flag for each of them.
+func (in *inputs) define() *pflag.FlagSet {
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.IntVar(&in.n, "n", 0, "public number of records n")
+	f.IntVar(&in.dim, "dim", 0, "number of parameters d")
+	f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
+	f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
+	f.Float64Var(&in.rho, "rho", 0, "budget ρ in zCDP, in place of --epsilon and --delta")
+	f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
+	f.IntVar(&in.steps, "steps", 0, "number of steps T")
+	f.Float64Var(&in.clip, "clip", in.clip, "bound G on the norm of a record's gradient, which its client clips to")
+	f.Float64Var(&in.k, "pur-k", 0, "noise over the expected gradient, k (default: the schedule as published)")
+	f.Float64Var(&in.lipschitz, "lipschitz", in.lipschitz, "bound L on a record's gradient without the regularizer; for logistic loss √(Z²+1) with features of norm Z and an intercept, Z without one; with more than two classes √2 times that")
 	f.Float64Var(&in.smoothness, "smoothness", 0, "smoothness of the loss with its regularizer (default L²/4 + μ, right for logistic loss)")
 	f.Float64Var(&in.strongConvexity, "strong-convexity", 0, "strong convexity μ of the loss: the weight of the regularizer")
-}
-
-// complete gives the smoothness its default.
-func (in *inputs) complete(given func(flag string) bool) {
-	if !given("smoothness") {
-		in.smoothness = in.lipschitz*in.lipschitz/4 + in.strongConvexity
-	}
+	f.Float64Var(&in.f0, "f0", in.f0, "public bound F0 on F(θ_0)−F*: from zero weights ln 2 for logistic loss, ln K with K classes")
+	f.Float64Var(&in.radius, "radius", in.radius, "radius R of the ball that iterates are projected to; banco compares with weights of this norm")
+	return f
 }
 
 const enforced = "the Lipschitz bound L holds for every record's gradient, by clipping, whatever the record holds"
@@ -110,12 +125,7 @@ constraint is listed with its figures. ctcdp never changes the sampling rate. If
 is not valid, try more steps or another rate.`,
 		example: `  privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 400
   privgrad schedule ctcdp --epsilon 0.8 --delta 1e-8 --sampling-rate 0.01 --steps 30 --json   # too few steps`,
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-			f.Float64Var(&in.rate, "sampling-rate", 0, "share q of the records in a batch, whose size is fixed")
-			f.IntVar(&in.steps, "steps", 0, "number of steps T")
-		},
+		flags:    []string{"epsilon", "delta", "sampling-rate", "steps"},
 		required: []string{"epsilon", "delta", "sampling-rate", "steps"},
 		plan:     planCtCDP,
 	},
@@ -133,38 +143,9 @@ holds for ε of at most 1. The noise that is enough is the least for which n² r
 (ε, δ) by accountant pld, at any ε. train --optimizer rrpsgd adds it.`,
 		example: `  privgrad schedule rrpsgd --n 1000 --epsilon 1 --delta 1e-3
   privgrad schedule rrpsgd --n 1000 --epsilon 0.5 --delta 1e-3 --json`,
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.IntVar(&in.n, "n", 0, "public number of records n")
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε, at most 1 for a guarantee")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1)")
-		},
+		flags:    []string{"n", "epsilon", "delta"},
 		required: []string{"n", "epsilon", "delta"},
 		plan:     planRRPSGD,
-	},
-	{
-		name:  "outpert-gd",
-		short: "Full-batch gradient descent with noise on the last iterate only (Zhang et al. 2017)",
-		long: `outpert-gd plans full-batch gradient descent on a convex loss where only the last
-iterate gets noise (Zhang et al. 2017, algorithm 1). It prints the sensitivity Δ of that
-iterate and the noise that it needs. Δ is 2LηT/n, or (2L/(nμ))(1−(1−ημ)^T) with strong
-convexity μ. The paper's looser bound is shown for comparison.
-
-Without --delta the guarantee is pure ε: the noise has a uniform direction, and its length
-follows a Gamma distribution with shape d and scale Δ/ε. With --delta the noise is
-Gaussian. Its size follows the exact condition of Balle and Wang 2018, at every ε.`,
-		example: `  privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --epsilon 1
-  privgrad schedule outpert-gd --n 60000 --dim 784 --steps 100 --strong-convexity 0.01 --epsilon 1 --delta 1e-6 --json`,
-		flags: func(in *inputs, f *pflag.FlagSet) {
-			f.IntVar(&in.n, "n", 0, "public number of records n")
-			f.IntVar(&in.dim, "dim", 0, "number of parameters d")
-			f.IntVar(&in.steps, "steps", 0, "number of steps T")
-			f.Float64Var(&in.epsilon, "epsilon", 0, "privacy budget ε")
-			f.Float64Var(&in.delta, "delta", 0, "δ, in (0, 1); without it the guarantee is pure ε")
-			f.Float64Var(&in.lr, "lr", 0, "learning rate η (default 1/(smoothness + strong convexity))")
-			in.loss(f)
-		},
-		required: []string{"n", "dim", "steps", "epsilon"},
-		plan:     planOutputPerturbation,
 	},
 	bancoMethod,
 }
@@ -235,55 +216,5 @@ func planRRPSGD(in *inputs, _ func(string) bool) (*plan, error) {
 	p.row("noise multiplier σ/(2L)", "%.6g", r.NoiseMultiplier)
 	p.row("enough by accountant pld", "%.6g", needed)
 	p.row("steps charged", "%d, whatever round it stops at", r.Steps)
-	return p, nil
-}
-
-func planOutputPerturbation(in *inputs, given func(string) bool) (*plan, error) {
-	in.complete(given)
-	g := papers.Descent{
-		Records: in.n, Steps: in.steps, LearningRate: in.lr,
-		Lipschitz: in.lipschitz, Smoothness: in.smoothness, StrongConvexity: in.strongConvexity,
-	}
-	if !given("lr") {
-		g.LearningRate = 1 / (g.Smoothness + g.StrongConvexity)
-	}
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
-	if in.dim < 1 {
-		return nil, fmt.Errorf("dim %d: must be 1 or more", in.dim)
-	}
-	if !(in.epsilon > 0) || math.IsInf(in.epsilon, 0) {
-		return nil, fmt.Errorf("epsilon %v: must be a finite number above 0", in.epsilon)
-	}
-	p := newPlan("outpert-gd",
-		"every record's loss is convex, and lipschitz and smoothness hold for it wherever the descent goes, whatever the record holds",
-		"no iterate but the noised last one is released", "steps, n and the learning rate are public, not chosen on the records")
-	p.title = fmt.Sprintf("sensitivity %.6g after %s at learning rate %.6g", g.Sensitivity(), cli.Plural(g.Steps, "step"), g.LearningRate)
-
-	var radius, sigma any // one of them, of the Gamma distribution of shape d or of each coordinate
-	var mechanism string
-	var norm float64
-	d := float64(in.dim)
-	if given("delta") {
-		ratio, err := papers.AnalyticGaussian(in.epsilon, in.delta)
-		if err != nil {
-			return nil, err
-		}
-		scale := ratio * g.Sensitivity()
-		mechanism, sigma, norm = "gaussian", scale, scale*math.Sqrt(d)
-		p.row(fmt.Sprintf("noise for (%g, %g)-DP", in.epsilon, in.delta), "Gaussian, σ = %.6g on each of %d coordinates", scale, in.dim)
-	} else {
-		scale := papers.RadiusScale(g.Sensitivity(), in.epsilon)
-		mechanism, radius, norm = "gamma-radius", scale, scale*math.Sqrt(d*(d+1))
-		p.row(fmt.Sprintf("noise for %g-DP", in.epsilon), "length Gamma(%d, %.6g), direction uniform", in.dim, scale)
-	}
-	p.row("root mean square of its norm", "%.6g", norm)
-	p.row("the paper's own sensitivity", "%.6g, valid and looser", g.PaperSensitivity())
-	p.figures = figures{
-		{"sensitivity", g.Sensitivity()}, {"mechanism", mechanism}, {"radius_scale", radius}, {"sigma", sigma}, {"noise_rms_norm", norm},
-		{"epsilon", in.epsilon}, {"delta", in.delta}, {"steps", g.Steps}, {"learning_rate", g.LearningRate}, {"n", g.Records}, {"dim", in.dim},
-		{"paper", figures{{"sensitivity", g.PaperSensitivity()}}},
-	}
 	return p, nil
 }

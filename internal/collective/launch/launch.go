@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/mpi"
 	"github.com/privgrad/privgrad/internal/collective/nccl"
+	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )

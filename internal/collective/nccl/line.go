@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/fault"
 )
 

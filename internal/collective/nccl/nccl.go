@@ -11,8 +11,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/privgrad/privgrad/cuda/driver"
 	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/fault"
 )
 

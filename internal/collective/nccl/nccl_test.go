@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/driver"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
-	"github.com/privgrad/privgrad/cuda/gputest"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/collectivetest"
+	"github.com/privgrad/privgrad/internal/cuda/driver"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/gputest"
 )
 
 // address is one where nobody listens.

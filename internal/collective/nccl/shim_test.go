@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/privgrad/privgrad/cuda/driver/cudrv"
-	"github.com/privgrad/privgrad/cuda/driver/cudrv/cudrvtest"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/collective/collectivetest"
+	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
+	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv/cudrvtest"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 )
 
 // The whole way, through cgo and the names of NCCL, to the fake.

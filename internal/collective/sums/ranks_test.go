@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
-	"github.com/privgrad/privgrad/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/cpu"
+	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/ir"

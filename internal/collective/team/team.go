@@ -16,6 +16,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // A Team is a group with what its ranks tell each other. Nil stands for one process alone.
@@ -77,7 +78,7 @@ func (t *Team) All(err error) error {
 // Like gives all ranks the error where one of them has other bytes than rank 0.
 func (t *Team) Like(mine []byte, otherwise error) error {
 	digest := sha256.Sum256(mine)
-	root, err := collective.AtRoot(t, t.Kinds, func() ([]byte, error) { return digest[:], nil })
+	root, err := t.Root(func() ([]byte, error) { return digest[:], nil })
 	if err == nil && string(root) != string(digest[:]) {
 		err = otherwise
 	}
@@ -96,8 +97,50 @@ func (t *Team) Same(params []float32) error {
 	return t.Like(bits, errors.New("its parameters are not those of rank 0: a processor computes other numbers; nothing was saved of these steps, which stay charged"))
 }
 
-// Program is the digest of the file that this process runs.
-var Program = sync.OnceValues(func() ([]byte, error) {
+// Alike refuses ranks that would not make one run together. Settings and the list of shards are public, and so is what says the
+// kind of the machine.
+func (t *Team) Alike(settings, shards, machine string) error {
+	binary, err := program()
+	if err = t.All(err); err != nil {
+		return err
+	}
+	for _, x := range []struct{ mine, otherwise string }{
+		{string(binary), "its program is not that of rank 0: copy one file to all machines"},
+		{settings, "its settings or its public sizes are not those of rank 0: start all ranks with the same ones"},
+		{shards, "its list of shards is not that of rank 0: give all machines the index that `privgrad data shard` wrote with the shards"},
+		{machine, "its processor is not of the kind that rank 0 has, and computes other bits: use machines of one kind"},
+	} {
+		if err := t.Like([]byte(x.mine), usage.Errorf("%s", x.otherwise)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Shard is where the records that the rank holds are among all.
+func (t *Team) Shard(held int) (datasets.Shard, error) {
+	counts := make([]int64, t.Size())
+	counts[t.Rank()] = int64(held)
+	err := t.SumInt64(counts)
+	return datasets.ShardOf(t.Rank(), counts), err
+}
+
+// Root has rank 0 do f for all, and gives every rank its bytes or its error.
+func (t *Team) Root(f func() ([]byte, error)) ([]byte, error) {
+	return collective.AtRoot(t, t.Kinds, f)
+}
+
+// Stopping says whether the run is to end: as rank 0 has it.
+func (t *Team) Stopping(own bool) bool {
+	if t == nil {
+		return own
+	}
+	b, err := t.Root(func() ([]byte, error) { return fmt.Append(nil, own), nil })
+	return err == nil && string(b) == "true" // what has failed fails again at the next release
+}
+
+// program is the digest of the file that this process runs.
+var program = sync.OnceValues(func() ([]byte, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, err

@@ -1,0 +1,190 @@
+package kernels
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/cuda/gputest"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// without removes the n-th of a text's barriers.
+func without(text []byte, n int) []byte {
+	parts := bytes.Split(text, []byte("bar.sync \t0;"))
+	if n+1 >= len(parts) {
+		return nil
+	}
+	return bytes.Join([][]byte{bytes.Join(parts[:n+1], []byte("bar.sync \t0;")), bytes.Join(parts[n+1:], []byte("bar.sync \t0;"))}, nil)
+}
+
+// holder is the kernel that has the n-th of a text's barriers.
+func holder(text []byte, n int) string {
+	before := bytes.Join(bytes.Split(text, []byte("bar.sync \t0;"))[:n+1], nil)
+	name, _, _ := bytes.Cut(before[bytes.LastIndex(before, []byte(".entry "))+len(".entry "):], []byte("("))
+	return string(name)
+}
+
+// TestLongMissingBarriers plants the fault that a GPU shows least reliably: without any one of its barriers a kernel is
+// found to race, but for the last of blockSum where another follows, or where its first thread alone has the sum.
+func TestLongMissingBarriers(t *testing.T) {
+	if gputest.On() {
+		t.Skip("a GPU finds no races")
+	}
+	rng := rand.New(rand.NewPCG(14, 1))
+	for _, c := range []struct {
+		module   string
+		needless int
+		launches func(*machine) []Launch
+	}{
+		{"dense", 0, func(m *machine) []Launch {
+			// Two rounds of sums. Four slabs of terms, the last of which lies where results are exchanged.
+			const wide = 200
+			s := size{130, 130}
+			op, back, few := denseOp(wide, 40, true), denseOp(40, wide, true), denseOp(wide, 10, true)
+			b, x, dy, w := m.batch(s), m.floats(normals(rng, s.capacity*wide)), m.floats(normals(rng, s.capacity*40)), m.floats(normals(rng, wide*40))
+			bias, sums, factors := m.floats(normals(rng, 40)), m.doubles(make([]float64, (wide+1)*40)), m.floats(fill(s.capacity, 0.5))
+			z := m.empty(s.capacity * 10)
+			all := []Launch{DenseForward(b, few, x, w, bias, z), DenseInputGrad(b, few, dy, w, m.empty(s.capacity*wide), false)}
+			loss, ok := LossGradBehind(all[0], ir.SoftmaxCrossEntropy, 10, z, m.floats(fill(s.capacity, 1)), m.empty(s.capacity*10))
+			if !ok {
+				t.Fatal("a last layer leaves the loss to others")
+			}
+			all = append(all, loss)
+			tilesOf(&productTiles, func(string) {
+				all = append(all, DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)), DenseInputGrad(b, back, x, w, m.empty(s.capacity*40), false))
+			})
+			tilesOf(&sumTiles, func(string) { all = append(all, DenseSum(b, op, x, dy, factors, sums, sums+8*wide*40)) })
+			return all
+		}},
+		{"groupnorm", 2, func(m *machine) []Launch {
+			op := normOp(2, true, 4, 1, 3)
+			b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 12)), m.floats(normals(rng, 4))
+			moments := m.alloc(MomentBytes(op))
+			return []Launch{
+				GroupNorm(b, op, x, w, w, m.empty(12), moments),
+				GroupNormGrad(b, op, x, x, w, moments, m.empty(12), false),
+				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
+			}
+		}},
+		{"trunk", 1, func(m *machine) []Launch { return trunkLaunches(t, m, rng, trunkPrograms()[1]) }},
+		{"fixed", 4, func(m *machine) (all []Launch) {
+			for _, p := range trunkPrograms() {
+				if p.Shape[1] == 28 {
+					all = append(all, trunkLaunches(t, m, rng, p)...)
+				}
+			}
+			return all
+		}},
+		{"stencil", 0, func(m *machine) (all []Launch) {
+			for _, d := range [][3]int{{3, 9, 33}, {3, 8, 33}, {3, 9, 5}, {5, 5, 5}, {5, 5, 9}} {
+				op := imageOp(ir.Conv, d[2], 5, d[1], d[2], ir.Square(d[0], 1, d[0]%5/3), false)
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, d[0]*d[0]*d[2]*d[2]))
+				all = append(all, ConvForward(b, op, x, w, 0, m.empty(n)), ConvInputGrad(b, op, x, w, m.empty(n), false))
+			}
+			return all
+		}},
+		// Blocks for up to 20 units have one slab of weights, and none to wait for.
+		{"lstm", 1, func(m *machine) (all []Launch) {
+			const n = 3
+			run, p, g := m.bytes(make([]byte, RunBytes)), m.floats(normals(rng, n)), m.floats(normals(rng, n))
+			for _, hidden := range []int{3, 29, 34} {
+				rule := device.LSTM{Layers: 2, Hidden: hidden, Context: 1}
+				l, err := Project(run, rule, n, p, g, m.floats(normals(rng, rule.Weights())), m.floats(make([]float32, n*rule.States())))
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			return all
+		}},
+		{"convgrad", 1, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
+		{"convgradimage", 2, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
+		{"convgrad3", 3, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
+			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
+		{"conv3_tf32", 3, func(m *machine) []Launch {
+			ops := []*ir.Op{
+				imageOp(ir.Conv, 33, 8, 8, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 8, 16, 25, ir.Square(3, 1, 1), true),
+				imageOp(ir.Conv, 33, 4, 32, 25, ir.Square(3, 1, 1), true),
+			}
+			for _, op := range ops {
+				if maths[1].of(op).plain() {
+					t.Fatalf("%v is left to float32", op.Shape)
+				}
+			}
+			all := gradientLaunches(rng, maths[1], ops...)(m)
+			b, x := m.batch(size{1, 1}), m.floats(normals(rng, 33*128))
+			for _, op := range []*ir.Op{ops[2], imageOp(ir.Conv, 25, 4, 32, 33, ir.Square(3, 1, 1), true)} { // blocks of 32 and of 64 lines
+				w := m.floats(normals(rng, 9*33*25))
+				all = append(all, maths[1].ConvForward(b, op, x, m.laid(maths[1], op, false, w), 0, m.empty(33*128)),
+					maths[1].ConvInputGrad(b, op, x, m.laid(maths[1], op, true, w), m.empty(33*128), false))
+			}
+			return all
+		}},
+	} {
+		text, err := PTX(c.module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// fault is what the launches, or those of a kernel, do wrong with another text.
+		fault := func(kernel string, text []byte) (err error) {
+			m := newMachine(t)
+			for _, l := range c.launches(m) {
+				if err == nil && (kernel == "" || kernel == l.Name) {
+					err = m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args)
+				}
+			}
+			return err
+		}
+		if err := fault("", text); err != nil {
+			t.Fatalf("%s with all of its barriers: %v", c.module, err)
+		}
+		needless := 0
+		for n := 0; without(text, n) != nil; n++ {
+			kernel := ""
+			if c.module == "dense" { // where no launch needs what another one gives
+				kernel = holder(text, n)
+			}
+			if fault(kernel, without(text, n)) == nil {
+				needless++
+			}
+		}
+		if needless != c.needless {
+			t.Errorf("%s works without %d of its barriers, expected was %d", c.module, needless, c.needless)
+		}
+	}
+}
+
+// trunkLaunches take one example through a trunk and back.
+func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []Launch {
+	r := newTrunkRunOn(t, m, rng, p, size{1, 1}, 0)
+	n, out := ir.Size(p.Shape), p.ValueSize(ir.Value(r.trunk.Ops))
+	table := &Table{Values: m.bytes(make([]byte, n)), Targets: m.floats([]float32{0}), Width: n, Scale: 1}
+	images := m.floats(normals(rng, n))
+	return []Launch{
+		TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),
+		TrunkBackward(r.b, r.trunk, images, m.floats(normals(rng, out)), false, r.params, m.empty(r.size), r.size, r.stages),
+	}
+}
+
+// gradientLaunches are those of ops' gradients for two examples, in one sum.
+func gradientLaunches(rng *rand.Rand, k Math, ops ...*ir.Op) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		b, factors := m.batch(size{2, 2}), m.floats([]float32{1, 0.5})
+		for _, op := range ops {
+			x, dy := m.floats(normals(rng, 2*ir.Size(op.Shape))), m.floats(normals(rng, 2*ir.Size(op.Out)))
+			out, columns, _ := op.Columns()
+			n := out * (columns + 1)
+			// One block takes all tiles, or both examples.
+			store, sum := k.ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), k.ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
+			store.Grid[1], sum.Grid[1], sum.Args[8] = 1, 1, I(2)
+			all = append(all, store, sum)
+			if store.Module == "convgrad" {
+				all = append(all, SumParts(op, sum.Args[6], n, 9, m.doubles(make([]float64, n)), m.doubles(make([]float64, out))))
+			}
+		}
+		return all
+	}
+}
