@@ -265,7 +265,6 @@ func TestFolds(t *testing.T) {
 	makeTable(t, "two", 1, 2000, 0)
 	c := tableConfig()
 	c.Folds, c.Fold = 4, 4
-	c.CountRecords = ptr(false) // whose noise stops a run now and then
 	r, _ := runShown(t, c, nil)
 	if r.PublicN != 1500 || r.SamplingRate != 200.0/1500 || r.TestAccuracy != nil || r.TestLoss != nil || r.Guarantee || len(r.NoGuarantee) != 1 || !strings.Contains(r.NoGuarantee[0], "one fold of a k-fold") {
 		t.Errorf("a private fold: %+v", r)
