@@ -93,7 +93,7 @@ var allowed = map[string][]string{
 	"dpoptim/batches":     {"accountant", "internal/stream", "internal/usage"},
 	"internal/linesearch": nil,
 	"internal/convex":     {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
-	"dpoptim":             {"accountant", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/linesearch", "internal/usage", "perexample"},
+	"dpoptim":             {"accountant", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/linesearch", "internal/setting", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
 	"dpoptim/sgd":     {"internal/device"},
@@ -116,15 +116,23 @@ var allowed = map[string][]string{
 
 	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
 	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
+	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/setting", "internal/usage", "perexample"},
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
+	"internal/config": {
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
+		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
+	},
+	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
+	"internal/setting": {"internal/usage", "internal/yamlfile"},
 	"internal/plan": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "features", "internal/convex", "internal/device", "internal/devices", "internal/engine", "internal/ir",
-		"internal/recipes", "internal/rundir", "internal/stream", "internal/tables", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
+		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
+		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"internal/dryrun": {
-		"accountant", "datasets", "dpoptim", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
-		"internal/stream", "internal/tables",
+		"accountant", "datasets", "dpoptim", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
+		"internal/source", "internal/stream", "internal/tables",
 	},
 	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
@@ -132,25 +140,28 @@ var allowed = map[string][]string{
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
 	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "features", "internal/charge", "internal/collective", "internal/collective/sums", "internal/collective/team", "internal/device",
-		"internal/devices", "internal/durable", "internal/engine", "internal/fault", "internal/outputs", "internal/plan", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/stream", "internal/tables", "internal/usage", "nn",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",
+		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
+		"internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/source",
+		"internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "dpoptim/batches", "internal/durable", "internal/plan", "internal/rundir", "internal/tfevents", "internal/usage", "train",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
+		"internal/source", "internal/tfevents", "internal/usage", "train",
 	},
 
 	"trained": {
-		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/device", "internal/device/host", "internal/devices",
-		"internal/engine", "internal/ir", "internal/onnx", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors", "internal/tables",
-		"internal/usage", "nn", "perexample",
+		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host",
+		"internal/devices", "internal/engine", "internal/ir", "internal/onnx", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
+		"internal/source", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 
 	"audit": {
-		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
-		"internal/audit/reach", "internal/audit/verdict", "internal/device", "internal/devices", "internal/engine",
-		"internal/ir", "internal/plan", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
+		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
+		"internal/audit/reach", "internal/audit/verdict", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan",
+		"internal/source", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 	"internal/audit/audittest": {
 		"dpoptim/mechanism", "internal/audit/reach", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan", "internal/safetensors",
@@ -162,34 +173,34 @@ var allowed = map[string][]string{
 	"internal/audit/reach":   {"internal/device", "internal/ir"},
 	"internal/audit/verdict": {"accountant", "internal/usage"},
 	"bench": {
-		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
-		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
-		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
+		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/config",
+		"internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir",
+		"internal/pages", "internal/plan", "internal/source", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 
 	// What every paper may import is in families; these are what some import besides.
-	"internal/reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/durable", "internal/plan", "internal/usage", "internal/written", "nn", "train"},
-	"internal/reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/plan"},
-	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/plan"},
+	"internal/reproduce":               {"accountant", "datasets", "dpoptim/l2p", "internal/config", "internal/durable", "internal/source", "internal/usage", "internal/written", "nn", "train"},
+	"internal/reproduce/banco":         {"dpoptim/banco", "dpoptim/banco/client", "internal/config", "internal/source"},
+	"internal/reproduce/blsgd":         {"datasets/tabular", "dpoptim/objpert", "dpoptim/outpert", "internal/config", "internal/source"},
 	"internal/reproduce/l2p":           {"datasets/tabular", "dpoptim/l2p", "internal/linesearch", "internal/meta", "internal/reproduce/l2p/memory"},
 	"internal/reproduce/l2p/memory":    {"accountant", "datasets", "dpoptim/l2p", "internal/meta", "internal/reproduce"},
-	"internal/reproduce/erm":           {"datasets/tabular", "internal/papers", "internal/plan", "nn"},
+	"internal/reproduce/erm":           {"datasets/tabular", "internal/config", "internal/papers", "internal/source", "nn"},
 	"internal/reproduce/pur":           {"datasets/tabular", "features", "internal/half", "internal/papers", "nn"},
 	"internal/reproduce/papers":        {"internal/reproduce", "internal/usage"},
-	"internal/reproduce/reproducetest": {"datasets", "internal/plan", "internal/reproduce", "train"}, // none but tests import it
+	"internal/reproduce/reproducetest": {"datasets", "internal/config", "internal/reproduce", "train"}, // none but tests import it
 
-	"internal/cli": {"accountant", "accountant/ledger", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
+	"internal/cli": {"accountant", "accountant/ledger", "internal/config", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
 		"bench", "datasets", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
 		"internal/written", "perexample",
 	},
 	"internal/cli/data": {
-		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/durable", "internal/plan",
-		"internal/usage", "internal/written", "train",
+		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/config", "internal/durable",
+		"internal/source", "internal/usage", "internal/written", "train",
 	},
 	"internal/cli/l2p": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/durable", "internal/meta",
-		"internal/plan", "internal/reproduce", "internal/usage", "internal/written",
+		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/meta",
+		"internal/reproduce", "internal/usage", "internal/written",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
@@ -197,7 +208,7 @@ var allowed = map[string][]string{
 }
 
 // methodImports are what a method of training, a folder of dpoptim, may import.
-var methodImports = []string{"accountant", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "internal/usage", "perexample"}
+var methodImports = []string{"accountant", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "internal/setting", "internal/usage", "perexample"}
 
 // A family is packages of one kind, each a folder of one parent, which one package lists.
 type family struct {
@@ -207,8 +218,8 @@ type family struct {
 }
 
 var families = map[string]family{
-	"dpoptim/":            {"internal/plan", methodImports, []string{"banco", "batches", "mechanism"}},
-	"datasets/":           {"internal/plan", []string{"datasets", "internal/fault"}, []string{"tabular"}},
+	"dpoptim/":            {"internal/config", methodImports, []string{"banco", "batches", "mechanism"}},
+	"datasets/":           {"internal/source", []string{"datasets", "internal/fault"}, []string{"tabular"}},
 	"internal/reproduce/": {"internal/reproduce/papers", []string{"accountant", "datasets", "internal/reproduce", "train"}, []string{"papers", "reproducetest"}},
 }
 

@@ -28,7 +28,6 @@ var (
 		"cuda":                       "one device: types that nothing else sees keep memory, order of work and recorded graphs in step",
 		"internal/cuda/kernels":      "one kernel is one source and one function that says how it is launched; they share names for buffers and batches that nothing else uses",
 		"internal/cpu":               "one device: its ops share scratch memory and the way rows are cut, which nothing else sees",
-		"internal/plan":              "one configuration: its settings, their checks and their privacy cost read the same fields, which nothing else changes",
 		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does change together",
 	}
 	// A function is a name behind its folder, and behind its receiver if it has one.

@@ -466,9 +466,9 @@ func TestCalibrate(t *testing.T) {
 	s = dpsgd(AddRemove)
 	s.Accountant = Paper
 	checkCalibrated(t, s, 3, 1e-5)
-	// What is released besides takes its share.
+	// What else is asked of a batch takes its share.
 	s = dpsgd(AddRemove)
-	s.Besides = []Event{PoissonBatch(0.005, 1000, Gaussian{1})}
+	s.Batch = beside(Gaussian{2})
 	if sigma := checkCalibrated(t, s, 3, 1e-5); sigma < 1.011 {
 		t.Errorf("multiplier %v leaves nothing for the rest of the run", sigma)
 	}
@@ -508,14 +508,12 @@ func TestCalibrationOutOfReach(t *testing.T) {
 		refused(t, err, "epsilon 1e+30", "lower epsilon")
 		_, _, err = Schedule{SamplingRate: 1, Steps: 10, Neighbouring: n, Accountant: PRV, Delta: 1e-5}.Calibrate(1e9)
 		refused(t, err, "at most 20", "use pld")
-		s.Besides = []Event{{Mechanisms: []Mechanism{Gaussian{0.5}}, Count: 1}}
+		s.Batch = beside(Gaussian{0.5})
 		_, _, err = s.Calibrate(3)
 		refused(t, err, "epsilon 3", "out of reach")
-		s.Besides[0].Mechanisms = []Mechanism{Gaussian{0}}
+		s.Batch = beside(Gaussian{0})
 		_, _, err = s.Calibrate(3)
 		refused(t, err, "epsilon 3", "gives +Inf")
-		_, _, err = s.CalibrateSteps(3, 1)
-		refused(t, err, "epsilon 3", "before the first step")
 		_, _, err = s.CalibrateSamplingRate(3, 1)
 		refused(t, err, "epsilon 3", "no less than +Inf")
 	}
@@ -559,12 +557,19 @@ func TestCalibrationOutOfReach(t *testing.T) {
 	}
 }
 
+// beside asks each batch for one thing more.
+func beside(m Mechanism) func(float64, int, ...Mechanism) Event {
+	return func(rate float64, count int, asked ...Mechanism) Event {
+		return PoissonBatch(rate, count, append(asked, m)...)
+	}
+}
+
 func TestCalibrateSteps(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
-		for _, besides := range [][]Event{nil, {PoissonBatch(0.01, 20, Gaussian{2})}} {
+		for _, batch := range []func(float64, int, ...Mechanism) Event{nil, beside(Gaussian{9})} {
 			for _, target := range []float64{1, 3, 20} {
 				s := dpsgd(n)
-				s.Besides = besides
+				s.Batch = batch
 				steps, reached, err := s.CalibrateSteps(target, 1.1)
 				if err != nil {
 					t.Fatal(err)
@@ -597,10 +602,10 @@ func TestCalibrateSteps(t *testing.T) {
 	refused(t, err, "does not pay for one step", "multiplier 0 ")
 	_, _, err = s.CalibrateSteps(1e-4, 1)
 	refused(t, err, "epsilon 0.0001 at delta 1e-05 does not pay for one step")
-	s.Besides = []Event{PoissonBatch(1, 1, Gaussian{1})}
+	s.Price = func(Schedule, float64) (float64, error) { return 0.2, nil }
 	_, _, err = s.CalibrateSteps(0.1, 1)
 	refused(t, err, "epsilon 0.1", "before the first step")
-	s.Besides = nil
+	s.Price = nil
 	s.SamplingRate = 1e-9
 	_, _, err = s.CalibrateSteps(3, 10)
 	refused(t, err, "epsilon 3 at delta 1e-05 pays for more than")

@@ -11,8 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Schedule is DP-SGD's: steps batches at one rate, each asked for one
-// Gaussian sum and for what stands in WithSum.
+// Schedule is DP-SGD's: steps batches at one rate, each asked for one Gaussian sum.
 type Schedule struct {
 	SamplingRate float64
 	Steps        int
@@ -20,11 +19,8 @@ type Schedule struct {
 	Accountant   string
 	Delta        float64
 	// Batch is the event of batches; nil: PoissonBatch.
-	Batch   func(rate float64, count int, asked ...Mechanism) Event
-	WithSum []Mechanism // what each step asks of its batch beside the sum
-	Besides []Event     // what the same run releases apart from the steps
-	// Price, where it is not nil, is ε of a schedule whose steps are not all
-	// alike, instead of the sum of the above; it must fall as sigma grows, and
+	Batch func(rate float64, count int, asked ...Mechanism) Event
+	// Price, where it is not nil, is ε of a schedule that asks for more; it must fall as sigma grows, and
 	// reads the rest of the schedule from s.
 	Price func(s Schedule, sigma float64) (float64, error)
 
@@ -50,14 +46,13 @@ func StepsOf(epochs, samplingRate float64) (int, error) {
 // Events are what the schedule releases at a noise multiplier of the sum.
 func (s Schedule) Events(sigma float64) []Event {
 	if s.Steps <= 0 {
-		return s.Besides
+		return nil
 	}
-	asked := append([]Mechanism{Gaussian{sigma}}, s.WithSum...)
 	batch := s.Batch
 	if batch == nil {
 		batch = PoissonBatch
 	}
-	return append([]Event{batch(s.SamplingRate, s.Steps, asked...)}, s.Besides...)
+	return []Event{batch(s.SamplingRate, s.Steps, Gaussian{sigma})}
 }
 
 // Epsilon is what the schedule costs at a noise multiplier of the sum; 0 if it

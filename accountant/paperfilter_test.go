@@ -149,20 +149,20 @@ func TestSpentBefore(t *testing.T) {
 // A schedule with a price of its own is calibrated by it.
 func TestSchedulePrice(t *testing.T) {
 	const every = 3
-	s := Schedule{SamplingRate: 0.01, Steps: 100, Neighbouring: AddRemove, Accountant: RDP, Delta: 1e-5, Besides: []Event{PoissonBatch(0.01, 5, Gaussian{2})}}
+	s := Schedule{SamplingRate: 0.01, Steps: 100, Neighbouring: AddRemove, Accountant: RDP, Delta: 1e-5}
 	calls := 0
 	s.Price = func(s Schedule, sigma float64) (float64, error) {
 		calls++
-		r, err := Account(append([]Event{
+		r, err := Account([]Event{
 			PoissonBatch(s.SamplingRate, s.Steps, Gaussian{sigma}), PoissonBatch(s.SamplingRate, s.Steps/every, Gaussian{2 * sigma}),
-		}, s.Besides...), Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
+		}, Options{Accountant: s.Accountant, Neighbouring: s.Neighbouring, Delta: s.Delta})
 		return r.Epsilon, err
 	}
 	sigma, reached, err := s.Calibrate(1.5)
 	if err != nil || calls == 0 {
 		t.Fatal(err, calls)
 	}
-	got := account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 100, Gaussian{sigma}), PoissonBatch(0.01, 33, Gaussian{2 * sigma}), PoissonBatch(0.01, 5, Gaussian{2})).Epsilon
+	got := account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 100, Gaussian{sigma}), PoissonBatch(0.01, 33, Gaussian{2 * sigma})).Epsilon
 	if reached != got || got > 1.5 || got < 1.5*(1-1e-4) {
 		t.Errorf("σ %v is said to reach ε %v, and costs %v", sigma, reached, got)
 	}

@@ -10,7 +10,7 @@ func TestCountOnTheSumsBatch(t *testing.T) {
 	const deviation, sensitivity = 0.5, 0.5
 	count := Gaussian{deviation / sensitivity}
 	for n, want := range map[Neighbouring]float64{AddRemove: 3.1360339838536495, ReplaceOne: 3.5249270378432627} {
-		s := Schedule{SamplingRate: 0.005, Steps: 1000, Neighbouring: n, Accountant: RDP, Delta: 1e-5, WithSum: []Mechanism{count}}
+		s := Schedule{SamplingRate: 0.005, Steps: 1000, Neighbouring: n, Accountant: RDP, Delta: 1e-5, Batch: beside(count)}
 		joint, err := s.Epsilon(1)
 		if err != nil {
 			t.Fatal(err)
@@ -26,17 +26,6 @@ func TestCountOnTheSumsBatch(t *testing.T) {
 		// Calibrations pay for the count.
 		sigma := checkCalibrated(t, s, want, 1e-5)
 		near(t, "multiplier", sigma, 1, 1e-4)
-		s.Steps = 0
-		if steps, _, err := s.CalibrateSteps(want*(1+1e-6), 1); err != nil || steps != 1000 {
-			t.Errorf("%s: %d steps, %v", n, steps, err)
-		}
-		s.Steps, s.SamplingRate = 1000, 0
-		rate, _, err := s.CalibrateSamplingRate(want, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		near(t, "rate", rate, 0.005, 1e-4)
-		s.SamplingRate = 0.005
 		_, _, err = s.Calibrate(0.5)
 		refused(t, err, "epsilon 0.5", "out of reach")
 	}

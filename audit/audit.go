@@ -29,10 +29,12 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -76,7 +78,7 @@ func Default() Config {
 		Optimizer: "dp-sgd", Model: "logistic", Activation: "tanh",
 		NoiseMultiplier: 1, SamplingRate: 0.25, Steps: 10,
 		Clip: 0.1, Clipping: "flat", Strategy: "auto", Noise: "secure",
-		Neighbouring: string(accountant.AddRemove), Accountant: plan.Default().Accountant, Delta: 1e-5,
+		Neighbouring: string(accountant.AddRemove), Accountant: config.Default().Accountant, Delta: 1e-5,
 		Device: "auto", Seed: 1,
 	}
 }
@@ -244,7 +246,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := plan.Default()
+	t := config.Default()
 	t.Data, t.Model, t.Activation, t.Seed, t.Optimizer = syntheticName, c.Model, c.Activation, c.Seed, c.Optimizer
 	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
@@ -253,7 +255,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	return plan.Resolve(t, plan.Options{Network: c.Network, Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	return plan.Resolve(t, plan.Options{Network: c.Network, Sources: map[string]source.Source{syntheticName: {Open: open, BuiltIn: true}}})
 }
 
 // data is the shape of the records and the number of their classes.

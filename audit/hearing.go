@@ -13,9 +13,11 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/audit/hear"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -39,7 +41,7 @@ type hearing struct {
 
 // prepareHearing makes ready what the runs share.
 func prepareHearing(c Config, s stage) (*hearing, error) {
-	t := plan.Default()
+	t := config.Default()
 	t.Data, t.Model, t.Seed, t.Optimizer = syntheticName, "logistic", c.Seed, c.Optimizer
 	if t.Epsilon, t.Delta = &c.Epsilon, &c.Delta; c.Epsilon == 0 {
 		t.Epsilon = &s.epsilon
@@ -57,7 +59,7 @@ func prepareHearing(c Config, s stage) (*hearing, error) {
 	}
 	s.with(&t)
 	open := func(string) (*datasets.Set, error) { return set, nil }
-	p, err := plan.Resolve(t, plan.Options{Sources: map[string]plan.Source{syntheticName: {Open: open, BuiltIn: true}}})
+	p, err := plan.Resolve(t, plan.Options{Sources: map[string]source.Source{syntheticName: {Open: open, BuiltIn: true}}})
 	if err != nil {
 		return nil, err
 	}

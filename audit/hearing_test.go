@@ -13,9 +13,9 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/audit/hear"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
@@ -128,9 +128,9 @@ func (b mischarging) Ask(e accountant.Event) error {
 }
 
 // sharedCurve asks a gradient and a curve of one batch.
-var sharedCurve = stage{"", 8, 1e-2, func(c *plan.Config) {
+var sharedCurve = stage{"", 8, 1e-2, func(c *config.Config) {
 	c.Clip, c.LR, c.Steps, c.SamplingRate = smallClip, new(1.0), new(10), new(0.1)
-	c.Search = &plan.Search{
+	c.Search = blsgd.Settings{
 		Form: blsgd.FormCurve, Budget: blsgd.BudgetFixed, Batches: string(accountant.Shared), Every: new(1), Share: new(0.5), Clip: new(1e-6), Points: new(3),
 	}
 }, hear.Alone}
@@ -202,7 +202,7 @@ var hearingFaults = []struct {
 	{majority.Name, "noise halved", 1000, true, nil, less(dpoptim.Majority, 2)},
 	{blsgd.BLSGD, "search noise halved", 4000, true, nil, less(dpoptim.Searches, 2)},
 	{blsgd.BLSGD, "a shared batch amplified twice", 16_000, false, &sharedCurve, amplifiedTwice},
-	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{"", 2, 0.05, func(c *plan.Config) {
+	{blsgd.BLSGDAC, "the filter forgets", 4000, false, &stage{"", 2, 0.05, func(c *config.Config) {
 		stages[blsgd.BLSGDAC].with(c)
 		c.LR = new(1e-3) // the canary's gradient stays long
 	}, hear.Downhill}, func(_ *testing.T, g *hearing) {
@@ -257,7 +257,7 @@ func pure(s stage) *stage {
 }
 
 // onSphere has reports on a sphere.
-var onSphere = stage{"", 2, 0, func(c *plan.Config) { c.LocalNoise = local.Hemisphere }, hear.Steep}
+var onSphere = stage{"", 2, 0, func(c *config.Config) { c.Local.Noise = local.Hemisphere }, hear.Steep}
 
 func unchanged(m accountant.Mechanism) accountant.Mechanism { return m }
 
@@ -312,7 +312,7 @@ func hearCorrect(t *testing.T, runs int, relations ...accountant.Neighbouring) {
 // gradients alone.
 func TestStages(t *testing.T) {
 	for name := range stages {
-		if plan.CheckOptimizer(name) != nil {
+		if config.CheckOptimizer(name) != nil {
 			t.Errorf("%s is no optimizer", name)
 		}
 	}

@@ -49,15 +49,16 @@ func LineSearch(o StepOptions) (*LineSearchResult, error) {
 // tried, and candidates next to each other, so that the last, which is then taken, is
 // about the first, and the next search begins there.
 func (o *StepOptions) searching(w *workload, r *LineSearchResult) (*stepper, *watched, error) {
-	search := &blsgd.Settings{Form: r.Form, Budget: blsgd.BudgetFixed, Batches: r.Batches, Every: new(1)}
-	m := &watched{Method: blsgd.New(blsgd.BLSGD, &search)}
-	s := settings()
-	if _, err := m.Complete(s, dpoptim.Network{Layers: len(w.program.Ops)}); err != nil {
+	m := blsgd.New(blsgd.BLSGD, blsgd.Settings{Form: r.Form, Budget: blsgd.BudgetFixed, Batches: r.Batches, Every: new(1)})
+	run, _, err := m.Complete(settings(), dpoptim.Network{Layers: len(w.program.Ops)})
+	if err != nil {
 		return nil, nil, err
 	}
+	search := m.Settled().(blsgd.Settings)
 	search.Trials, search.Margin, search.Beta, search.StartEvery = new(tried), new(math.Inf(1)), new(0.9999), new(math.MaxInt)
-	e, err := w.stepper(m, s, o.Batch, noised)
-	return e, m, err
+	seen := &watched{Method: blsgd.New(blsgd.BLSGD, search)}
+	e, err := w.stepper(seen, run, o.Batch, noised)
+	return e, seen, err
 }
 
 // watched is a method whose search can be asked what it evaluated.

@@ -11,10 +11,12 @@ import (
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -124,10 +126,10 @@ func (r *scaleRun) close() {
 
 func (r *scaleRun) open() (err error) {
 	p := r.point
-	c := plan.Default()
+	c := config.Default()
 	c.Data, c.Device, c.Threads, c.Activation = syntheticName, "cpu", p.Threads, scaleActivation
 	c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(float64(p.Batch)), new(scheduled), new(scaleDelta), new(float64(noised))
-	o := plan.Options{Sources: map[string]plan.Source{syntheticName: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return p.open() }}}}
+	o := plan.Options{Sources: map[string]source.Source{syntheticName: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return p.open() }}}}
 	if p.Model == scaleModel {
 		if o.Network, err = scaleNetwork(); err != nil {
 			return err

@@ -35,8 +35,8 @@ const (
 	turnSteps = 3    // of a kind that are timed before the other's turn
 )
 
-func settings() *dpoptim.Settings {
-	return &dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
+func settings() dpoptim.Settings {
+	return dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
 }
 
 func (w *workload) close() {
@@ -53,7 +53,7 @@ type stepper struct {
 }
 
 // stepper has a method make steps of exactly so many rows, with noise of a multiplier.
-func (w *workload) stepper(m dpoptim.Method, s *dpoptim.Settings, batch int, multiplier float64) (*stepper, error) {
+func (w *workload) stepper(m dpoptim.Method, s dpoptim.Settings, batch int, multiplier float64) (*stepper, error) {
 	facts := dpoptim.Facts{
 		Params: w.program.NumParams(), Outputs: w.program.Outputs(), Steps: scheduled,
 		SamplingRate: 1, ExpectedBatch: float64(batch), Clip: s.Clip,

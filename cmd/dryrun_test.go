@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // A dry run says of ε, noise and steps what the run would, and needs no record: the folder of
@@ -98,7 +98,7 @@ func TestDryRunOfFewSteps(t *testing.T) {
 		"pur-oracle":   "--classes 3,5 --l2 0.01",
 		"rrpsgd":       "--classes 3,5 --noise-multiplier 1 --public-n 100 --batch 2",
 	}
-	for _, name := range plan.Optimizers() {
+	for _, name := range config.Optimizers() {
 		need, known := needs[name]
 		if !known {
 			need = "--classes 3,5 --epsilon 1"

@@ -10,7 +10,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/train"
 )
@@ -23,46 +24,49 @@ type settings struct {
 }
 
 // newSettings makes flags of the settings that are wanted.
-func newSettings(flags *pflag.FlagSet, wanted func(plan.Setting) bool) *settings {
+func newSettings(flags *pflag.FlagSet, wanted func(setting.Row) bool) *settings {
 	s := &settings{values: train.Default(), given: map[string]bool{}, flags: flags}
 	flags.SortFlags = false
-	for _, setting := range plan.Settings() {
-		if !wanted(setting) {
+	for _, row := range config.Rows() {
+		if row.InFile || !wanted(row) {
 			continue
 		}
-		v, def := flagOf(setting.Field(&s.values))
+		v, def := flagOf(row.Field(&s.values))
 		set := v.set
 		v.set = func(text string) error {
-			s.given[setting.Key] = true
+			s.given[row.Key] = true
 			return set(text)
 		}
-		usage := setting.Help
-		if setting.Key == "data" { // the names are this program's
+		usage := row.Help
+		if row.Key == "data" { // the names are this program's
 			usage = strings.Replace(usage, "data set", strings.Join(data.Names(), ", "), 1)
 		}
-		flags.Var(v, setting.Flag(), usage)
-		f := flags.Lookup(setting.Flag())
+		flags.Var(v, row.Flag(), usage)
+		f := flags.Lookup(row.Flag())
 		if f.DefValue = def; v.kind == booleanKind.name {
 			f.NoOptDefVal = "true"
 		}
-		cli.NameArgument(f, setting.Arg)
-		f.Hidden = setting.Group == plan.Group{}
+		cli.NameArgument(f, row.Arg)
+		f.Hidden = row.Group == setting.Group{}
 	}
 	return s
 }
 
-func everySetting(plan.Setting) bool { return true }
+func everySetting(setting.Row) bool { return true }
 
 // has reports whether a flag is a setting's.
 func (s *settings) has(flag string) bool {
-	return slices.ContainsFunc(plan.Settings(), func(t plan.Setting) bool { return t.Flag() == flag })
+	return slices.ContainsFunc(config.Rows(), func(t setting.Row) bool { return t.Flag() == flag })
 }
 
 // sections are the settings under the titles of help, or those of a topic under its titles.
 func (s *settings) sections(topic string) (all []cli.Section) {
 	topics := map[string][]string{}
-	for _, setting := range plan.Settings() {
-		g := setting.Group
+	for _, row := range config.Rows() {
+		g := row.Group
+		if row.InFile {
+			continue
+		}
 		if g.Topic != topic {
 			if !slices.Contains(topics[g.Title], g.Topic) {
 				topics[g.Title] = append(topics[g.Title], g.Topic)
@@ -77,7 +81,7 @@ func (s *settings) sections(topic string) (all []cli.Section) {
 			i = len(all)
 			all = append(all, cli.Section{Title: g.Title})
 		}
-		all[i].Flags = append(all[i].Flags, s.flags.Lookup(setting.Flag()))
+		all[i].Flags = append(all[i].Flags, s.flags.Lookup(row.Flag()))
 	}
 	for i := range all {
 		if more := topics[all[i].Title]; topic == "" && len(more) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // Flags of every command say in the same words what they take, not in those of package strconv.
@@ -63,8 +63,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 // A value that a blank parts from its flag, which takes one behind = alone, is said to be that.
 func TestValueBehindABlank(t *testing.T) {
 	for line, want := range map[string]string{
-		"train --search-normalise false":           "(write --search-normalise=false)",
-		"train --search-normalize false":           "(write --search-normalize=false)",
+		"train --subtract-noise-variance false":    "(write --subtract-noise-variance=false)",
 		"train --out false --dry-run true":         "(write --dry-run=true)",
 		"train --resume auto":                      "(write --resume=auto)",
 		"eval some --json false":                   "(write --json=false)",
@@ -119,7 +118,10 @@ func TestNumbersAreDecimal(t *testing.T) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s := newSettings(flags, everySetting)
-	for _, setting := range plan.Settings() {
+	for _, setting := range config.Rows() {
+		if setting.InFile {
+			continue
+		}
 		check("setting "+setting.Key, flags.Lookup(setting.Flag()), func() string {
 			return fmt.Sprint(reflect.Indirect(reflect.Indirect(reflect.ValueOf(setting.Field(&s.values)))))
 		})

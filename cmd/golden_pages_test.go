@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // What the reference says of commands is their help.
@@ -39,9 +39,13 @@ func TestGoldenCommandsPage(t *testing.T) {
 // What the reference says of settings is what their flags say.
 func TestGoldenSettingsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| key | what |\n|---|---|\n")
-	for _, s := range plan.Settings() {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", s.Key, strings.ReplaceAll(s.Help, "|", `\|`))
+	b.WriteString("| key | flag | what |\n|---|---|---|\n")
+	for _, s := range config.Rows() {
+		flag := "in a file alone"
+		if !s.InFile {
+			flag = "`--" + s.Flag() + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Key, flag, strings.ReplaceAll(s.Help, "|", `\|`))
 	}
 	page(t, "settings.md", "settings", b.String())
 }

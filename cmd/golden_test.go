@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // What the command prints is recorded in testdata/golden, and its help in the page of the
@@ -152,7 +152,7 @@ func transcript(stdin string, args ...string) string {
 			stream.text = m.of.ReplaceAllString(stream.text, m.to)
 		}
 		// A new optimizer changes no recorded line.
-		stream.text = strings.ReplaceAll(stream.text, strings.Join(plan.Optimizers(), ", "), "OPTIMIZERS")
+		stream.text = strings.ReplaceAll(stream.text, strings.Join(config.Optimizers(), ", "), "OPTIMIZERS")
 		for line := range strings.Lines(stream.text) {
 			b.WriteString(stream.mark + strings.TrimSuffix(line, "\n") + "\n")
 		}
@@ -222,6 +222,9 @@ func TestGoldenRun(t *testing.T) {
 	if err := os.Rename(files, "data"); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile("search.yaml", []byte("search: {iterations: 8, trials: 3}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	run := func(out string, more ...string) []string {
 		return append(small("data", "--device", "reference", "--memory", "64MiB", "--noise", "seeded", "--accountant", "rdp", "--out", out), more...)
 	}
@@ -237,7 +240,7 @@ func TestGoldenRun(t *testing.T) {
 		run("minimum", "--optimizer", "lbfgs", "--data-is-public"),
 		run("public", "--noise-multiplier", "0", "--data-is-public"),
 		run("loss", "--epsilon", "3", "--train-loss-noise", "2", "--clipping", "adaptive"),
-		run("search", "--optimizer", "dp-blsgd", "--epsilon", "3", "--search-iterations", "8", "--search-trials", "3"),
+		run("search", "--optimizer", "dp-blsgd", "--epsilon", "3", "-c", "search.yaml"),
 		run("paper", "--optimizer", "dp-blsgd", "--epsilon", "3", "--search-budget", "fixed", "--search-batches", "paper", "--accountant", "pld"),
 		run("majority", "--optimizer", "majority", "--epsilon", "1"),
 		{"eval", "first", "--device", "reference"}, {"eval", "json", "--average", "--device", "reference", "--json"},

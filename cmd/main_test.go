@@ -21,7 +21,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
 		child()
 	}
-	os.Unsetenv(plan.DataDirVariable)
+	os.Unsetenv(config.DataDirVariable)
 	os.Exit(m.Run())
 }
 
@@ -338,7 +338,6 @@ func TestMeantValues(t *testing.T) {
 		"cosine":       {"train", "--epsilon", "3", "--lr-schedule", "cosin"},
 		"quadratic":    {"train", "--epsilon", "3", "--optimizer", "l2p", "--protector", "quadratc"},
 		"curve":        {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-form", "crve"},
-		"gaussian":     {"train", "--epsilon", "3", "--optimizer", "dp-blsgd", "--search-noise", "gausian"},
 		"cuda":         {"train", "--epsilon", "3", "--device", "cdua"},
 		"json":         {"train", "--epsilon", "3", "--log-format", "jsn"},
 		"auto":         {"train", "--epsilon", "3", "--progress", "atuo"},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/report"
@@ -44,7 +45,7 @@ func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
 	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
 	r := &train.Result{
-		Run: name, Epsilon: p.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new(""),
+		Run: name, Claim: train.Claim{Epsilon: p.Epsilon, Asked: p.Config.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")},
 		PublicN: p.PublicN, Parameters: p.Network.Program.NumParams(), Classes: p.Set.ClassNames,
 	}
 	if p.Config.Private() {
@@ -87,10 +88,17 @@ func TestNextIsTheSameRun(t *testing.T) {
 		{"--noise-multiplier 1.5 --epochs 2", "noise-multiplier 3"},
 		{"--noise-multiplier 0", "noise-multiplier 1"},
 		{"--epsilon 2 --noise exact --strategy materialise --threads 2 --memory 1GiB", "epsilon 1"},
+<<<<<<< HEAD
 		{"--epsilon 2 --accountant rdp --clipping adaptive --clip-quantile 0.4 --classes 3,5", "epsilon 1"},
 		{"--epsilon 3 --accountant rdp --optimizer dp-blsgd --search-form curve --search-points 7", "epsilon 1.5"},
 		{"--epsilon 3 --optimizer dp-blsgd-ac --model logistic --feature-norm 1", "epsilon 1.5"},
 		{"--epsilon 3 --accountant rdp --optimizer dp-adam --lr-schedule cosine --warmup 5 --beta1 0.8", "epsilon 1.5"},
+=======
+		{"--epsilon 2 --clipping adaptive --clip-quantile 0.4 --classes 3,5", "epsilon 1"},
+		{"--epsilon 3 --optimizer dp-blsgd --search-form curve --search-clip 0.2", "epsilon 1.5"},
+		{"--epsilon 3 --optimizer dp-blsgd-ac --model logistic --feature-norm 1", "epsilon 1.5"},
+		{"--epsilon 3 --optimizer dp-adam --lr-schedule cosine --warmup 5 --subtract-noise-variance", "epsilon 1.5"},
+>>>>>>> main
 		{"--epsilon 0.4 --optimizer l2p --protector mnist --classes 3,5 --neighbouring replace-one", "epsilon 0.2"},
 		{table + " --epsilon 3 --optimizer outpert-gd --delta 0 --l2 0.01", "epsilon 1.5"},
 		{table + " --epsilon 3 --optimizer objpert --l2 0.01", "epsilon 1.5"},
@@ -121,11 +129,11 @@ func TestNextIsTheSameRun(t *testing.T) {
 			}
 			again := planned(t, words(command))
 			before, after := first.Config, again.Config
-			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.Rho}) {
+			if reflect.DeepEqual([]*float64{before.Epsilon, before.NoiseMultiplier, before.PUR.Rho}, []*float64{after.Epsilon, after.NoiseMultiplier, after.PUR.Rho}) {
 				t.Errorf("%s: the budget is the same", command)
 			}
-			for _, c := range []*plan.Config{&before, &after} {
-				c.Epsilon, c.NoiseMultiplier, c.Rho = nil, nil, nil
+			for _, c := range []*config.Config{&before, &after} {
+				c.Epsilon, c.NoiseMultiplier, c.PUR.Rho = nil, nil, nil
 				if c.RecipeChosenOn != "" { // which chooses the rate for ε
 					c.LR = nil
 				}
@@ -156,7 +164,7 @@ func TestNextIsNarrow(t *testing.T) {
 		}
 	}
 	for _, gone := range []string{report.PageFile, train.ConfigFile} {
-		r := &train.Result{Run: "runs/first", Epsilon: p.Epsilon, Delta: p.Config.Delta, Accountant: new(""), Neighbouring: new("")}
+		r := &train.Result{Run: "runs/first", Claim: p.Guarantee}
 		succeed(t, os.RemoveAll(filepath.Join("runs/first", gone)))
 		var b strings.Builder
 		summarise(&b, r)
@@ -191,7 +199,7 @@ func TestStatedEpsilon(t *testing.T) {
 		{1.00001, &one, "1.00001"}, // nobody promised less
 		{0.999999, nil, "0.999999"},
 	} {
-		if got := plan.Stated(c.computed, c.asked, number); got != c.want {
+		if got := (&train.Claim{Epsilon: &c.computed, Asked: c.asked}).Stated(number); got != c.want {
 			t.Errorf("%v of %v: %s, want %s", c.computed, c.asked, got, c.want)
 		}
 	}
@@ -207,7 +215,7 @@ func TestStatedEpsilon(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	describeEstimate(&b, &dryrun.Estimate{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")})
+	describeEstimate(&b, &dryrun.Estimate{Claim: train.Claim{Epsilon: new(0.999999), Asked: &one, Delta: new(1e-5), Accountant: new("pld"), Neighbouring: new("add-remove")}})
 	if want := "ε = 1 (computed: 0.999999), δ = 1e-05 (add-remove, pld)"; !strings.Contains(b.String(), want) {
 		t.Errorf("%q is missing in:\n%s", want, b.String())
 	}

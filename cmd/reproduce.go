@@ -12,7 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/machine"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
 	"github.com/privgrad/privgrad/internal/reproduce/papers"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -49,7 +49,7 @@ files are missing are left out, with a line that says so.`,
 			f.IntVar(&o.Seeds, "seeds", 0, "runs per setting; 0: as many as the figure needs (3 with --quick)")
 			f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work; the figure differs and is labeled")
 			f.StringVar(&o.Protector, "protector", "", "l2p figures: a name that `privgrad l2p list` shows, or a file (default: the figure's)")
-			f.StringVar(&o.DataDir, "data-dir", "", "folder of the data files, or of mnist/, cifar10/, tabular/ (or $"+plan.DataDirVariable+")")
+			f.StringVar(&o.DataDir, "data-dir", "", "folder of the data files, or of mnist/, cifar10/, tabular/ (or $"+config.DataDirVariable+")")
 			f.StringVar(&o.Device, "device", "cpu", "auto, cpu, cuda, cuda:N or reference (slow)")
 			f.IntVar(&o.Threads, "threads", 0, "runs at a time, one thread each; 0: all cores; on a GPU one at a time")
 		},

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
 	"github.com/privgrad/privgrad/internal/reproduce/papers"
 )
 
 func TestReproduce(t *testing.T) {
-	t.Setenv(plan.DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	list := object(t, ok(t, "reproduce", "list", "--json"))
 	if n := len(list["figures"].([]any)); n != len(papers.Figures()) {
 		t.Errorf("%d figures are listed", n)

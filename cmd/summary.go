@@ -13,6 +13,8 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/perexample"
 	"github.com/privgrad/privgrad/report"
 	"github.com/privgrad/privgrad/train"
@@ -37,7 +39,7 @@ func summarise(w io.Writer, r *train.Result) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "Trained %s on %s with %s: %s (%s, %s)\n\n", r.Model, r.Dataset, r.Optimizer, steps(r), r.Device, cli.Plural(r.Threads, "thread"))
-	cli.Table(w, 0, func(w io.Writer) { summary{w, r, c}.write() })
+	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
 		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", plan.ChosenOn(r.DefaultsFrom))
@@ -66,11 +68,11 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	case r.TestLoss != nil:
 		line("loss of the saved model", "privgrad eval "+run)
 	}
-	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == plan.TablePrefix {
+	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == source.TablePrefix {
 		line("predictions for other records", "privgrad predict "+run+" new.csv --csv predictions.csv")
 	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
-	if c != nil && r.Delta != nil && !c.StepsFollow() && affordable(r, c) {
+	if c != nil && r.Delta != nil && !c.Kind().ByBudget && affordable(r, c) {
 		line(another(r, c))
 	}
 }
@@ -122,7 +124,6 @@ func steps(r *train.Result) string {
 type summary struct {
 	io.Writer
 	*train.Result
-	config *train.Config // nil: nobody knows it
 }
 
 func (s summary) row(name, format string, a ...any) { cli.Row(s, "  "+name, format, a...) }
@@ -135,7 +136,7 @@ func (s summary) write() {
 	}
 	s.sampling()
 	if s.Counted != nil {
-		s.row("Records", "about %.0f usable, give or take %d, by a noisy count that ε includes", max(*s.Counted, 0), plan.CountDoubt(s.PublicN))
+		s.row("Records", "about %.0f usable, give or take %d, by a noisy count that ε includes", max(*s.Counted, 0), price.CountDoubt(s.PublicN))
 	}
 	if s.NoiseMultiplier != nil {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
@@ -188,19 +189,17 @@ func (s summary) baseline() string {
 
 // privacy is what one record has been promised. Its lines stand together.
 func (s summary) privacy() {
-	switch {
-	case s.Delta == nil: // the optimizer is not a private one
-		s.row("Privacy", "none")
-	case s.Epsilon == nil:
-		s.row("Privacy", "none: ε is infinite")
-	case slices.Equal(s.NoGuarantee, []string{plan.SeededLabel}):
-		s.row("Privacy", "none (with --noise secure: %s)", s.stated())
-	case slices.Contains(s.NoGuarantee, plan.SeededLabel):
+	switch seeded := slices.Contains(s.NoGuarantee, plan.SeededLabel); {
+	case !s.Private(), s.Epsilon == nil:
+		s.row("Privacy", "%s", budget(&s.Claim))
+	case seeded && len(s.NoGuarantee) == 1:
+		s.row("Privacy", "none (with --noise secure: %s)", budget(&s.Claim))
+	case seeded:
 		s.row("Privacy", "none")
 	case !s.Guarantee:
-		s.row("Privacy", "no guarantee (stated: %s)", s.stated())
+		s.row("Privacy", "no guarantee (stated: %s)", budget(&s.Claim))
 	default:
-		s.row("Privacy", "%s for any one training record (%s, %s)", s.stated(), *s.Neighbouring, *s.Accountant)
+		s.row("Privacy", "%s for any one training record (%s, %s)", budget(&s.Claim), *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
 		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
@@ -208,18 +207,15 @@ func (s summary) privacy() {
 	}
 }
 
-func (s summary) stated() string {
-	var asked *float64
-	if s.config != nil {
-		asked = s.config.Epsilon
+// budget is what was spent of privacy, in a line.
+func budget(c *train.Claim) string {
+	switch {
+	case !c.Private():
+		return "none"
+	case c.Epsilon == nil:
+		return "none: ε is infinite"
 	}
-	return stated(*s.Epsilon, asked, *s.Delta)
-}
-
-// stated is a budget in a line.
-func stated(epsilon float64, asked *float64, delta float64) string {
-	number := func(x float64) string { return fmt.Sprintf("%.6g", x) }
-	return fmt.Sprintf("ε = %s, δ = %g", plan.Stated(epsilon, asked, number), delta)
+	return fmt.Sprintf("ε = %s, δ = %g", c.Stated(func(x float64) string { return fmt.Sprintf("%.6g", x) }), *c.Delta)
 }
 
 func (s summary) sampling() {
@@ -249,14 +245,11 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 	fmt.Fprintf(w, "Dry run of %s on %s with %s (%s, %s): no record was read, nothing was written or charged\n\n", e.Model, e.Dataset, e.Optimizer, e.Device, cli.Plural(e.Threads, "thread"))
 	cli.Table(w, 0, func(w io.Writer) {
 		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
-		switch {
-		case e.Delta == nil:
-			row("Privacy", "none")
-		case e.Epsilon == nil:
-			row("Privacy", "none: ε is infinite")
-		default:
-			row("Privacy", "%s (%s, %s)", stated(*e.Epsilon, e.Asked, *e.Delta), *e.Neighbouring, *e.Accountant)
+		by := ""
+		if c := &e.Claim; c.Epsilon != nil {
+			by = fmt.Sprintf(" (%s, %s)", *c.Neighbouring, *c.Accountant)
 		}
+		row("Privacy", "%s%s", budget(&e.Claim), by)
 		for _, why := range e.NoGuarantee {
 			row("", "%s", plan.Labeled(why))
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // topics are pages of help with the settings of train that few runs need.
@@ -125,7 +125,7 @@ fix in advance. It trains nothing.`,
 		Name:    "adam",
 		Short:   "Settings of dp-adam and adam",
 		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy.",
-		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --beta2 0.99 --subtract-noise-variance",
+		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --lr 0.001 --subtract-noise-variance",
 	},
 	{
 		Name:  "search",
@@ -134,7 +134,7 @@ fix in advance. It trains nothing.`,
 how far a step may go, and a part of ε pays for that. The search starts at --lr.
 "published" means the form of the paper. docs/guides/line-search.md says how to choose.`,
 		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
-  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-trials 10`,
+  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-clip 0.5`,
 	},
 	{
 		Name:  "convex",
@@ -174,8 +174,8 @@ func withSettings(c *cobra.Command, topic string) *cobra.Command {
 func optimizerList() string {
 	var b strings.Builder
 	cli.Table(&b, 0, func(w io.Writer) {
-		for _, name := range plan.Optimizers() {
-			fmt.Fprintf(w, "  %s\t%s\n", name, plan.About(name))
+		for _, k := range config.Kinds() {
+			fmt.Fprintf(w, "  %s\t%s\n", k.Name, k.About)
 		}
 	})
 	return strings.TrimRight(b.String(), "\n")

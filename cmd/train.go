@@ -13,9 +13,11 @@ import (
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/launch"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/dryrun"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/report"
@@ -76,9 +78,9 @@ func (t *trainer) sections() []cli.Section {
 	}
 	name := t.settings.values.Optimizer
 	own := cli.Section{Title: "Settings of optimizer " + name}
-	switch topic := plan.Own(name).Topic; {
-	case plan.CheckOptimizer(name) != nil:
-		own.Title = plan.CheckOptimizer(name).Error()
+	switch topic := (&config.Config{Optimizer: name}).Kind().Topic; {
+	case config.CheckOptimizer(name) != nil:
+		own.Title = config.CheckOptimizer(name).Error()
 	case topic == "":
 		own.Title += ": none of its own"
 	default:
@@ -171,7 +173,7 @@ func resumeFlag(f *pflag.FlagSet, resume *train.Resume) {
 
 // foreign refuses the configuration of a run that only a program of the user's own can make.
 func foreign(c *train.Config, run string) error {
-	what := c.Foreign(nil)
+	what := plan.Foreign(c, nil)
 	if what == "" {
 		return nil
 	}
@@ -191,7 +193,7 @@ its result again. Only the settings below may differ from the first start.`,
 		Args:    cli.OneArg("a run directory"),
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			s = newSettings(f, plan.Setting.Movable)
+			s = newSettings(f, setting.Row.Movable)
 		},
 		Progress: true,
 		Run: func(call *cli.Call) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
 )
@@ -74,7 +75,7 @@ func TestTrainJSON(t *testing.T) {
 // proposed that would be refused.
 func TestSummaryOfProtection(t *testing.T) {
 	var b strings.Builder
-	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Guarantee: true, Assumptions: []string{"protector_file_is_public"}})
+	summarise(&b, &train.Result{Sampling: "fixed-size", ExpectedBatch: 12, PublicN: 195, Claim: train.Claim{Guarantee: true, Assumptions: []string{"protector_file_is_public"}}})
 	summarise(&b, &train.Result{Sampling: "passes", ExpectedBatch: 1 - 0x1p-53, PublicN: 195})
 	summarise(&b, &train.Result{Sampling: "permutation", ExpectedBatch: 5, PublicN: 195})
 	for _, want := range []string{"12 of 195 records per step (subsets of a fixed size)", "1 of 195 records per step (each in turn)", "5 of 195 records per step (in one random order)", "its card cannot be checked"} {
@@ -91,7 +92,7 @@ func TestSummaryOfProtection(t *testing.T) {
 func TestSummaryLabels(t *testing.T) {
 	epsilon, delta := 3.0, 1e-5
 	var b strings.Builder
-	summarise(&b, &train.Result{Sampling: "poisson", Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}})
+	summarise(&b, &train.Result{Sampling: "poisson", Claim: train.Claim{Epsilon: &epsilon, Delta: &delta, NoGuarantee: []string{plan.SeededLabel, accountant.WhyNotPaper}}})
 	for _, want := range []string{plan.SeededLabel + "\nNO GUARANTEE: " + accountant.WhyNotPaper + "\n", "  none\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, b.String())
@@ -172,12 +173,18 @@ func settingsOf(t *testing.T, file string, args ...string) train.Config {
 	return c
 }
 
-// Every setting has a flag that takes its values, and says what it is for.
+// Every setting has a flag that takes its values, and says what it is for, unless it is for files alone.
 func TestEverySettingHasAFlag(t *testing.T) {
 	cmd := &cobra.Command{}
 	s := newSettings(cmd.Flags(), everySetting)
-	for _, setting := range plan.Settings() {
+	for _, setting := range config.Rows() {
 		f := cmd.Flags().Lookup(setting.Flag())
+		if setting.InFile {
+			if f != nil {
+				t.Errorf("--%s is a flag", f.Name)
+			}
+			continue
+		}
 		text := map[string]string{"string": "x", "number": "0.25", "int": "7", "bool": "true", "ints": "3,5", "names": "a,b"}[f.Value.Type()]
 		if err := f.Value.Set(text); err != nil || !s.given[setting.Key] || f.Usage == "" {
 			t.Errorf("--%s %s: %v", f.Name, text, err)
@@ -191,7 +198,7 @@ func TestEverySettingHasAFlag(t *testing.T) {
 
 // sameSettings compares all settings, and not which of them were given.
 func sameSettings(a, b train.Config) bool {
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		if !reflect.DeepEqual(s.Field(&a), s.Field(&b)) {
 			return false
 		}
@@ -230,8 +237,8 @@ func TestSettings(t *testing.T) {
 	if got := settingsOf(t, file, "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping than the file's: %+v, want %+v", got, want)
 	}
-	want.ClipFloor = ptr(2)
-	if got := settingsOf(t, file, "--clip-floor", "2", "--clipping", "per-layer"); !sameSettings(got, want) {
+	want.ClipQuantile = ptr(0.25)
+	if got := settingsOf(t, file, "--clip-quantile", "0.25", "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping and a floor: %+v, want %+v", got, want)
 	}
 	want.Clipping, want.ClipFloor, want.ClipCeiling, want.ClipQuantile = "adaptive", ptr(0.25), ptr(8), ptr(0.5)
@@ -239,25 +246,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the file's clipping again: %+v, want %+v", got, want)
 	}
 
-	// Every field of a configuration has a flag named like its key.
 	cmd := newTrain()
-	var flagged func(prefix string, fields reflect.Type)
-	flagged = func(prefix string, fields reflect.Type) {
-		for i := range fields.NumField() {
-			f := fields.Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			name := prefix + strings.ReplaceAll(key, "_", "-")
-			if f.Type == reflect.TypeFor[*train.Search]() {
-				flagged(name+"-", f.Type.Elem())
-			} else if cmd.Flags().Lookup(name) == nil {
-				t.Errorf("configuration key %s has no flag --%s", key, name)
-			}
-		}
-	}
-	flagged("", reflect.TypeFor[train.Config]())
 	for _, name := range []string{"config", "out", "resume", "progress", "json"} {
 		if cmd.Flags().Lookup(name) == nil {
 			t.Errorf("train has no --%s", name)
@@ -297,7 +286,7 @@ func TestBadSettings(t *testing.T) {
 		{[]string{"--epsilon", "1", "--epochs", "1"}, []string{"steps 4", "epochs 1", "both"}},
 		{[]string{"--epsilon", "1", "--clipping", "soft"}, []string{`"soft"`, "flat, per-layer, automatic, adaptive"}},
 		{[]string{"--epsilon", "1", "--clipping", "adaptive", "--clip-quantile", "1"}, []string{"clip quantile 1", "(0, 1)"}},
-		{[]string{"--epsilon", "1", "--clip-floor", "0.1"}, []string{"clip floor 0.1", "--clipping adaptive"}},
+		{[]string{"--epsilon", "1", "--clip-quantile", "0.1"}, []string{"clip quantile 0.1", "--clipping adaptive"}},
 		{[]string{"--epsilon", "1", "--model", "resnet"}, []string{`"resnet"`, "cnn-mnist"}},
 		{[]string{"--epsilon", "1", "--data", "imagenet"}, []string{`"imagenet"`, "fmnist"}},
 		{[]string{"--epsilon", "1", "--device", "tpu"}, []string{`"tpu"`, "cpu"}},
@@ -323,7 +312,7 @@ func TestBadSettings(t *testing.T) {
 		}
 	}
 	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
-	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", plan.DataDirVariable, "privgrad data fetch")
+	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", config.DataDirVariable, "privgrad data fetch")
 	fails(t, cli.ExitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
 	out := filepath.Join(t.TempDir(), "run")
 	fails(t, cli.ExitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
@@ -520,7 +509,7 @@ func TestEval(t *testing.T) {
 
 func TestEvalNamesClasses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	t.Setenv(plan.DataDirVariable, t.TempDir()) // not for what is built in
+	t.Setenv(config.DataDirVariable, t.TempDir()) // not for what is built in
 	ok(t, "train", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,9", "--steps", "2", "--batch", "100", "--out", out)
 	human := ok(t, "eval", out)
 	for _, want := range []string{`T-shirt/top  Ankle boot +right\n`, `T-shirt/top  +\d`, `Ankle boot  +\d`, `2000 test records of fmnist`} {
@@ -532,7 +521,7 @@ func TestEvalNamesClasses(t *testing.T) {
 }
 
 func TestDataDirectoryFromTheEnvironment(t *testing.T) {
-	t.Setenv(plan.DataDirVariable, mnistFiles(t))
+	t.Setenv(config.DataDirVariable, mnistFiles(t))
 	ok(t, "train", "--data", "mnist", "--published-set", "--noise-multiplier", "1", "--model", "logistic", "--classes", "0,1", "--steps", "1", "--out", filepath.Join(t.TempDir(), "run"))
 }
 
@@ -662,7 +651,7 @@ func TestSeededIsLabelledEverywhere(t *testing.T) {
 func TestUntrained(t *testing.T) {
 	committed, epsilon, delta := 5, 3.0, 1e-5
 	var b strings.Builder
-	summarise(&b, &train.Result{Committed: &committed, Epsilon: &epsilon, Delta: &delta})
+	summarise(&b, &train.Result{Committed: &committed, Claim: train.Claim{Epsilon: &epsilon, Delta: &delta}})
 	if !strings.Contains(b.String(), "none of 5: ") || !strings.Contains(b.String(), "untrained model") {
 		t.Errorf("nothing says so in:\n%s", b.String())
 	}

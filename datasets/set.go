@@ -16,6 +16,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/privgrad/privgrad/internal/written"
@@ -244,4 +245,16 @@ func (m Split) keep(relabel *[256]int16) Split {
 		}
 	}
 	return kept
+}
+
+// Names are those of the classes; numbers stand for names that nobody gave.
+func (s *Set) Names() (names []string) {
+	for i := range s.Classes {
+		if i < len(s.ClassNames) {
+			names = append(names, s.ClassNames[i])
+		} else {
+			names = append(names, strconv.Itoa(i))
+		}
+	}
+	return names
 }

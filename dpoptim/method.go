@@ -18,15 +18,14 @@ import (
 // costs privacy.
 type Method interface {
 	Traits() Traits
-	// Check finds faults of the settings that show without data and network. It may settle
-	// those that follow from the method alone.
-	Check(*Settings) error
-	// Complete fills in the settings that were left open, for a network. Model, LR, Momentum,
-	// Batch, SamplingRate, Epochs, Steps, Accountant, Clip and FeatureNorm are taken back; what else it changes is lost.
-	Complete(*Settings, Network) (Notes, error)
+	// Check finds faults of the settings that show without data and network. It returns them with those settled
+	// that follow from the method alone.
+	Check(Settings) (Settings, error)
+	// Complete returns the settings with those filled in that were left open, for a network.
+	Complete(Settings, Network) (Settings, Notes, error)
 	// Declare lists everything that a step asks of the records. What the method needs of
 	// the settings it keeps here. The facts have no planned noise yet.
-	Declare(*Settings, Facts) (Declaration, error)
+	Declare(Settings, Facts) (Declaration, error)
 	// Open records the method's work on an engine, once for a process of a run. The
 	// parameters, and the vectors of Steps.State, are set behind it.
 	Open(Engine) (Steps, error)
@@ -110,40 +109,45 @@ func (t Traits) Draws() *batches.Kind {
 // CanDraw reports whether the method can be priced on such batches.
 func (t Traits) CanDraw(k *batches.Kind) bool { return k == t.Draws() || slices.Contains(t.Batches, k) }
 
-// Settings are those of a run that a method may read, and complete where they are nil or
-// empty.
+// Settings are those of a run that a method may read, and settle where they are nil or empty.
 type Settings struct {
-	Model, Activation string
-	OwnNetwork        bool // of a user's own graph
-	Data              string
-	Classes           []int
+	Model      string `yaml:"model"`
+	Activation string `yaml:"activation"`
+	OwnNetwork bool   `yaml:"-"` // of a user's own graph
+	Classes    []int  `yaml:"classes,omitempty,flow"`
+	Seed       uint64 `yaml:"seed"`
 
-	LR         *float64
-	Momentum   float64
-	L2         float64
-	LRSchedule string
-	Warmup     int
-	Average    float64
+	LR         *float64 `yaml:"lr,omitempty"`
+	Momentum   float64  `yaml:"momentum"`
+	L2         float64  `yaml:"l2"`
+	LRSchedule string   `yaml:"lr_schedule"`
+	Warmup     int      `yaml:"warmup,omitempty"`
+	Average    float64  `yaml:"average,omitempty"`
 
-	Batch, SamplingRate, Epochs *float64
-	Steps                       *int
+	Batch        *float64 `yaml:"batch,omitempty"`
+	SamplingRate *float64 `yaml:"sampling_rate,omitempty"`
+	Epochs       *float64 `yaml:"epochs,omitempty"`
+	Steps        *int     `yaml:"steps,omitempty"`
 
-	Epsilon, NoiseMultiplier *float64
-	Delta                    *float64
-	Clip                     float64
-	Clipping                 string
-	Accountant               string
-	Neighbouring             string
-	Noise                    string
-	TrainLossNoise           *float64
-	FeatureNorm              *float64 // of a record's features, at most; nil: they are as they are
+	Epsilon         *float64 `yaml:"epsilon,omitempty"`
+	NoiseMultiplier *float64 `yaml:"noise_multiplier,omitempty"`
+	Delta           *float64 `yaml:"delta,omitempty"`
+	Clip            float64  `yaml:"clip"`
+	Clipping        string   `yaml:"clipping"`
+	Accountant      string   `yaml:"accountant"`
+	Neighbouring    string   `yaml:"neighbouring"`
+	Noise           string   `yaml:"noise"`
+	TrainLossNoise  *float64 `yaml:"train_loss_noise,omitempty"`
+
+	FeatureNorm *float64 `yaml:"feature_norm,omitempty"` // of a record's features, at most; nil: they are as they are
+	Radius      *float64 `yaml:"radius,omitempty"`       // of the ball that weights stay in; nil: they are free
 }
 
 // FromBounds is for Notes.DefaultsFrom of methods whose defaults follow from public bounds.
 const FromBounds = "no data: the defaults follow from public figures"
 
 // CheckPlain refuses what has no meaning for plain descent on gradients that the norm of features bounds.
-func (c *Settings) CheckPlain(name string) error {
+func (c Settings) CheckPlain(name string) error {
 	switch {
 	case c.Momentum != 0:
 		return usage.Errorf("momentum %v: optimizer %s has none; leave it out", c.Momentum, name)
@@ -164,7 +168,7 @@ func (c *Settings) BoundClip(name string, bound float64) error {
 }
 
 // CheckOnce refuses what has no meaning for a method with traits Once.
-func (c *Settings) CheckOnce(name string) error {
+func (c Settings) CheckOnce(name string) error {
 	switch {
 	case c.Batch != nil || c.SamplingRate != nil && *c.SamplingRate != 1 || c.Epochs != nil:
 		return usage.Errorf("optimizer %s looks at all records: leave out --batch, --sampling-rate and --epochs", name)
@@ -178,9 +182,8 @@ func (c *Settings) CheckOnce(name string) error {
 	return nil
 }
 
-// CheckFit refuses what has no meaning for a private fit, and sets the norm of features, which is its bound,
-// where none was given. The noise of a published one follows from ε.
-func (c *Settings) CheckFit(name string, published bool) error {
+// CheckFit refuses what has no meaning for a private fit. The noise of a published one follows from ε.
+func (c Settings) CheckFit(name string, published bool) error {
 	switch {
 	case c.Momentum != 0 || c.LRSchedule != Constant || c.Warmup != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s makes plain steps and keeps no iterate: leave out --momentum, --lr-schedule, --warmup and --average", name)
@@ -191,17 +194,19 @@ func (c *Settings) CheckFit(name string, published bool) error {
 	case c.NoiseMultiplier != nil && (*c.NoiseMultiplier == 0 || published):
 		return usage.Errorf("noise multiplier %v: the noise of optimizer %s follows from ε here; give --epsilon, or --optimizer lbfgs for a fit without privacy", *c.NoiseMultiplier, name)
 	}
-	if err := c.CheckUnclipped(name); err != nil {
-		return err
-	}
+	return c.CheckUnclipped(name)
+}
+
+// NormOr1 is the bound on the norm of features, 1 where none was given.
+func (c Settings) NormOr1() *float64 {
 	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(1.0)
+		return new(1.0)
 	}
-	return nil
+	return c.FeatureNorm
 }
 
 // CheckUnclipped refuses a clip norm, for a method that clips no gradients.
-func (c *Settings) CheckUnclipped(name string) error {
+func (c Settings) CheckUnclipped(name string) error {
 	if c.Clip != 0 && c.Clip != 1 { // none was given
 		return usage.Errorf("clip norm %v: optimizer %s clips no gradients; leave --clip out", c.Clip, name)
 	}
@@ -210,7 +215,7 @@ func (c *Settings) CheckUnclipped(name string) error {
 
 // FitDoubts are why a fit has no guarantee. It takes the public number of records, those in front, so that
 // a record that is added in front of as many pushes another one out: two moves, where add-remove prices one.
-func (c *Settings) FitDoubts() []string {
+func (c Settings) FitDoubts() []string {
 	if c.Neighbouring != string(accountant.AddRemove) {
 		return nil
 	}
@@ -231,7 +236,8 @@ type Linear = convex.Model
 type Network struct {
 	Layers  int // with and without parameters; one is a linear model
 	Params  int
-	Records int // public number of them
+	Records int    // public number of them
+	Data    string // the data set whose records they are, as far as a configuration tells
 	// StartLoss bounds the loss of a record before the first step, for traits Flat.
 	StartLoss float64
 	// Linear is the linear model with a convex, smooth loss that the network is; nil with Why it is none.
@@ -388,6 +394,6 @@ func GaussianSum(clip float64) Ask {
 // NoSettings is for a method that has none of its own, to be embedded.
 type NoSettings struct{}
 
-func (NoSettings) Check(*Settings) error { return nil }
+func (NoSettings) Check(c Settings) (Settings, error) { return c, nil }
 
-func (NoSettings) Complete(*Settings, Network) (Notes, error) { return Notes{}, nil }
+func (NoSettings) Complete(c Settings, _ Network) (Settings, Notes, error) { return c, Notes{}, nil }

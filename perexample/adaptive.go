@@ -42,7 +42,7 @@ func (a Adaptive) Validate(clip float64) error {
 	case !(a.Ceiling >= a.Floor) || math.IsInf(a.Ceiling, 0):
 		return fmt.Errorf("clip ceiling %v: must be a finite number, at least the clip floor of %v", a.Ceiling, a.Floor)
 	case !(clip >= a.Floor && clip <= a.Ceiling):
-		return fmt.Errorf("clip norm %v: adaptive clipping keeps it in [%v, %v]; start within it, or change --clip-floor or --clip-ceiling", clip, a.Floor, a.Ceiling)
+		return fmt.Errorf("clip norm %v: adaptive clipping keeps it in [%v, %v]; start within it, or change clip_floor or clip_ceiling", clip, a.Floor, a.Ceiling)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func paid(data string, sigma float64, steps int) *run {
 	events := []accountant.Event{{Mechanisms: []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: sigma}}, Count: steps}}
 	r, _ := accountant.Account(events, accountant.Options{Accountant: accountant.GDP, Neighbouring: accountant.AddRemove, Delta: 1e-5})
 	return &run{Result: train.Result{
-		Run: "runs/" + data, Dataset: data, Guarantee: true, Epsilon: &r.Epsilon, Delta: ptr(1e-5), Neighbouring: ptr("add-remove"), Events: events,
+		Run: "runs/" + data, Dataset: data, Claim: train.Claim{Guarantee: true, Epsilon: &r.Epsilon, Delta: ptr(1e-5), Neighbouring: ptr("add-remove")}, Events: events,
 	}}
 }
 

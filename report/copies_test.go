@@ -19,7 +19,7 @@ import (
 // begun is a run that was interrupted, and how many steps it had charged.
 func begun(t *testing.T, change func(*train.Config)) (dir string, c train.Config, steps int) {
 	t.Helper()
-	c = config()
+	c = short()
 	if change != nil {
 		change(&c)
 	}

@@ -35,7 +35,7 @@ func (s *stopper) Finish() {}
 // order and each once; none has a real time.
 func TestEventsOfAResumedRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	c := config()
+	c := short()
 	c.TensorBoard = true
 	run := func(stopAfter int, resume train.Resume) error {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -28,7 +28,7 @@ func regression(t *testing.T, name string, testIsPublic bool) string {
 		return s
 	}
 	set := &datasets.Set{Name: "made", Train: split(160), Test: split(40), PublicN: 160, TestIsPublic: testIsPublic, Bounds: datasets.Bounds{100, 300}}
-	c := config()
+	c := short()
 	c.Model, c.TensorBoard = "huber-regression", true
 	o := train.Options{
 		Out:     filepath.Join(t.TempDir(), name),

@@ -52,8 +52,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// config is a short private run on it.
-func config() train.Config {
+// short is a short private run on it.
+func short() train.Config {
 	c := train.Default()
 	c.Data, c.Model, c.Device, c.Threads = "made", "logistic", "reference", 1
 	c.Epsilon, c.Delta, c.Batch, c.Steps, c.EvalEvery, c.LR = ptr(3.0), ptr(1e-5), ptr(40.0), ptr(12), 3, ptr(0.5)
@@ -89,7 +89,7 @@ func trained(t *testing.T, name string, change func(*train.Config)) string {
 		check(t, os.CopyFS(dir, once[name]))
 		return dir
 	}
-	c := config()
+	c := short()
 	if change != nil {
 		change(&c)
 	}
@@ -273,7 +273,7 @@ func TestReportThatCannotBeWritten(t *testing.T) {
 	all := []string{PageFile, CardFile, PictureFile, EventsFile}
 	for _, missing := range [][]string{{PageFile}, {CardFile}, {PictureFile}, {EventsFile}, all} {
 		t.Run(missing[0], func(t *testing.T) {
-			c := config()
+			c := short()
 			c.TensorBoard = true
 			dir := filepath.Join(t.TempDir(), "run")
 			o := train.Options{Out: dir, Sources: made(true), Watch: []train.Watcher{blocked(missing)}}
@@ -543,7 +543,7 @@ func TestReportHasNoPaths(t *testing.T) {
 	check(t, os.WriteFile(table, []byte("a,y\n"+strings.Repeat("0.4,1\n0.7,0\n", 20)), 0o644))
 	schema := filepath.Join(home, "public.yaml")
 	check(t, os.WriteFile(schema, []byte("columns: [{name: a, bounds: [0, 1]}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o644))
-	c := config()
+	c := short()
 	c.Data, c.Model, c.Steps, c.PublicN, c.Schema = "csv:"+table, "", ptr(3), ptr(100), schema
 	dirs := []string{filepath.Join(home, "first"), filepath.Join(home, "second")}
 	for i, dir := range dirs {

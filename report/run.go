@@ -11,6 +11,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -20,7 +21,7 @@ import (
 // A run is what the files of a finished one say.
 type run struct {
 	train.Result
-	Config plan.Config `json:"-"`
+	Config config.Config `json:"-"`
 	trace
 }
 
@@ -40,9 +41,10 @@ func open(dir string) (*run, error) {
 	case !r.Sound():
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
 	}
-	if err := plan.ReadConfig(d.Path(rundir.Config), &r.Config); err != nil {
+	if err := config.Read(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err
 	}
+	r.Asked = r.Config.Epsilon
 	if r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d); err == nil && !r.sound() {
 		err = usage.Errorf("%s or %s is not what a run writes: restore them", d.Path(rundir.Result), d.Path(rundir.Metrics))
 	}
@@ -66,13 +68,10 @@ func (r *run) Name() string { return filepath.Base(filepath.Clean(r.Run)) }
 func (r *run) Title() string { return r.Model + " on " + r.Data() + ", " + r.Optimizer }
 
 // Foreign is what of the run no command of privgrad has, but the program that trained.
-func (r *run) Foreign() string { return r.Config.Foreign(r.Assumptions) }
+func (r *run) Foreign() string { return plan.Foreign(&r.Config, r.Assumptions) }
 
 // Label goes with the run where its ε is none.
-func (r *run) Label() string { return r.Config.Label() }
-
-// Private says whether the optimizer bounds and hides a record's influence.
-func (r *run) Private() bool { return r.Delta != nil }
+func (r *run) Label() string { return plan.Label(&r.Config) }
 
 // budget is ε and δ in a line.
 func (r *run) budget() string {
@@ -85,11 +84,8 @@ func (r *run) budget() string {
 	return fmt.Sprintf("ε = %s, δ = %s", r.StatedEpsilon(), number(*r.Delta))
 }
 
-// Bound is the ε that was asked for, where the noise was computed for one.
-func (r *run) Bound() string { return number(plan.Bound(*r.Epsilon, r.Config.Epsilon)) }
-
-// StatedEpsilon is Bound, with the computed ε beside it where that is another number.
-func (r *run) StatedEpsilon() string { return plan.Stated(*r.Epsilon, r.Config.Epsilon, number) }
+// StatedEpsilon is the ε that was asked for, with the computed one beside it where that is another number.
+func (r *run) StatedEpsilon() string { return r.Stated(number) }
 
 // Budget says so where that is no guarantee.
 func (r *run) Budget() string {
@@ -104,7 +100,7 @@ func (r *run) Factor() string {
 	if r.Epsilon == nil || *r.Epsilon > 50 {
 		return ""
 	}
-	return strconv.FormatFloat(math.Exp(plan.Bound(*r.Epsilon, r.Config.Epsilon)), 'g', 3, 64)
+	return strconv.FormatFloat(math.Exp(*r.Bound()), 'g', 3, 64)
 }
 
 // Neighbors says in words what is hard to tell apart.
@@ -234,12 +230,12 @@ type Pair struct{ Name, Value string }
 func (r *run) Settings() (rows []Pair) {
 	c := r.Config
 	c.Data, c.DataDir = named(c.Data), ""
-	for _, path := range []*string{&c.Schema, &c.Init, &c.Protector} {
+	for _, path := range []*string{&c.Schema, &c.Init, &c.L2P.Protector} {
 		if *path != "" {
 			*path = filepath.Base(*path)
 		}
 	}
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		if v := reflect.Indirect(reflect.ValueOf(s.Field(&c))); v.Kind() == reflect.Pointer && !v.IsNil() || v.Kind() != reflect.Pointer && !v.IsZero() {
 			rows = append(rows, Pair{s.Key, fmt.Sprint(reflect.Indirect(v))})
 		}

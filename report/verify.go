@@ -12,8 +12,11 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A Verification says whether the files of a run go together.
@@ -164,12 +167,17 @@ func (v *verification) settings(p *plan.Plan) {
 	for _, x := range []struct {
 		key            string
 		result, config string
-	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, c.PrivacyUnit()}} {
+	}{{"data", r.Dataset, c.Data}, {"model", r.Model, c.Model}, {"optimizer", r.Optimizer, c.Optimizer}, {"precision", r.Precision, c.Precision}, {"privacy_unit", r.PrivacyUnit, plan.PrivacyUnit(c)}} {
 		f.add(x.result != x.config, "%s is %s in %s, %s in %s", x.key, x.result, rundir.Result, x.config, rundir.Config)
 	}
-	pure := r.Accountant != nil && *r.Accountant == accountant.Pure{}.Name() && (p == nil || p.Method.Traits().Pure)
-	f.add(differs(r.Delta, c.Delta) && !pure, "delta differs from %s", rundir.Config)
-	f.add(differs(r.Accountant, &c.Accountant) && !pure, "accountant differs from %s", rundir.Config)
+	delta, by := c.Delta, &c.Accountant
+	if p != nil {
+		delta, by = p.Guarantee.Delta, p.Guarantee.Accountant
+	} else if r.Pure() {
+		delta, by = r.Delta, r.Accountant
+	}
+	f.add(differs(r.Delta, delta), "delta differs from %s", rundir.Config)
+	f.add(differs(r.Accountant, by), "accountant differs from %s", rundir.Config)
 	f.add(differs(r.Neighbouring, &c.Neighbouring), "neighbouring differs from %s", rundir.Config)
 	f.add(differs(r.Clipping, &c.Clipping), "clipping differs from %s", rundir.Config)
 	f.add(c.PrivateDiagnostics && !r.Diagnostics, "private_diagnostics is false, true in %s", rundir.Config)
@@ -180,7 +188,7 @@ func (v *verification) settings(p *plan.Plan) {
 
 // replan plans the run anew, from its configuration; nil, and why, where that cannot be.
 func (r *run) replan() (*plan.Plan, error) {
-	records, err := r.Config.StatedN()
+	records, err := source.StatedN(r.Config)
 	if err == nil && records > 0 && r.PublicN != records {
 		err = fmt.Errorf("public_n is %d, the data of %s have %d", r.PublicN, rundir.Config, records)
 	}
@@ -201,11 +209,11 @@ func (v *verification) guarantee(p *plan.Plan) {
 	f.add(r.Guarantee != (len(r.NoGuarantee) == 0), "guarantee is %v, with %d reasons against it", r.Guarantee, len(r.NoGuarantee))
 	f.add(r.Guarantee && r.Epsilon == nil, "a guarantee without an epsilon")
 	if p != nil {
-		for _, why := range p.NoGuarantee() {
+		for _, why := range p.Guarantee.NoGuarantee {
 			f.add(r.Guarantee, "a guarantee is claimed, in spite of %s: %s", rundir.Config, why)
 			f.add(!r.Guarantee && !slices.Contains(r.NoGuarantee, why), "the reasons against it leave out: %s", why)
 		}
-		for _, a := range p.Assumptions() {
+		for _, a := range p.Guarantee.Assumptions {
 			f.add(!slices.Contains(r.Assumptions, a), "the assumptions leave out %s", a)
 		}
 	}
@@ -222,7 +230,7 @@ func (v *verification) guarantee(p *plan.Plan) {
 func (v *verification) schedule(p *plan.Plan, unplanned error) {
 	r := v.run
 	var f faults
-	if own := r.Config.Optimizer; unplanned != nil && !slices.Contains(plan.Optimizers(), own) {
+	if own := r.Config.Optimizer; unplanned != nil && !slices.Contains(config.Optimizers(), own) {
 		f.add(true, "this program has no optimizer %q, so the run cannot be planned anew: verify it by the program that trained it", own)
 		v.check("schedule", "", f)
 		return
@@ -252,7 +260,7 @@ func (v *verification) schedule(p *plan.Plan, unplanned error) {
 		same = near
 	}
 	f.add((r.Epsilon == nil) != (p.Epsilon == nil) || r.Epsilon != nil && !same(*r.Epsilon, *p.Epsilon), "epsilon is %v, planned is %v", show(r.Epsilon), show(p.Epsilon))
-	f.add(!covers(r.Risk, p.Risk), "risk is not what epsilon means")
+	f.add(!covers(r.Risk, p.Guarantee.Risk), "risk is not what epsilon means")
 	listed, err := lists(r.Events, p)
 	f.add(err != nil, "releases cannot be planned anew: %v", err)
 	f.add(err == nil && !listed, "events are not the releases of %s", rundir.Config)
@@ -350,7 +358,7 @@ func (v *verification) recompute(f faults) {
 		if err != nil {
 			continue
 		}
-		v.Verification.Epsilon[name] = plan.Finite(got.Epsilon)
+		v.Verification.Epsilon[name] = price.Finite(got.Epsilon)
 		stated := math.Inf(1)
 		if r.Epsilon != nil {
 			stated = *r.Epsilon
@@ -420,12 +428,8 @@ func (v *verification) model() {
 		return
 	}
 	r := v.run
-	want := map[string]string{"model": r.Model, "guarantee": strconv.FormatBool(r.Guarantee)}
-	for _, key := range []string{"epsilon", "delta", "accountant", "neighbouring"} {
-		want[key] = ""
-	}
-	if r.Guarantee {
-		want["delta"], want["accountant"], want["neighbouring"] = exactly(r.Delta), *r.Accountant, *r.Neighbouring
+	want := r.Facts()
+	if want["model"] = r.Model; r.Guarantee {
 		delete(want, "epsilon")
 	}
 	var f faults
@@ -439,6 +443,3 @@ func (v *verification) model() {
 	}
 	v.check("model", rundir.Model+" claims what "+rundir.Result+" does", f)
 }
-
-// exactly writes a figure as a model's file does.
-func exactly(x *float64) string { return strconv.FormatFloat(*x, 'g', -1, 64) }

@@ -38,11 +38,11 @@ func TestVerifyAcceptsRuns(t *testing.T) {
 		"sgd":        func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta = "sgd", nil, nil },
 		"average":    func(c *train.Config) { c.Average = 0.9 },
 		"filtered":   func(c *train.Config) { c.Optimizer, c.Classes, c.PublicN = "dp-blsgd-ac", []int{0, 1}, ptr(80) },
-		"papers":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Batches: "paper"} },
+		"papers":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Batches: "paper"} },
 		"papers, noise": func(c *train.Config) {
-			c.Optimizer, c.Epsilon, c.NoiseMultiplier, c.Search = "dp-blsgd", nil, ptr(2.0), &train.Search{Batches: "paper", Budget: "fixed"}
+			c.Optimizer, c.Epsilon, c.NoiseMultiplier, c.Search = "dp-blsgd", nil, ptr(2.0), train.Search{Batches: "paper", Budget: "fixed"}
 		},
-		"searches":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Budget: "fixed"} },
+		"searches":     func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Budget: "fixed"} },
 		"majority":     func(c *train.Config) { c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil },
 		"lbfgs":        func(c *train.Config) { c.Optimizer, c.Epsilon, c.Delta, c.Batch, c.LR = "lbfgs", nil, nil, nil, nil },
 		"private test": nil,
@@ -179,7 +179,7 @@ func TestVerifyPlansAnew(t *testing.T) {
 			func(r map[string]any) { r["events"].([]any)[1].(map[string]any)["count"] = 1 },
 		},
 		"searches": {
-			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Budget: "fixed"} },
+			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Budget: "fixed"} },
 			func(r map[string]any) { r["events"] = r["events"].([]any)[:1] },
 		},
 		"noise": {
@@ -215,7 +215,7 @@ func TestVerifyPlansAnew(t *testing.T) {
 			},
 		},
 		"papers": {
-			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = &train.Search{Batches: "paper"} },
+			func(c *train.Config) { c.Optimizer = "dp-blsgd"; c.Search = train.Search{Batches: "paper"} },
 			func(r map[string]any) { r["epsilon"], r["epsilon_so_far"] = 0.5, 0.5 },
 		},
 		"pure": {

@@ -33,7 +33,7 @@ func reporting() Config {
 func TestBanco(t *testing.T) {
 	c := reporting()
 	for _, noise := range local.Noises() {
-		c.LocalNoise = noise
+		c.Local.Noise = noise
 		t.Run(noise, func(t *testing.T) {
 			t.Run("bad records", func(t *testing.T) { testBadReports(t, c) })
 			t.Run("places", func(t *testing.T) { testPlaces(t, c) })
@@ -154,7 +154,7 @@ func TestBancoTranscript(t *testing.T) {
 func TestBancoFollowsTheAlgorithm(t *testing.T) {
 	for _, noise := range local.Noises() {
 		c := reporting()
-		c.Noise, c.LocalNoise, c.Steps = dpoptim.Seeded, noise, ptr(410)
+		c.Noise, c.Local.Noise, c.Steps = dpoptim.Seeded, noise, ptr(410)
 		const passes = 2 // of 400 places, the last one in part
 		set := made(1, 300)
 		r, got := trainedOn(t, c, set, Options{})
@@ -357,8 +357,8 @@ func TestBancoRefuses(t *testing.T) {
 		"epsilon 1e-150 of a report":                   func(c *Config) { c.Epsilon = ptr(1e-150) },
 		"clip norm 2: optimizer banco":                 func(c *Config) { c.Clip = 2 },
 		"neighbouring add-remove: local privacy":       func(c *Config) { c.Relate(accountant.AddRemove) },
-		`unknown local-noise "gaussian"`:               func(c *Config) { c.LocalNoise = "gaussian" },
-		"local-noise gamma: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.LocalNoise = "dp-sgd", local.Gamma },
+		`unknown local_noise "gaussian"`:               func(c *Config) { c.Local.Noise = "gaussian" },
+		"local_noise gamma: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.Local.Noise = "dp-sgd", local.Gamma },
 		"radius 1: optimizer banco does not read it":   func(c *Config) { c.Radius = ptr(1.0) },
 		"init nowhere: optimizer banco begins at zero": func(c *Config) { c.Init = "nowhere" },
 		"no privacy budget":                            func(c *Config) { c.Epsilon = nil },

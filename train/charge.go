@@ -10,7 +10,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/charge"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -95,7 +95,7 @@ func (r *run) saveEvery() int {
 // epsilon is that of what was released, or of the first slots of a schedule.
 func (r *run) epsilon(slots int) *float64 {
 	if spent := r.charge.SoFar(); spent != nil {
-		return plan.Finite(*spent)
+		return price.Finite(*spent)
 	}
 	return r.plan.EpsilonAt(slots)
 }

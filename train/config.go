@@ -7,22 +7,18 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/collective"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Config is a whole run as a user writes it, in flags or YAML.
-type Config = plan.Config
-
-// Search are the settings of methods that find their step sizes.
-type Search = plan.Search
-
 // Default is the run that a user gets who says nothing but ε or σ.
-func Default() Config { return plan.Default() }
+func Default() Config { return config.Default() }
 
 // ReadConfig reads a YAML file over a configuration; unknown keys are errors.
-func ReadConfig(path string, into *Config) error { return plan.ReadConfig(path, into) }
+func ReadConfig(path string, into *Config) error { return config.Read(path, into) }
 
 // ReadRun is ReadConfig of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group
 // is nil where this process is alone.
@@ -48,7 +44,7 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	if err != nil {
 		return err
 	}
-	if err := plan.ParseConfig(text, file, into); err != nil {
+	if err := config.Parse(text, file, into); err != nil {
 		return err
 	}
 	if into.CountRecords == nil { // a run that counts says so, and older ones did not
@@ -57,11 +53,15 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	return nil
 }
 
-// A Source opens one data set; dir is empty for what is built in.
-type Source = plan.Source
+// A Source opens one data set of a program's own, by its name in Options.Sources:
+//
+//	Open    func(dir string) (*datasets.Set, error) // dir is Config.DataDir; empty where none was given
+//	Facts   func() *datasets.Set                    // the set without its records, for dry runs; nil where nothing is known of it
+//	BuiltIn bool                                    // the records are in the program, and are known to be the published ones
+type Source = source.Source
 
 // Sources are the data sets that are read from files.
-func Sources() map[string]Source { return plan.Sources() }
+func Sources() map[string]Source { return source.Sources() }
 
 // Assumption is one of a result's in words; another version's stays as it is.
 func Assumption(key string) string { return plan.Assumption(key) }

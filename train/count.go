@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A run on files of a user's own begins with a noisy count of its usable records. It is paid for with the
@@ -61,7 +62,7 @@ func (r *run) count() error {
 
 // advise says how to check files of a user's own, before they are read and anything of their budget is spent.
 func (r *run) advise() error {
-	if command := r.plan.Config.Check(); command != "" && !r.plan.PublicRecords() && r.ledger.Charged() == 0 {
+	if command := source.CheckCommand(&r.plan.Config); command != "" && !r.plan.PublicRecords() && r.ledger.Charged() == 0 {
 		r.options.Log.Info("training says nothing of records that are missing or broken; to check the files first: " + command)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/scoring"
 )
@@ -98,7 +99,7 @@ func (r *run) clip() *float64 {
 func (r *run) epsilonSoFar(slots int) *float64 {
 	epsilon := r.epsilon(slots)
 	if last := r.last; epsilon != nil && last != nil && last.EpsilonSoFar != nil {
-		return plan.Finite(max(*epsilon, *last.EpsilonSoFar))
+		return price.Finite(max(*epsilon, *last.EpsilonSoFar))
 	}
 	return epsilon
 }
@@ -106,13 +107,13 @@ func (r *run) epsilonSoFar(slots int) *float64 {
 // evaluate adds a line to the metrics; loss is the noisy training loss, if any.
 func (r *run) evaluate(loss *float64) error {
 	c, step, slot := &r.plan.Config, r.step(), r.charge.Slot()
-	m := &Measurement{Step: step, Epoch: math.Round(float64(step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(slot), NotPrivate: c.Label(), TrainLoss: loss}
+	m := &Measurement{Step: step, Epoch: math.Round(float64(step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(slot), NotPrivate: plan.Label(c), TrainLoss: loss}
 	if c.LR != nil {
 		rate := r.plan.RateAt(max(slot, 1))
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}
-		m.LR = plan.Finite(rate)
+		m.LR = price.Finite(rate)
 	}
 	m.Clip = r.clip()
 	scores, err := r.scorer.Test(step)

@@ -38,8 +38,8 @@ func TestEvaluationsAreCounted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := small()
-			config.Optimizer, config.Search = "dp-blsgd", &c.search
-			c.search.Budget, c.search.Every = budgetFixed, ptr(3)
+			config.Optimizer, config.Search = "dp-blsgd", c.search
+			config.Search.Budget, config.Search.Every = budgetFixed, ptr(3)
 			r, _ := trainedOn(t, config, made(1, 400), Options{})
 			if r.GradientEvaluations == nil || *r.GradientEvaluations != 24 || r.ObjectiveEvaluations == nil || *r.ObjectiveEvaluations != c.losses {
 				t.Errorf("%v gradients and %v losses, want 24 and %d", *r.GradientEvaluations, *r.ObjectiveEvaluations, c.losses)

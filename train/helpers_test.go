@@ -93,7 +93,7 @@ func finished(t *testing.T, c Config, o Options) *Result {
 }
 
 // adapts reports whether the budgets of a search follow from what was released.
-func adapts(c Config) bool { return c.Search != nil && c.Search.Budget != budgetFixed }
+func adapts(c Config) bool { return searches(c) && c.Search.Budget != budgetFixed }
 
 // takesAll reports whether every step of an optimizer takes every record.
 func takesAll(optimizer string) bool { return optimizer == "dp-blgd" || optimizer == "dp-agd" }
@@ -175,3 +175,6 @@ func sameFiles(t *testing.T, a, b map[string]string) {
 		}
 	}
 }
+
+// searches reports whether the run makes line searches.
+func searches(c Config) bool { return c.Search != Search{} }

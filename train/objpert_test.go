@@ -28,7 +28,7 @@ func objpertConfig() Config {
 func TestObjpertTranscript(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"tight": func(*Config) {},
-		"paper": func(c *Config) { c.ObjpertForm, c.Model = objpert.Paper, "huber-svm" },
+		"paper": func(c *Config) { c.Objpert.Form, c.Model = objpert.Paper, "huber-svm" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := objpertConfig()
@@ -118,11 +118,11 @@ func TestObjpertRefuses(t *testing.T) {
 		"clips nothing":                 func(c *Config) { c.Clipping = "adaptive" },
 		"noise exact":                   func(c *Config) { c.Noise = dpoptim.Exact },
 		"noise multiplier 0":            func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) },
-		"follows from ε":                func(c *Config) { c.ObjpertForm, c.Epsilon, c.NoiseMultiplier = objpert.Paper, nil, ptr(1.0) },
-		"added or removed":              func(c *Config) { c.ObjpertForm, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
+		"follows from ε":                func(c *Config) { c.Objpert.Form, c.Epsilon, c.NoiseMultiplier = objpert.Paper, nil, ptr(1.0) },
+		"added or removed":              func(c *Config) { c.Objpert.Form, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
 		"no privacy budget":             func(c *Config) { c.Epsilon = nil },
 		"huber-svm":                     func(c *Config) { c.Model = "svm" },
-		"objpert-form tight":            func(c *Config) { c.ObjpertForm, c.Optimizer = objpert.Tight, "dp-sgd" },
+		"objpert_form tight":            func(c *Config) { c.Objpert.Form, c.Optimizer = objpert.Tight, "dp-sgd" },
 		"no bound for mechanism object": func(c *Config) { c.Accountant = "zcdp" },
 		"delta 0":                       func(c *Config) { c.Delta = ptr(0.0) },
 	} {
@@ -163,17 +163,17 @@ func TestObjpertPrices(t *testing.T) {
 				t.Errorf("%s, %s: ε %v at %v times the Gaussian's noise", name, relation, *p.Epsilon, more)
 			}
 			switch guarantee := relation == "replace-one"; {
-			case guarantee != (len(p.NoGuarantee()) == 0) || guarantee != (p.Risk != nil):
-				t.Errorf("%s, %s: no guarantee because %v, with the risk %+v", name, relation, p.NoGuarantee(), p.Risk)
-			case guarantee && p.Risk.Advantage > 0.3:
-				t.Errorf("%s: the risk is %+v", name, p.Risk)
+			case guarantee != (len(p.Guarantee.NoGuarantee) == 0) || guarantee != (p.Guarantee.Risk != nil):
+				t.Errorf("%s, %s: no guarantee because %v, with the risk %+v", name, relation, p.Guarantee.NoGuarantee, p.Guarantee.Risk)
+			case guarantee && p.Guarantee.Risk.Advantage > 0.3:
+				t.Errorf("%s: the risk is %+v", name, p.Guarantee.Risk)
 			}
 		}
 	}
 	c := objpertConfig()
-	c.ObjpertForm = objpert.Paper
+	c.Objpert.Form = objpert.Paper
 	p := resolved(t, c, Options{})
-	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.NoGuarantee()) != 1 {
-		t.Errorf("the published noise is %v, want %v, at ε %v: %v", p.Sigma, want, *p.Epsilon, p.NoGuarantee())
+	if want := math.Sqrt(8*math.Log(2e5) + 4); math.Abs(p.Sigma-want) > 1e-9 || *p.Epsilon > 0.8 || len(p.Guarantee.NoGuarantee) != 1 {
+		t.Errorf("the published noise is %v, want %v, at ε %v: %v", p.Sigma, want, *p.Epsilon, p.Guarantee.NoGuarantee)
 	}
 }

@@ -48,8 +48,8 @@ var methods = []method{
 	{name: "dp-sgd with momentum", set: func(c *Config) { c.Momentum, c.L2 = 0.9, 1e-3 }, follow: sgd, variant: true},
 	{name: "dp-adam", set: func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adam", ptr(0.02), 1e-3 }, follow: adam},
 	{name: "dp-adam with other moments, without the noise's variance", set: func(c *Config) {
-		c.Optimizer, c.LR, c.SubtractNoiseVariance = "dp-adam", ptr(0.02), true
-		c.Beta1, c.Beta2, c.AdamEpsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
+		c.Optimizer, c.LR, c.Adam.SubtractNoise = "dp-adam", ptr(0.02), true
+		c.Adam.Beta1, c.Adam.Beta2, c.Adam.Epsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
 	}, follow: adam, variant: true},
 	{name: "dp-nesterov", set: func(c *Config) { c.Optimizer, c.LR, c.Momentum, c.L2 = "dp-nesterov", ptr(0.1), 0.8, 1e-3 }, follow: func(r *replay) {
 		m := make([]float64, len(r.w))
@@ -64,11 +64,11 @@ var methods = []method{
 	}},
 	{name: "l2p with an identity", set: protected("identity"), follow: sgd, variant: true},
 	{name: "l2p", set: func(c *Config) { protected("projector")(c); c.L2 = 1e-3 }, follow: projected},
-	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: blsgd},
+	{name: "dp-blsgd", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Every: ptr(2)}), follow: searching},
 	{name: "dp-blsgd by published searches on shared batches", set: searchedBy("dp-blsgd", 6, Search{
 		Budget: budgetFixed, Form: searchLosses, Batches: "shared", Trials: ptr(5), StartEvery: ptr(2),
-	}), follow: blsgd},
-	{name: "dp-blsgd by curves", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)}), follow: blsgd},
+	}), follow: searching},
+	{name: "dp-blsgd by curves", set: searchedBy("dp-blsgd", 0.5, Search{Budget: budgetFixed, Form: searchCurve, Every: ptr(2)}), follow: searching},
 	{name: "dp-blsgd with budgets by the angle", set: searchedBy("dp-blsgd", 8, Search{
 		Budget: "adaptive", Iterations: ptr(8), Trials: ptr(3), Beta: ptr(0.5), StartEvery: ptr(2),
 		Wide: ptr(1.05), Narrow: ptr(0.9), Decay: ptr(0.3),
@@ -91,12 +91,12 @@ var methods = []method{
 	})), follow: adapted, takes: []string{"again"}},
 	{name: "noisy-gd", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier = ptr(20.0) }), follow: scheduled, variant: true},
 	{name: "noisy-gd in a ball", set: onAll("noisy-gd", func(c *Config) { c.NoiseMultiplier, c.Radius = ptr(20.0), ptr(0.5) }), follow: scheduled, takes: []string{"project"}, variant: true},
-	{name: "pur-a", set: onAll("pur-a", func(c *Config) { c.Rho = ptr(200.0) }), follow: scheduled, variant: true},
-	{name: "pur-a by scale", set: onAll("pur-a", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(1.5) }), follow: scheduled, variant: true},
-	{name: "pur-b", set: onAll("pur-b", func(c *Config) { c.Rho, c.Radius = ptr(200.0), ptr(2.0) }), follow: scheduled, takes: []string{"project"}},
-	{name: "pur-c", set: onAll("pur-c", func(c *Config) { c.Rho, c.PURK = ptr(200.0), ptr(2.0) }), follow: scheduled},
-	{name: "pur-constant", set: onAll("pur-constant", func(c *Config) { c.Rho, c.PURSigma = ptr(200.0), ptr(0.3) }), follow: scheduled, variant: true},
-	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius, c.PURK = ptr(0.4), ptr(2.0) }), follow: scheduled},
+	{name: "pur-a", set: onAll("pur-a", func(c *Config) { c.PUR.Rho = ptr(200.0) }), follow: scheduled, variant: true},
+	{name: "pur-a by scale", set: onAll("pur-a", func(c *Config) { c.PUR.Rho, c.PUR.K = ptr(200.0), ptr(1.5) }), follow: scheduled, variant: true},
+	{name: "pur-b", set: onAll("pur-b", func(c *Config) { c.PUR.Rho, c.Radius = ptr(200.0), ptr(2.0) }), follow: scheduled, takes: []string{"project"}},
+	{name: "pur-c", set: onAll("pur-c", func(c *Config) { c.PUR.Rho, c.PUR.K = ptr(200.0), ptr(2.0) }), follow: scheduled},
+	{name: "pur-constant", set: onAll("pur-constant", func(c *Config) { c.PUR.Rho, c.PUR.Sigma = ptr(200.0), ptr(0.3) }), follow: scheduled, variant: true},
+	{name: "pur-oracle", set: onAll("pur-oracle", func(c *Config) { c.Radius, c.PUR.K = ptr(0.4), ptr(2.0) }), follow: scheduled},
 	{name: "bassily-sgd", set: onAll("bassily-sgd", func(c *Config) {
 		c.Epsilon, c.Radius, c.Batch, c.L2 = ptr(40.0), ptr(2.0), ptr(40.0), 0
 	}), follow: scheduled, takes: []string{"project"}, generous: true},
@@ -108,7 +108,7 @@ var methods = []method{
 	{name: "rrpsgd with smaller steps", set: onAll("rrpsgd", func(c *Config) {
 		c.NoiseMultiplier, c.LR, c.LRSchedule, c.Warmup, c.Seed = ptr(1.0), ptr(1e-3), "cosine", 2, 2539
 	}), follow: rounds, steps: 8, variant: true},
-	{name: "rrpsgd with the published noise", set: onAll("rrpsgd", func(c *Config) { c.Epsilon, c.RRPSGDForm, c.Seed = ptr(1.0), "paper", 250 }), follow: rounds, steps: 8, variant: true},
+	{name: "rrpsgd with the published noise", set: onAll("rrpsgd", func(c *Config) { c.Epsilon, c.RRPSGD.Form, c.Seed = ptr(1.0), "paper", 250 }), follow: rounds, steps: 8, variant: true},
 	{name: "bassily-sgd with a penalty", set: onAll("bassily-sgd", func(c *Config) { c.Epsilon, c.Batch = ptr(40.0), ptr(40.0) }), follow: scheduled, variant: true},
 }
 
@@ -144,16 +144,15 @@ func slots(c Config) int {
 }
 
 // plans reports whether a method fixes the noise of its steps itself.
-func plans(c Config) bool { return c.Rho != nil || c.Optimizer == "bassily-sgd" }
+func plans(c Config) bool { return c.PUR.Rho != nil || c.Optimizer == "bassily-sgd" }
 
 // uneven reports whether that noise differs from step to step.
-func uneven(c Config) bool { return c.Rho != nil && c.Optimizer != "pur-constant" }
+func uneven(c Config) bool { return c.PUR.Rho != nil && c.Optimizer != "pur-constant" }
 
 // lasting is a configuration with first budgets that leave enough for all of its steps.
 func lasting(c Config) Config {
 	if adapts(c) {
-		s := *c.Search
-		s.Iterations, c.Search, c.Epsilon = ptr(400), &s, ptr(20.0)
+		c.Search.Iterations, c.Epsilon = ptr(400), ptr(20.0)
 	}
 	return c
 }
@@ -337,7 +336,7 @@ func testAccounting(t *testing.T, c Config) {
 			t.Errorf("the result says %+v", r)
 		}
 		releases := updates
-		if c.Search != nil {
+		if searches(c) {
 			releases += (*c.Steps + *p.Config.Search.Every - 1) / *p.Config.Search.Every
 		}
 		if released := len(d.all) + d.hosted(); s.Reserved != slots(c) || r.Steps != updates || released != releases {
@@ -538,8 +537,8 @@ func testBadRecords(t *testing.T, c Config) {
 // budget does not allow.
 func testBudget(t *testing.T, c Config) {
 	c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1e-5), accountant.RDP
-	if c.Rho != nil {
-		c.Rho, c.Accountant = nil, Default().Accountant
+	if c.PUR.Rho != nil {
+		c.PUR.Rho, c.Accountant = nil, Default().Accountant
 	}
 	if err := refusedBefore(t, c, Options{Sources: sources(made(1, 400))}, "raise epsilon or"); !errors.Is(err, accountant.ErrBudget) {
 		t.Errorf("an ε that no noise reaches: %v", err)

@@ -30,9 +30,9 @@ func TestOutpertTranscript(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		outpert.GD: func(*Config) {},
 		"pure":     func(c *Config) { c.Delta = ptr(0.0) },
-		"paper":    func(c *Config) { c.OutpertForm = outpert.Paper },
+		"paper":    func(c *Config) { c.Outpert.Form = outpert.Paper },
 		outpert.RSGD: func(c *Config) {
-			c.Optimizer, c.OutpertAverage = outpert.RSGD, true
+			c.Optimizer, c.Outpert.Average = outpert.RSGD, true
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestOutpertFollowsTheRecursion(t *testing.T) {
 			if c.Optimizer == outpert.GD {
 				c.Steps, c.LR = ptr(40), ptr(1.3)
 			} else {
-				c.Epochs, c.Batch, c.OutpertAverage = ptr(3.0), ptr(7.0), name == "average"
+				c.Epochs, c.Batch, c.Outpert.Average = ptr(3.0), ptr(7.0), name == "average"
 			}
 			p := resolved(t, c, Options{})
 			runShown(t, c, nil)
@@ -233,16 +233,16 @@ func TestOutpertRefuses(t *testing.T) {
 		{outpert.GD, func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) }, "give --epsilon"},
 		{outpert.GD, func(c *Config) { c.Epsilon, c.NoiseMultiplier, c.Delta = nil, ptr(1.0), ptr(0.0) }, "give --epsilon"},
 		{outpert.GD, func(c *Config) { c.Epsilon = nil }, "no privacy budget"},
-		{outpert.GD, func(c *Config) { c.OutpertAverage = true }, "releases its last iterate"},
-		{outpert.RSGD, func(c *Config) { c.OutpertForm = outpert.Paper }, "outpert-form paper"},
-		{outpert.GD, func(c *Config) { c.OutpertForm = "loose" }, "loose"},
-		{outpert.GD, func(c *Config) { c.OutpertForm, c.Epsilon, c.Delta = outpert.Paper, ptr(60.0), ptr(1e-3) }, "keeps no epsilon 60"},
+		{outpert.GD, func(c *Config) { c.Outpert.Average = true }, "releases its last iterate"},
+		{outpert.RSGD, func(c *Config) { c.Outpert.Form = outpert.Paper }, "outpert_form paper"},
+		{outpert.GD, func(c *Config) { c.Outpert.Form = "loose" }, "loose"},
+		{outpert.GD, func(c *Config) { c.Outpert.Form, c.Epsilon, c.Delta = outpert.Paper, ptr(60.0), ptr(1e-3) }, "keeps no epsilon 60"},
 		{outpert.GD, func(c *Config) { c.LR = ptr(4.1) }, "learning rate 4.1"}, // 2/β is 4
 		{outpert.GD, func(c *Config) { c.LR, c.L2 = ptr(3.9), 0.1 }, "learning rate 3.9"},
 		{outpert.GD, func(c *Config) { c.Model = "svm" }, "huber-svm"},
 		{"dp-sgd", func(c *Config) { c.Delta = ptr(0.0) }, "delta 0"},
 		{"dp-sgd", func(c *Config) { c.Radius = ptr(1.0) }, "radius"},
-		{"dp-sgd", func(c *Config) { c.OutpertForm = outpert.Tight }, "outpert-form"},
+		{"dp-sgd", func(c *Config) { c.Outpert.Form = outpert.Tight }, "outpert_form"},
 	} {
 		config := outpertConfig(c.optimizer)
 		c.change(&config)
@@ -266,9 +266,9 @@ func TestOutpertPrices(t *testing.T) {
 		t.Errorf("ε %v of the release, %v", pureEpsilon(t, p), err)
 	}
 	c = outpertConfig(outpert.GD)
-	c.OutpertForm, c.Steps, c.LR = outpert.Paper, ptr(50), ptr(1.0)
+	c.Outpert.Form, c.Steps, c.LR = outpert.Paper, ptr(50), ptr(1.0)
 	published := resolved(t, c, Options{})
-	c.OutpertForm = ""
+	c.Outpert.Form = ""
 	p = resolved(t, c, Options{})
 	// 3·√(2·ln(2/δ))/ε against 2·σ/Δ of the analytic Gaussian at ε = 1, δ = 1e-5 (3.73, Balle and Wang 2018).
 	if *published.Epsilon >= 0.6 || math.Abs(published.Sigma/p.Sigma-3*math.Sqrt(2*math.Log(2e5))/(2*3.730631634816464)) > 1e-4 {

@@ -35,7 +35,7 @@ type own struct {
 }
 
 func (o *own) Traits() dpoptim.Traits { return o.traits }
-func (o *own) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (o *own) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	return dpoptim.Declaration{Budget: o.budget, Asks: []dpoptim.Ask{dpoptim.GaussianSum(1)}}, nil
 }
 

@@ -20,7 +20,7 @@ func choosing() Config {
 func TestPrivGeneMoves(t *testing.T) {
 	for _, model := range []string{"logistic", "huber-svm"} {
 		c := choosing()
-		c.Model, c.Steps, c.L2, c.NoiseMultiplier, c.StepDecay = model, ptr(6), 0.01, ptr(0.0), ptr(0.9)
+		c.Model, c.Steps, c.L2, c.NoiseMultiplier, c.PrivGene.Decay = model, ptr(6), 0.01, ptr(0.0), ptr(0.9)
 		set := made(1, 200)
 		r, params := trainedOn(t, c, set, Options{})
 		if r.Epsilon != nil || r.Guarantee {
@@ -78,7 +78,8 @@ func TestPrivGenePrice(t *testing.T) {
 		c := choosing()
 		c.NoiseMultiplier, c.Epsilon, c.Steps = nil, ptr(8.0), nil
 		if relation == accountant.AddRemove { // the other is the default
-			by := Config{Neighbouring: string(relation)}
+			by := Default()
+			by.Neighbouring = string(relation)
 			c.Override(&by, map[string]bool{"neighbouring": true})
 		}
 		o := Options{Sources: sources(made(1, 200)), Out: filepath.Join(t.TempDir(), "run")}
@@ -150,8 +151,8 @@ func TestPrivGeneRefuses(t *testing.T) {
 		"clipping adaptive: optimizer privgene":                 func(c *Config) { c.Clipping = "adaptive" },
 		"noise exact: optimizer privgene":                       func(c *Config) { c.Noise = dpoptim.Exact },
 		"makes as many rounds as --epsilon":                     func(c *Config) { c.Steps = nil },
-		"step-decay 2: must be in (0, 1]":                       func(c *Config) { c.StepDecay = ptr(2.0) },
-		"step-decay 0.5: optimizer dp-sgd does not read it":     func(c *Config) { c.Optimizer, c.StepDecay = "dp-sgd", ptr(0.5) },
+		"step_decay 2: must be in (0, 1]":                       func(c *Config) { c.PrivGene.Decay = ptr(2.0) },
+		"step_decay 0.5: optimizer dp-sgd does not read it":     func(c *Config) { c.Optimizer, c.PrivGene.Decay = "dp-sgd", ptr(0.5) },
 		"delta 0: optimizer privgene divides":                   func(c *Config) { c.Delta = ptr(0.0) },
 		"radius 1: optimizer privgene does not read it":         func(c *Config) { c.Radius = ptr(1.0) },
 		"accountant gdp bounds Gaussian releases only: use pld": func(c *Config) { c.Accountant = accountant.GDP },

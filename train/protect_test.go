@@ -40,7 +40,7 @@ var protectors = map[string]string{
 // protected chooses optimizer l2p; a schedule needs a budget to spend.
 func protected(name string) func(*Config) {
 	return func(c *Config) {
-		c.Optimizer, c.Protector, c.LR = learned, protectors[name], nil
+		c.Optimizer, c.L2P.Protector, c.LR = learned, protectors[name], nil
 		if name == "scheduler" || name == "identity" {
 			c.LR = ptr(0.5)
 		}
@@ -53,7 +53,7 @@ func protected(name string) func(*Config) {
 // projected is training with a protector, from the definition of its LSTMs and of what
 // they read (docs/explain/learned-noise.md), in float64.
 func projected(r *replay) {
-	p, err := l2p.Read(r.c.Protector)
+	p, err := l2p.Read(r.c.L2P.Protector)
 	check(r.t, err)
 	size, planned := float64(len(r.w)), float64(r.p.Facts.Steps)
 	wide := func(x []float32) (y []float64) {
@@ -186,10 +186,10 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 	}{
 		{"scheduler", protected("scheduler")},
 		{"both", protected("both")},
-		{"norms", func(c *Config) { protected("both")(c); c.NormNoise = ptr(6.0) }},
+		{"norms", func(c *Config) { protected("both")(c); c.L2P.NormNoise = ptr(6.0) }},
 		{"replace-one", func(c *Config) { protected("both")(c); c.Neighbouring = "replace-one" }},
 		{"ctcdp", func(c *Config) { paperAccounting(c) }},
-		{"ctcdp, norms", func(c *Config) { paperAccounting(c); c.NormNoise = ptr(40.0) }},
+		{"ctcdp, norms", func(c *Config) { paperAccounting(c); c.L2P.NormNoise = ptr(40.0) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := small()
@@ -197,15 +197,14 @@ func TestScheduleSpendsTheBudget(t *testing.T) {
 			var multipliers []float64
 			o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: everyDevice(t)["cpu"]}
 			p := resolved(t, c, o)
-			var weights string
 			own := c
-			own.Protector, own.NormNoise = "", nil // the method's own
-			o.Method = asked{l2p.New(l2p.Settings{Protector: c.Protector, Weights: &weights, NormNoise: c.NormNoise}), &multipliers}
+			own.L2P = l2p.Settings{} // the method's own
+			o.Method = asked{l2p.New(c.L2P), &multipliers}
 			r := finished(t, own, o)
 			step := func(multiplier float64) accountant.Event {
 				prices := []accountant.Mechanism{accountant.Gaussian{NoiseMultiplier: multiplier}}
-				if c.NormNoise != nil {
-					prices = append(prices, accountant.Gaussian{NoiseMultiplier: *c.NormNoise})
+				if c.L2P.NormNoise != nil {
+					prices = append(prices, accountant.Gaussian{NoiseMultiplier: *c.L2P.NormNoise})
 				}
 				return p.BatchEvent(prices...)
 			}
@@ -250,7 +249,7 @@ func TestConditionsSetTheNoise(t *testing.T) {
 	c := small()
 	paperAccounting(&c)
 	for _, name := range []string{"identity", "both"} {
-		c.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
+		c.L2P.Protector, c.Epsilon, c.Steps, c.LR = protectors[name], ptr(2.0), ptr(5), ptr(0.1)
 		p := resolved(t, c, Options{Sources: sources(made(1, 400))})
 		if len(p.Warnings) == 0 || !strings.Contains(strings.Join(p.Warnings, " "), "5 steps spend") {
 			t.Errorf("%s: warnings %v", name, p.Warnings)
@@ -332,7 +331,7 @@ func TestScheduleResumes(t *testing.T) {
 			t.Chdir(t.TempDir())
 			c := small()
 			protected(name)(&c)
-			c.Noise, c.NormNoise = dpoptim.Seeded, ptr(8.0)
+			c.Noise, c.L2P.NormNoise = dpoptim.Seeded, ptr(8.0)
 			o := Options{Sources: sources(made(1, 400)), RunID: strings.Repeat("ab", 16), Out: "whole"}
 			finished(t, c, o)
 			want := files(t, "whole")
@@ -388,7 +387,7 @@ func TestScheduleTranscript(t *testing.T) {
 				c := small()
 				protected("both")(&c)
 				if norms {
-					c.NormNoise = ptr(8.0)
+					c.L2P.NormNoise = ptr(8.0)
 				}
 				if name != "cpu" {
 					c.Steps, c.Epsilon = ptr(4), ptr(0.9)

@@ -38,7 +38,7 @@ func TestPURWithoutNoise(t *testing.T) {
 		{"pur-a", func(*Config) {}, 1 / (m * 2)},
 		{"pur-b", func(c *Config) { c.Radius = ptr(1000.0) }, 1 / (m * 2)},
 		{"pur-c", func(*Config) {}, 1 / (m * 2)},
-		{"pur-c", func(c *Config) { c.PURK = ptr(2.0) }, 1 / (m * (1 + 2.0*2.0))},
+		{"pur-c", func(c *Config) { c.PUR.K = ptr(2.0) }, 1 / (m * (1 + 2.0*2.0))},
 		{"noisy-gd", func(*Config) {}, 1 / m},
 	} {
 		got := trained(func(config *Config) { config.Optimizer = c.optimizer; c.set(config) })

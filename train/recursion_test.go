@@ -103,7 +103,7 @@ func (r *replay) gradient(multiplier, clip float64) (g []float64, phi float64) {
 	if r.noisy {
 		for j, v := range asked.value {
 			g[j] = float64(v) / r.batch
-			if r.c.Search != nil && r.c.Search.Normalise == nil { // a direction, with the penalty's gradient
+			if searches(*r.c) && r.c.Search.Normalise == nil { // a direction, with the penalty's gradient
 				g[j] -= r.c.L2 * r.w[j]
 			}
 		}
@@ -157,14 +157,14 @@ func multiplierOf(c *Config) float64 {
 // variance out of the second moment.
 func adam(r *replay) {
 	b1, b2, eps := 0.9, 0.999, 1e-8
-	if r.c.Beta1 != nil {
-		b1, b2, eps = *r.c.Beta1, *r.c.Beta2, *r.c.AdamEpsilon
+	if r.c.Adam.Beta1 != nil {
+		b1, b2, eps = *r.c.Adam.Beta1, *r.c.Adam.Beta2, *r.c.Adam.Epsilon
 	}
 	m, v := make([]float64, len(r.w)), make([]float64, len(r.w))
 	for t := 1.0; r.more(); t++ {
 		g, phi := r.gradient(multiplierOf(r.c), r.c.Clip)
 		floor := phi / 10
-		if !r.c.SubtractNoiseVariance {
+		if !r.c.Adam.SubtractNoise {
 			phi, floor = 0, 0
 		}
 		for i := range r.w {
@@ -335,10 +335,10 @@ func (b *begin) chose(s *Search, eta float64) {
 	}
 }
 
-// blsgd is DP-BLSGD for networks (Chen and Lee 2020, section 5.7): budgets are
+// searching is DP-BLSGD for networks (Chen and Lee 2020, section 5.7): budgets are
 // fixed, a search that finds nothing takes the smallest candidate, and steps
 // between searches are as long as the last.
-func blsgd(r *replay) {
+func searching(r *replay) {
 	s, eta, start := r.c.Search, *r.c.LR, begin{eta: *r.c.LR}
 	for step := 0; r.more(); step++ {
 		d, noise := r.direction(multiplierOf(r.c), r.c.Clip)
@@ -359,7 +359,7 @@ func blsgd(r *replay) {
 			}
 			eta = found
 			if s.Form != searchCurve {
-				start.chose(s, eta)
+				start.chose(&s, eta)
 			}
 		}
 		r.w = r.along(d, eta)
@@ -471,7 +471,7 @@ func adapted(r *replay) {
 		}
 		d = aimed(d)
 		r.w = r.along(d, eta)
-		start.chose(s, eta)
+		start.chose(&s, eta)
 		if before != nil {
 			theta = *s.Decay*theta + (1-*s.Decay)*angleBetween(d, before)
 		}
@@ -484,8 +484,8 @@ func adapted(r *replay) {
 func scheduled(r *replay) {
 	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
 	z, k := *c.FeatureNorm, 1.0
-	if c.PURK != nil {
-		k = *c.PURK
+	if c.PUR.K != nil {
+		k = *c.PUR.K
 	}
 	l := math.Sqrt(z*z + 1)
 	m := c.L2 + l*l/4
@@ -498,7 +498,7 @@ func scheduled(r *replay) {
 		sigma = func(int) float64 { return multiplierOf(c) * l / r.batch }
 	case "pur-a":
 		scale := k * math.Sqrt(m)
-		if c.PURK == nil {
+		if c.PUR.K == nil {
 			scale = m
 		}
 		sigma = func(t int) float64 { return 4 * scale * math.Sqrt(math.Ln2/d) / float64(t) }
@@ -509,7 +509,7 @@ func scheduled(r *replay) {
 			return k * math.Sqrt(2*c.L2*math.Ln2/d*math.Pow(1-c.L2*eta, float64(t-1)))
 		}
 	case "pur-constant":
-		sigma = func(int) float64 { return *c.PURSigma }
+		sigma = func(int) float64 { return *c.PUR.Sigma }
 	case "bassily-sgd":
 		all, g := 0.0, l // noise on n times the mean gradient of single records
 		if c.Epsilon != nil {
@@ -556,7 +556,7 @@ func rounds(r *replay) {
 	c, n, d := r.c, float64(r.p.PublicN), float64(len(r.w))
 	l := math.Hypot(*c.FeatureNorm, 1)
 	beta, multiplier := c.L2+l*l/4, multiplierOf(c)
-	if c.RRPSGDForm == "paper" && c.Epsilon != nil {
+	if c.RRPSGD.Form == "paper" && c.Epsilon != nil {
 		multiplier = 2 * math.Sqrt(math.Log(3*n / *c.Delta)*math.Log(2 / *c.Delta)) / *c.Epsilon
 	}
 	variance := 4*l*l/r.batch + d*math.Pow(multiplier*l/r.batch, 2)
@@ -602,12 +602,10 @@ func testRecursion(t *testing.T, m method, c Config, devices map[string]device.D
 		bare.Clip = c.Clip // it follows from the features
 	}
 	if c.Private() {
-		bare.NoiseMultiplier, bare.Epsilon, bare.Rho = ptr(0.0), nil, nil
+		bare.NoiseMultiplier, bare.Epsilon, bare.PUR.Rho = ptr(0.0), nil, nil
 	}
-	if c.Search != nil {
-		s := *c.Search
-		s.Clip = ptr(1000.0)
-		bare.Search = &s
+	if searches(c) {
+		bare.Search.Clip = ptr(1000.0)
 	}
 	runs := []Config{bare}
 	if c.Private() {
@@ -615,7 +613,7 @@ func testRecursion(t *testing.T, m method, c Config, devices map[string]device.D
 	}
 	for kind, d := range devices {
 		for i, c := range runs {
-			noted := &drawn{Device: d, silent: i == 1 && (c.Search != nil) && !takesAll(c.Optimizer)}
+			noted := &drawn{Device: d, silent: i == 1 && searches(c) && !takesAll(c.Optimizer)}
 			p := resolved(t, c, Options{Sources: sources(set), Device: d})
 			t.Run(kind+[]string{" without noise", ""}[i], func(t *testing.T) {
 				result, params := trainedOn(t, c, set, Options{Device: noted})

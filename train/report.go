@@ -5,9 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -20,8 +19,7 @@ func (r *run) result() (*Result, error) {
 		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step(), Iterations: p.Iterations(), StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
-		PrivacyUnit: c.PrivacyUnit(), NoGuarantee: p.NoGuarantee(), Assumptions: r.assumptions,
-		Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom(),
+		Claim: p.Guarantee, Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom(),
 		Released:    []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics: c.PrivateDiagnostics,
 		Counted:     r.counted,
@@ -39,7 +37,7 @@ func (r *run) result() (*Result, error) {
 	if r.model.Average != nil {
 		res.Released = append(res.Released, rundir.Average)
 	}
-	res.Guarantee = len(res.NoGuarantee) == 0
+	res.Assumptions = r.assumptions // also of earlier processes
 	if c.Private() {
 		r.reportPrivacy(res)
 	} else if p.Method.Traits().Once {
@@ -49,7 +47,7 @@ func (r *run) result() (*Result, error) {
 		res.ModelIs = new("the average of the iterates")
 	}
 	if res.TrainLoss != nil {
-		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", plan.LossBound)
+		is := fmt.Sprintf("noisy, charged: losses clipped to [0, %d]", price.LossBound)
 		if c.DataIsPublic {
 			is = "un-noised: the data were declared public"
 		}
@@ -63,17 +61,12 @@ func (r *run) result() (*Result, error) {
 	return res, err
 }
 
-// reportPrivacy says what a private run cost, and by which noise.
+// reportPrivacy says what a private run was charged, and by which noise.
 func (r *run) reportPrivacy(res *Result) {
 	p, c := r.plan, &r.plan.Config
-	res.Epsilon, res.EpsilonSoFar, res.Neighbouring = p.Epsilon, r.epsilonSoFar(r.ledger.Charged()), &c.Neighbouring
-	res.Risk = p.Risk
-	if p.Method.Traits().Pure {
-		delta, by := 0.0, accountant.Pure{}.Name()
-		res.Delta, res.Accountant = &delta, &by
+	if res.EpsilonSoFar = r.epsilonSoFar(r.ledger.Charged()); p.Traits.Pure {
 		return
 	}
-	res.Delta, res.Accountant = c.Delta, &c.Accountant
 	res.Clipping, res.Clip, res.NoiseMultiplier = &c.Clipping, &c.Clip, p.NoiseMultiplier()
 	if clip := r.clip(); clip != nil {
 		res.Clip = clip

@@ -2,48 +2,42 @@ package train
 
 import "github.com/privgrad/privgrad/accountant"
 
+// A Claim is what a run promises of every record that it was trained on.
+type Claim = accountant.Guarantee
+
 // Result is what a run reports; its JSON form is result.json. Undefined
 // figures are null. Nothing in it was computed from training records without
 // noise, unless the data were declared public.
 type Result struct {
-	Run             string           `json:"run"`
-	Dataset         string           `json:"dataset"`
-	DatasetSource   string           `json:"dataset_source,omitempty"` // the set that the data set is a copy of, by its public name
-	Model           string           `json:"model"`
-	ModelIs         *string          `json:"model_is,omitempty"` // where it is not the last iterate
-	Parameters      int              `json:"parameters"`
-	Optimizer       string           `json:"optimizer"`
-	Device          string           `json:"device"`
-	Precision       string           `json:"precision"` // of matrix products
-	Threads         int              `json:"threads"`
-	Steps           int              `json:"steps"`                // updates applied
-	Iterations      *int             `json:"iterations,omitempty"` // of a solver in the one step, a public number
-	Rounds          *int             `json:"rounds,omitempty"`     // updates that were drawn to be made, where a method draws them
-	StepsNow        int              `json:"-"`                    // of these, by this process, to which seconds belong; 0 of a stored result
-	Committed       *int             `json:"committed_schedule"`   // updates paid for; null where a filter ends the run
-	Sampling        string           `json:"sampling"`
-	SamplingRate    float64          `json:"sampling_rate"`
-	ExpectedBatch   float64          `json:"expected_batch"` // q·N, the normaliser
-	PublicN         int              `json:"public_n"`
-	Counted         *float64         `json:"counted_records,omitempty"` // usable ones, by a noisy count that was charged
-	Clipping        *string          `json:"clipping"`
-	Clip            *float64         `json:"clip"`             // the last one where it moves
-	NoiseMultiplier *float64         `json:"noise_multiplier"` // σ/C
-	Epsilon         *float64         `json:"epsilon"`          // of the committed schedule
-	Risk            *accountant.Risk `json:"risk"`             // what epsilon means for attacks; null without a guarantee
-	EpsilonSoFar    *float64         `json:"epsilon_so_far"`   // of the steps charged; no guarantee if the stop depended on results
-	Delta           *float64         `json:"delta"`
-	Accountant      *string          `json:"accountant"`
-	Neighbouring    *string          `json:"neighbouring"`
-	PrivacyUnit     string           `json:"privacy_unit"`
-	Guarantee       bool             `json:"guarantee"`
-	NoGuarantee     []string         `json:"not_a_guarantee_because"`
-	Assumptions     []string         `json:"assumptions"`
-	TuningCharged   bool             `json:"tuning_charged"`
-	Recipe          string           `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
-	DefaultsFrom    string           `json:"defaults_chosen_on"`
-	Released        []string         `json:"released"`
-	Diagnostics     bool             `json:"private_diagnostics"`
+	Run             string   `json:"run"`
+	Dataset         string   `json:"dataset"`
+	DatasetSource   string   `json:"dataset_source,omitempty"` // the set that the data set is a copy of, by its public name
+	Model           string   `json:"model"`
+	ModelIs         *string  `json:"model_is,omitempty"` // where it is not the last iterate
+	Parameters      int      `json:"parameters"`
+	Optimizer       string   `json:"optimizer"`
+	Device          string   `json:"device"`
+	Precision       string   `json:"precision"` // of matrix products
+	Threads         int      `json:"threads"`
+	Steps           int      `json:"steps"`                // updates applied
+	Iterations      *int     `json:"iterations,omitempty"` // of a solver in the one step, a public number
+	Rounds          *int     `json:"rounds,omitempty"`     // updates that were drawn to be made, where a method draws them
+	StepsNow        int      `json:"-"`                    // of these, by this process, to which seconds belong; 0 of a stored result
+	Committed       *int     `json:"committed_schedule"`   // updates paid for; null where a filter ends the run
+	Sampling        string   `json:"sampling"`
+	SamplingRate    float64  `json:"sampling_rate"`
+	ExpectedBatch   float64  `json:"expected_batch"` // q·N, the normaliser
+	PublicN         int      `json:"public_n"`
+	Counted         *float64 `json:"counted_records,omitempty"` // usable ones, by a noisy count that was charged
+	Clipping        *string  `json:"clipping"`
+	Clip            *float64 `json:"clip"`             // the last one where it moves
+	NoiseMultiplier *float64 `json:"noise_multiplier"` // σ/C
+	Claim
+	TuningCharged bool     `json:"tuning_charged"`
+	Recipe        string   `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
+	DefaultsFrom  string   `json:"defaults_chosen_on"`
+	Released      []string `json:"released"`
+	Diagnostics   bool     `json:"private_diagnostics"`
 
 	// Initial says which tensors began with the values of a file; nil where none did.
 	Initial *Initial `json:"init,omitempty"`
@@ -75,6 +69,5 @@ type Result struct {
 
 // Sound says whether a result that was read has what train always writes, so that it can be shown.
 func (r *Result) Sound() bool {
-	private := r.Delta != nil
-	return r.Run != "" && (!private || r.Accountant != nil && r.Neighbouring != nil) && (!r.Guarantee || private && r.Epsilon != nil)
+	return r.Run != "" && (!r.Private() || r.Accountant != nil && r.Neighbouring != nil) && (!r.Guarantee || r.Private() && r.Epsilon != nil)
 }

@@ -98,7 +98,7 @@ type starting struct {
 	loss *float64
 }
 
-func (s starting) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (s starting) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	*s.loss = n.StartLoss
 	return s.Method.Complete(c, n)
 }
@@ -131,7 +131,7 @@ func TestStartLoss(t *testing.T) {
 		}
 		c := roundsRun(func(c *Config) { c.Model, c.Classes, c.L2, c.FeatureNorm = model.Name, nil, 0, nil })
 		bound := math.NaN()
-		p, err := resolve(c, Options{Sources: sources(set), Method: starting{rrpsgd.New(rrpsgd.Settings{}), &bound}})
+		p, err := resolve(c, Options{Sources: sources(set), Method: starting{rrpsgd.New(rrpsgd.Settings{}, 0), &bound}})
 		if err != nil {
 			t.Errorf("%s: %v", model.Name, err)
 			continue
@@ -186,16 +186,16 @@ func TestRoundsOverPlaces(t *testing.T) {
 }
 
 func TestRoundsRefuse(t *testing.T) {
-	published := func(c *Config) { c.RRPSGDForm, c.NoiseMultiplier, c.Epsilon = "paper", nil, ptr(1.0) }
+	published := func(c *Config) { c.RRPSGD.Form, c.NoiseMultiplier, c.Epsilon = "paper", nil, ptr(1.0) }
 	for want, set := range map[string]func(*Config){
 		"relation add-remove: optimizer rrpsgd":   func(c *Config) { c.Relate(accountant.AddRemove) },
 		"makes plain steps":                       func(c *Config) { c.Momentum = 0.5 },
 		"give a whole number as --batch":          func(c *Config) { c.Batch = ptr(2.5) },
 		"leave out --sampling-rate":               func(c *Config) { c.SamplingRate = ptr(0.1) },
 		"takes steps of at most 1/smoothness":     func(c *Config) { c.LR = ptr(10.0) },
-		"smoothness 2: that of a linear model":    func(c *Config) { c.Smoothness = ptr(2.0) },
-		"smoothness 2: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.Smoothness, c.LR = "dp-sgd", ptr(2.0), ptr(1.0) },
-		"noise multiplier 1: the noise of":        func(c *Config) { c.RRPSGDForm = "paper" },
+		"smoothness 2: that of a linear model":    func(c *Config) { c.RRPSGD.Smoothness = ptr(2.0) },
+		"smoothness 2: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.RRPSGD.Smoothness, c.LR = "dp-sgd", ptr(2.0), ptr(1.0) },
+		"noise multiplier 1: the noise of":        func(c *Config) { c.RRPSGD.Form = "paper" },
 		"is published for epsilon up to 1":        func(c *Config) { published(c); c.Epsilon = ptr(2.0) },
 		"at most N² = 40000 rounds of one record": func(c *Config) { published(c); c.Batch = ptr(2.0) },
 		"begins at zero; leave out --init":        func(c *Config) { c.Init = "model.safetensors" },

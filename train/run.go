@@ -27,12 +27,14 @@ import (
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/snapshot"
 	"github.com/privgrad/privgrad/internal/stream"
@@ -152,7 +154,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	p := r.plan
 	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
-		p.Notes.NoGuarantee = append(p.Notes.NoGuarantee, "its keys were given, and not drawn")
+		p.Guarantee.Deny("its keys were given, and not drawn")
 	}
 	p.Announce(o.Log)
 	if r.stopping(ctx) { // features may have been made for a minute
@@ -212,7 +214,7 @@ type run struct {
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
 // goOn says by what a person goes on with the run.
-func (r *run) goOn() string { return r.plan.Config.GoOn(r.options.Out, r.plan.Assumptions()) }
+func (r *run) goOn() string { return plan.GoOn(&r.plan.Config, r.options.Out, r.plan.Assumptions()) }
 
 // full adds to the error of a run that has begun what to do when there is space again.
 func (r *run) full(err error) error {
@@ -296,7 +298,7 @@ func (r *run) keepConfig() error {
 	if err != nil {
 		return err
 	}
-	if l := r.plan.Config.Label(); l != "" {
+	if l := plan.Label(&r.plan.Config); l != "" {
 		yaml = append([]byte("# "+l+"\n"), yaml...)
 	}
 	return r.dir().Write(rundir.Config, yaml)
@@ -315,14 +317,14 @@ func (r *run) arrive() error {
 // found gives the result of a run that has finished, and refuses one that cannot go on.
 func (r *run) found() (*Result, error) {
 	dir := r.dir()
-	var stored plan.Config
-	if err := plan.ReadConfig(dir.Path(rundir.Config), &stored); err != nil {
+	var stored config.Config
+	if err := config.Read(dir.Path(rundir.Config), &stored); err != nil {
 		return nil, err
 	}
 	if err := r.plan.Config.Matches(stored, dir.Path(rundir.Config)); err != nil {
 		return nil, err
 	}
-	var done Result
+	done := Result{Claim: Claim{Asked: r.plan.Config.Epsilon}}
 	finished, err := dir.ReadResult(&done)
 	switch {
 	case err != nil:
@@ -400,7 +402,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		}
 	}
 	if z := p.Config.TrainLossNoise; z != nil {
-		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: plan.LossBound}
+		release := dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: *z}, Bound: price.LossBound}
 		if r.trainLoss, err = r.engine.LossQuery(release); err != nil {
 			return err
 		}
@@ -532,7 +534,7 @@ func (r *run) tell(p Progress) {
 		epsilon, accuracy = r.last.EpsilonSoFar, r.last.TestAccuracy
 	}
 	if spent := r.charge.SoFar(); spent != nil {
-		epsilon = plan.Finite(*spent)
+		epsilon = price.Finite(*spent)
 	}
 	p.Step(done, epsilon, accuracy)
 }
@@ -594,7 +596,7 @@ func (r *run) noisyLoss() (*float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Finite(sum / r.plan.ExpectedBatch), nil
+	return price.Finite(sum / r.plan.ExpectedBatch), nil
 }
 
 // save writes the checkpoint and the model as they stand.
@@ -610,7 +612,7 @@ func (r *run) save() error {
 			return err
 		}
 		write := func(file string, params []float32) error {
-			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, params, r.plan.Config.Label(), r.plan.ModelFacts())
+			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, params, plan.Label(&r.plan.Config), r.plan.ModelFacts())
 		}
 		if r.model.Average != nil {
 			if err := write(rundir.Average, r.model.Average); err != nil {
@@ -625,7 +627,7 @@ func (r *run) save() error {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
-		Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: r.plan.Config.Label(),
+		Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: plan.Label(&r.plan.Config),
 	}
 	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
 		return err

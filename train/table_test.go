@@ -12,9 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/trained"
 )
 
@@ -72,7 +73,7 @@ func makeTable(t *testing.T, schema string, seed uint64, rows int, damaged float
 // tableConfig is a short private run on t.csv.
 func tableConfig() Config {
 	c := Default()
-	c.Data, c.PublicN, c.Delta = plan.TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
+	c.Data, c.PublicN, c.Delta = source.TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
 	c.NoiseMultiplier, c.Batch, c.Steps, c.Threads = ptr(1.0), ptr(200.0), ptr(30), 1
 	return c
 }
@@ -227,7 +228,7 @@ func TestTableRefusals(t *testing.T) {
 		"--delta":               func(c *Config) { c.Delta = nil },
 		"nothing was published": func(c *Config) { c.PublishedSet = true },
 		"the fold that is held": func(c *Config) { c.TestIsPublic, c.Folds, c.Fold = true, 3, 1 },
-		"u.csv does not exist":  func(c *Config) { c.Data = plan.TablePrefix + "u.csv" },
+		"u.csv does not exist":  func(c *Config) { c.Data = source.TablePrefix + "u.csv" },
 		"nowhere.yaml":          func(c *Config) { c.Schema = "nowhere.yaml" },
 		`no column`:             func(c *Config) { c.Schema = "bank" },
 		"huber-regression with": func(c *Config) { c.Model, c.Schema = "svm", "number.yaml" },
@@ -310,7 +311,7 @@ func TestSchemaMustStay(t *testing.T) {
 
 // Where the published files are at hand, the accuracies that are known for them.
 func TestPublishedTables(t *testing.T) {
-	dir := os.Getenv(plan.DataDirVariable)
+	dir := os.Getenv(config.DataDirVariable)
 	for file, want := range map[string]map[string]float64{
 		"adult.data":    {"lbfgs": 0.845, "dp-sgd": 0.82, "majority": 0.76},
 		"bank-full.csv": {"lbfgs": 0.893, "dp-sgd": 0.87, "majority": 0.87},
@@ -322,7 +323,7 @@ func TestPublishedTables(t *testing.T) {
 		}
 		for optimizer, least := range want {
 			c := Default()
-			c.Data, c.Optimizer, c.PublishedSet = plan.TablePrefix+filepath.Join(dir, file), optimizer, true
+			c.Data, c.Optimizer, c.PublishedSet = source.TablePrefix+filepath.Join(dir, file), optimizer, true
 			if optimizer != lbfgs {
 				c.Epsilon = ptr(1.0)
 			}

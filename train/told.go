@@ -1,6 +1,10 @@
 package train
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/plan"
+)
 
 // A told run has a log and no Progress: the log gets a line for every tenth of the run. The lines have public
 // figures only, and follow the steps, never the clock.
@@ -29,7 +33,7 @@ func (t *told) Step(done int, epsilon, testAccuracy *float64) {
 	if (epsilon != nil || testAccuracy != nil) && !t.evaluates() {
 		text += " at the last evaluation"
 	}
-	if l := t.plan.Config.Label(); l != "" {
+	if l := plan.Label(&t.plan.Config); l != "" {
 		text += " (" + l + ")"
 	}
 	t.options.Log.Info(text)

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -42,7 +43,7 @@ type Evaluation struct {
 // Evaluate runs the model on the test data of the run's data set, which must be public.
 func (m *Model) Evaluate() (*Evaluation, error) {
 	c := m.config
-	set, _, err := plan.OpenData(&c, m.options.Sources)
+	set, _, err := source.OpenData(&c, m.options.Sources)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +70,11 @@ func (m *Model) EvaluateOn(data string) (*Evaluation, error) {
 	if c.ImageSize == "" {
 		c.ImageSize = datasets.SizeText(m.shape)
 	}
-	set, warnings, err := c.OpenLabeled(data, m.options.DataDir, m.options.Sources)
+	set, warnings, err := source.OpenLabeled(c, data, m.options.DataDir, m.options.Sources)
 	if err != nil {
 		return nil, err
 	}
-	switch classes := plan.ClassNames(set); {
+	switch classes := set.Names(); {
 	case set.Test.Len() == 0:
 		return nil, usage.Errorf("%s has no test records: add some", data)
 	case set.Test.Shape != m.shape:
@@ -119,7 +120,7 @@ func (m *Model) evaluate(set *datasets.Set, data string) (*Evaluation, error) {
 	}
 	e := &Evaluation{
 		Run: m.dir, Dataset: data, Model: c.Model, Average: m.options.Average, Examples: got.Count,
-		Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: c.Label(), Unfinished: m.Unfinished() != "",
+		Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: plan.Label(c), Unfinished: m.Unfinished() != "",
 	}
 	e.Loss, e.Accuracy = plan.Means(got)
 	e.Errors, err = outputs.Measure(outputs.New(m.network.Program, m.params), records, m.bounds, m.options.Threads)

@@ -390,7 +390,7 @@ func TestUnfinished(t *testing.T) {
 		"steps":  func(*train.Config) {},
 		"epochs": func(c *train.Config) { c.Steps, c.Epochs = nil, new(5.0) },
 		"filtered": func(c *train.Config) {
-			c.Optimizer, c.LR, c.Search = "dp-blsgd", new(2.0), &train.Search{Budget: "never", Iterations: new(40)}
+			c.Optimizer, c.LR, c.Search = "dp-blsgd", new(2.0), train.Search{Budget: "never", Iterations: new(40)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

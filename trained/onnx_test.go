@@ -18,7 +18,9 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/onnxtest"
@@ -33,7 +35,7 @@ func untrained(t testing.TB, network *nn.Network, shape [3]int, reading string, 
 	t.Helper()
 	m := &Model{
 		dir: "run", shape: shape, reading: reading, front: front, network: network,
-		config: plan.Config{Data: "fmnist", Model: network.Program.Name}, facts: map[string]string{"model": network.Program.Name, "privgrad_version": "v0"},
+		config: config.Config{Data: "fmnist", Settings: dpoptim.Settings{Model: network.Program.Name}}, facts: map[string]string{"model": network.Program.Name, "privgrad_version": "v0"},
 	}
 	if network.Program.Loss == ir.Huber {
 		m.bounds = datasets.Bounds{-20, 300}

@@ -9,8 +9,8 @@ import (
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/features"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -72,12 +72,12 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 
 // readsTables says whether the model was trained on a table, perhaps cut into shards.
 func (m *Model) readsTables() bool {
-	return m.facts[rundir.Schema] != "" || strings.HasPrefix(m.config.Data, plan.TablePrefix)
+	return m.facts[rundir.Schema] != "" || strings.HasPrefix(m.config.Data, source.TablePrefix)
 }
 
 // readTable names records by their numbers, from 0.
 func (m *Model) readTable(path string) (names []string, records features.Images, err error) {
-	s, doubts, err := m.config.Unlabeled(path)
+	s, doubts, err := source.Unlabeled(&m.config, path)
 	if err != nil {
 		return nil, records, err
 	}

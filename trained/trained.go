@@ -16,17 +16,19 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/safetensors"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
 // Source opens one data set; see package train.
-type Source = plan.Source
+type Source = source.Source
 
 // A Tensor has one value for each index of Shape, the last index varying fastest.
 type Tensor = safetensors.Tensor
@@ -56,7 +58,7 @@ const mostRecord = 1 << 28
 type Model struct {
 	dir     string
 	options Options
-	config  plan.Config
+	config  config.Config
 	dataDir string // of the run, wherever its files are now
 	facts   map[string]string
 	tensors []Tensor
@@ -73,14 +75,14 @@ type Model struct {
 // earlier version trained it.
 func Open(dir string, o Options) (*Model, error) {
 	if o.Sources == nil {
-		o.Sources = plan.Sources()
+		o.Sources = source.Sources()
 	}
 	m := &Model{dir: dir, options: o}
 	files := rundir.Dir(dir)
 	if _, err := os.Stat(files.Path(rundir.Config)); err != nil {
 		return nil, usage.Errorf("%s is no run directory, for its %s cannot be read (%w): give a directory that train wrote", dir, rundir.Config, usage.Cause(err))
 	}
-	if err := plan.ReadConfig(files.Path(rundir.Config), &m.config); err != nil {
+	if err := config.Read(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err
 	}
 	m.dataDir = m.config.DataDir
@@ -95,7 +97,7 @@ func Open(dir string, o Options) (*Model, error) {
 	if m.tensors, m.facts, err = rundir.ReadTensors(files.Path(file)); err != nil {
 		return nil, err
 	}
-	m.config.KeepSchema(m.facts[rundir.Schema])
+	m.config.SchemaText = m.facts[rundir.Schema]
 	if err := m.describe(); err != nil {
 		return nil, err
 	}
@@ -114,12 +116,12 @@ func Open(dir string, o Options) (*Model, error) {
 // describe finds out what the model reads, from its file or, if that is of an earlier version, from the data.
 func (m *Model) describe() error {
 	if m.facts[rundir.Shape] == "" {
-		set, _, err := plan.OpenData(&m.config, m.options.Sources)
+		set, _, err := source.OpenData(&m.config, m.options.Sources)
 		if err != nil {
 			return err
 		}
 		m.shape, m.reading = set.Test.Shape, plan.Reading(set.Test, m.config.Features != "")
-		m.classes, m.bounds = plan.ClassNames(set), set.Bounds
+		m.classes, m.bounds = set.Names(), set.Bounds
 		return nil
 	}
 	if err := m.readBounds(); err != nil {
@@ -150,7 +152,7 @@ func (m *Model) readBounds() error {
 	text, ok := m.facts[rundir.LabelBounds]
 	if !ok && m.facts[rundir.Classes] == "null" {
 		c := m.config
-		if set, err := plan.OpenFiles(&c, m.options.Sources, true); err == nil {
+		if set, err := source.OpenFiles(&c, m.options.Sources, true); err == nil {
 			m.bounds = set.Bounds
 		}
 	}

@@ -16,12 +16,24 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/papers"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 const Name = "bassily-sgd"
 
 const defaultBatch = 50
+
+// Settings are none: the method reads those of a run alone.
+type Settings struct{}
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "SGD with the noise of Bassily et al. 2014, to compare with", Topic: setting.Convex.Topic, Reads: []string{"radius"}}}
+}
+
+func (Settings) Rows() []setting.Row { return nil }
+
+func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return &Method{} }
 
 // Method is that descent.
 type Method struct {
@@ -30,39 +42,35 @@ type Method struct {
 	decay   float64 // of step sizes: t^−decay
 }
 
-// New takes the radius of the ball that weights stay in, nil where none is given.
-func New(radius *float64) *Method {
-	m := &Method{}
-	if radius != nil {
-		m.radius = *radius
-	}
-	return m
-}
-
 func (*Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Relation: accountant.ReplaceOne}
 }
 
-func (m *Method) Check(c *dpoptim.Settings) error {
-	switch {
-	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
-		return usage.Errorf("noise multiplier %v: the noise of optimizer %s is the published one; give --epsilon, or use --optimizer dp-sgd", *c.NoiseMultiplier, Name)
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	if c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0 {
+		return c, usage.Errorf("noise multiplier %v: the noise of optimizer %s is the published one; give --epsilon, or use --optimizer dp-sgd", *c.NoiseMultiplier, Name)
 	}
-	return c.CheckPlain(Name)
+	return c, c.CheckPlain(Name)
 }
 
 // Complete fills in what the theorem says.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	if err := n.NeedLinear(Name); err != nil {
 		return notes, err
 	}
+	if c.Radius != nil {
+		m.radius = *c.Radius
+	}
 	if m.radius == 0 && c.L2 == 0 {
 		return notes, usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", Name)
 	}
-	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(1.0)
-	}
+	c.FeatureNorm = c.NormOr1()
 	clip := n.Linear.Lipschitz(*c.FeatureNorm)
 	if err := c.BoundClip(Name, clip); err != nil {
 		return notes, err
@@ -102,7 +110,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	return notes, nil
 }
 
-func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	if m.release.Noise == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.release.Bound)}}, nil
 	}

@@ -11,26 +11,27 @@ import (
 
 // Method steps along released gradients by sizes that noisy searches find.
 type Method struct {
-	name     string
-	settings **Settings // the run's, nil where nothing was said; completed by Complete
+	name string
+	s    Settings // as given; Complete fills in the rest
 
-	s       Settings
 	l2      float64
 	epsilon *float64
 	start   float64
 }
 
-// New makes one of the methods, by name. It completes the settings in place.
-func New(name string, s **Settings) *Method { return &Method{name: name, settings: s} }
+// New makes one of the methods, by name.
+func New(name string, s Settings) *Method { return &Method{name: name, s: s} }
+
+func (m *Method) Settled() dpoptim.Family { return m.s }
 
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: m.name, Private: true, Clip: variants[m.name].clip}
 }
 
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	s := m.given()
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	s := m.s
 	if err := s.complete(m.name, n.Layers == 1); err != nil {
-		return dpoptim.Notes{}, err
+		return c, dpoptim.Notes{}, err
 	}
 	if c.LR == nil {
 		c.LR = new(sgd.DefaultRate(m.name, false, c))
@@ -38,13 +39,13 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 			c.LR = new(s.mostStart())
 		}
 	}
-	*m.settings = &s
-	return dpoptim.Notes{}, m.resolve(c, &s)
+	m.s = s
+	return c, dpoptim.Notes{}, m.resolve(&c)
 }
 
 // Declare is a sum of gradients and a search, in every step or in some.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
-	m.s, m.l2, m.epsilon, m.start = **m.settings, c.L2, c.Epsilon, *c.LR
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+	m.l2, m.epsilon, m.start = c.L2, c.Epsilon, *c.LR
 	s := &m.s
 	d := dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip), {
 		Question: map[string]dpoptim.Question{FormCurve: dpoptim.Curves, FormMinimum: dpoptim.Minima}[s.Form],
@@ -68,8 +69,8 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 		return d, nil
 	}
 	d.Budget = dpoptim.Adaptive
-	d.Advice = "raise --search-iterations, whose number first budgets are made for, or --epsilon"
-	d.Unspent = "the budget was spent on searches that failed before a first step was made; a larger --search-iterations divides it into more tries"
+	d.Advice = "raise search.iterations, whose number first budgets are made for, or --epsilon"
+	d.Unspent = "the budget was spent on searches that failed before a first step was made; a larger search.iterations divides it into more tries"
 	first, gradients := m.firstBudgets(), gradient.Release
 	gradient.Release = func(sigma float64) (dpoptim.Release, error) {
 		if sigma == 0 {

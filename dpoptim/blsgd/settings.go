@@ -54,6 +54,19 @@ type Settings struct {
 	Decay      *float64 `yaml:"decay,omitempty"`
 }
 
+const topic = "search"
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{
+		{Name: BLSGD, About: "DP-SGD whose learning rate a private line search finds", Topic: topic},
+		{Name: BLSGDAC, About: "dp-blsgd whose budgets and clip norms adapt", Topic: topic},
+		{Name: BLGD, About: "dp-blsgd on all records at every step", Topic: topic},
+		{Name: AGD, About: "full-batch steps, each the best of some candidates (Lee and Kifer)", Topic: topic},
+	}
+}
+
+func (s Settings) New(name string, _ dpoptim.Settings) dpoptim.Method { return New(name, s) }
+
 // The forms of a line search.
 const (
 	FormLosses      = "losses"      // published: sums of losses clipped to [0, C_obj] that share the baseline f(w)
@@ -110,8 +123,12 @@ var variants = map[string]variant{
 }
 
 // Check finds faults that show without the data.
-func (m *Method) Check(c *dpoptim.Settings) error {
-	s := m.given()
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	return c, m.check(c)
+}
+
+func (m *Method) check(c dpoptim.Settings) error {
+	s := m.s
 	oneOf := func(what, got string, choices []string) error {
 		if got == "" || slices.Contains(choices, got) {
 			return nil
@@ -135,14 +152,6 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	return nil
 }
 
-// given is the settings as they are, none where nothing was said.
-func (m *Method) given() Settings {
-	if *m.settings == nil {
-		return Settings{}
-	}
-	return **m.settings
-}
-
 // or gives a setting its default.
 func or[T any](p **T, def T) T {
 	if *p == nil {
@@ -155,7 +164,8 @@ func or[T any](p **T, def T) T {
 func (s *Settings) adapts() bool { return s.Budget != BudgetFixed }
 
 // resolve completes the settings of the run that follow from the search's.
-func (m *Method) resolve(c *dpoptim.Settings, s *Settings) error {
+func (m *Method) resolve(c *dpoptim.Settings) error {
+	s := &m.s
 	if *c.LR < leastRate || *c.LR > s.mostStart() {
 		return usage.Errorf("learning rate %v: optimizer %s searches from there; must be in [%g, %g]", *c.LR, m.name, leastRate, s.mostStart())
 	}
@@ -230,7 +240,7 @@ func (s *Settings) complete(name string, convex bool) error {
 	fixed := !s.adapts()
 	published := s.Form == FormLosses || s.Form == FormMinimum
 	if s.Form == FormCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
-		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use --search-noise gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
+		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use search.noise: gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
 	}
 	if err := s.checkUsed(fixed); err != nil {
 		return err
@@ -355,14 +365,14 @@ func (s *Settings) checkUsed(fixed bool) error {
 		{"every", s.Every != nil, fixed}, {"share", s.Share != nil, fixed}, {"weight", s.Weight != nil, fixed},
 		{"alpha", s.Alpha != nil, armijo}, {"beta", s.Beta != nil, armijo}, {"trials", s.Trials != nil, !curve},
 		{"correct", s.Correct != nil, armijo}, {"margin", s.Margin != nil, armijo},
-		{"start-every", s.StartEvery != nil, !curve}, {"start-factor", s.StartFactor != nil, !curve}, {"rise", s.Rise != nil, !curve},
-		{"start-most", s.StartMost != nil, !curve}, {"normalise", s.Normalise != nil, s.Form == FormMinimum},
+		{"start_every", s.StartEvery != nil, !curve}, {"start_factor", s.StartFactor != nil, !curve}, {"rise", s.Rise != nil, !curve},
+		{"start_most", s.StartMost != nil, !curve}, {"normalise", s.Normalise != nil, s.Form == FormMinimum},
 		{"points", s.Points != nil, curve}, {"factor", s.Factor != nil, curve}, {"keep", s.Keep != nil, curve},
 		{"iterations", s.Iterations != nil, !fixed}, {"growth", s.Growth != nil, !fixed}, {"shrink", s.Shrink != nil, !fixed},
 		{"wide", s.Wide != nil, !fixed}, {"narrow", s.Narrow != nil, !fixed}, {"decay", s.Decay != nil, !fixed},
 	} {
 		if x.given && !x.used {
-			return usage.Errorf("--search-%s has no effect with --search-form %s and --search-budget %s; remove it", x.name, s.Form, s.Budget)
+			return usage.Errorf("search.%s has no effect with --search-form %s and --search-budget %s; remove it", x.name, s.Form, s.Budget)
 		}
 	}
 	return nil
@@ -371,19 +381,19 @@ func (s *Settings) checkUsed(fixed bool) error {
 func (s *Settings) validate() error {
 	switch {
 	case s.Every != nil && *s.Every < 1:
-		return usage.Errorf("search-every %d: must be 1 or more steps", *s.Every)
+		return usage.Errorf("search.every %d: must be 1 or more steps", *s.Every)
 	case s.Every != nil && *s.Every != 1 && s.paper():
-		return usage.Errorf("search-every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
+		return usage.Errorf("search.every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
 	case s.Share != nil && !(*s.Share > 0 && *s.Share < 1):
-		return usage.Errorf("search-share %v: must be in (0, 1)", *s.Share)
+		return usage.Errorf("search.share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= dpoptim.LeastScale) || *s.Clip > dpoptim.MostScale:
 		return usage.Errorf("search-clip %v: must be in [%g, %g]", *s.Clip, dpoptim.LeastScale, dpoptim.MostScale)
 	case s.Weight != nil && !(*s.Weight > 0 && *s.Weight <= 1):
-		return usage.Errorf("search-weight %v: must be in (0, 1]", *s.Weight)
+		return usage.Errorf("search.weight %v: must be in (0, 1]", *s.Weight)
 	case s.StartMost != nil && !(*s.StartMost >= leastRate && *s.StartMost <= mostRate):
-		return usage.Errorf("search-start-most %v: must be in [%g, %g]", *s.StartMost, leastRate, mostRate)
+		return usage.Errorf("search.start_most %v: must be in [%g, %g]", *s.StartMost, leastRate, mostRate)
 	case s.Iterations != nil && *s.Iterations < 1:
-		return usage.Errorf("search-iterations %d: must be 1 or more", *s.Iterations)
+		return usage.Errorf("search.iterations %d: must be 1 or more", *s.Iterations)
 	}
 	return s.validateForm()
 }
@@ -392,15 +402,15 @@ func (s *Settings) validate() error {
 func (s *Settings) validateForm() error {
 	switch {
 	case s.Margin != nil && !(math.Abs(*s.Margin) <= mostMargin):
-		return usage.Errorf("search-margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
+		return usage.Errorf("search.margin %v: must be a number of standard deviations, at most %d in magnitude", *s.Margin, mostMargin)
 	case s.Trials != nil && (*s.Trials < 1 || *s.Trials > MostTrials):
-		return usage.Errorf("search-trials %d: must be in [1, %d]", *s.Trials, MostTrials)
+		return usage.Errorf("search.trials %d: must be in [1, %d]", *s.Trials, MostTrials)
 	case s.Points != nil && *s.Points > device.MaxCandidates:
-		return usage.Errorf("search-points %d: at most %d", *s.Points, device.MaxCandidates)
+		return usage.Errorf("search.points %d: at most %d", *s.Points, device.MaxCandidates)
 	case s.Form == FormCurve:
 		return usage.Wrap(s.curve(1).Validate())
 	case s.Form == FormMinimum && (*s.Trials < 2 || *s.Trials > device.MaxCandidates):
-		return usage.Errorf("search-trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
+		return usage.Errorf("search.trials %d: the noisy minimum is of 2 to %d candidates", *s.Trials, device.MaxCandidates)
 	case s.Form != FormMinimum:
 		if err := s.backtrack(1).Validate(); err != nil {
 			return usage.Wrap(err)

@@ -8,9 +8,11 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/linesearch"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/tables"
 )
 
@@ -51,13 +53,13 @@ func TestNoiseOfTheDirection(t *testing.T) {
 		}
 	}
 	iterations, epsilon, batch, steps := 8, 1.0, float64(rows), 24
-	c := plan.Default()
+	c := config.Default()
 	c.Data, c.Model, c.Optimizer, c.Threads = "made", "logistic", blsgd.BLSGD, 1
 	c.Epsilon, c.Batch, c.Steps = &epsilon, &batch, &steps
-	c.Search = &plan.Search{Budget: "always", Noise: "gaussian", Form: "differences", Iterations: &iterations}
+	c.Search = blsgd.Settings{Budget: "always", Noise: "gaussian", Form: "differences", Iterations: &iterations}
 	d, err := cpu.Open(1)
 	check(t, err)
-	p, err := plan.Resolve(c, plan.Options{Device: d, Sources: map[string]plan.Source{
+	p, err := plan.Resolve(c, plan.Options{Device: d, Sources: map[string]source.Source{
 		"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }},
 	}})
 	check(t, err)

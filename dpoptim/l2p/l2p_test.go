@@ -144,7 +144,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-var setting = Setting{Steps: 20, Params: 400, Clip: 2, Batch: 100, Least: 0.5, Planned: 3}
+var known = Setting{Steps: 20, Params: 400, Clip: 2, Batch: 100, Least: 0.5, Planned: 3}
 
 // Noise keeps to its range whatever is released: strictly between σ_min and 2σ_g − σ_min,
 // up to rounding at the ends.
@@ -159,14 +159,14 @@ func TestNoiseRange(t *testing.T) {
 		state := make([]float64, p.schedulerState())
 		for step := 1; step < 2000; step++ {
 			x := math.Pow(10, 40*r.Float64()-20)
-			m := p.next(setting, Released{Step: step, Left: r.Float64(), Multiplier: 1, Norm2: x, Norm: r.NormFloat64() * x}, state)
+			m := p.next(known, Released{Step: step, Left: r.Float64(), Multiplier: 1, Norm2: x, Norm: r.NormFloat64() * x}, state)
 			low, high = min(low, m), max(high, m)
 		}
 	}
 	if !(low >= 0.5) || !(high <= 5.5) || low > 0.6 || high < 5.4 {
 		t.Errorf("noise from %v to %v, the range is 0.5 to 5.5", low, high)
 	}
-	if m := made(Learned, Constant).next(setting, Released{Step: 1}, nil); m != 3 {
+	if m := made(Learned, Constant).next(known, Released{Step: 1}, nil); m != 3 {
 		t.Errorf("a constant scheduler chooses %v, 3 is planned", m)
 	}
 }
@@ -178,7 +178,7 @@ func TestUnits(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, params := range []int{2, 1000, 300_000} {
 		for _, multiplier := range []float64{0, 0.7, 50, 1e4} {
-			s := setting
+			s := known
 			s.Params = params
 			noise := multiplier * s.Clip / s.Batch
 			sum := 0.0
@@ -197,7 +197,7 @@ func TestUnits(t *testing.T) {
 			}
 		}
 	}
-	if l := setting.level(0); l != 0 {
+	if l := known.level(0); l != 0 {
 		t.Errorf("without noise its level is %v", l)
 	}
 }
@@ -209,25 +209,25 @@ func TestSettingRefuses(t *testing.T) {
 		"order": func(s *Setting) { s.Least = 4 }, "negative": func(s *Setting) { s.Least = -1 },
 		"infinite": func(s *Setting) { s.Planned = math.Inf(1) }, "no number": func(s *Setting) { s.Planned = math.NaN() },
 	} {
-		s := setting
+		s := known
 		change(&s)
 		if s.validate() == nil {
 			t.Errorf("%s: %+v is taken", name, s)
 		}
 	}
-	if err := setting.validate(); err != nil {
+	if err := known.validate(); err != nil {
 		t.Error(err)
 	}
 }
 
 // A protector that is at hand is completed as one that was found, but for its file.
 func TestNewWith(t *testing.T) {
-	s := &dpoptim.Settings{Data: "fmnist", LRSchedule: dpoptim.Constant, Accountant: accountant.PLD, Neighbouring: "add-remove"}
-	notes, err := NewWith(made(Learned, Constant), Settings{}).Complete(s, dpoptim.Network{})
+	s := dpoptim.Settings{LRSchedule: dpoptim.Constant, Accountant: accountant.PLD, Neighbouring: "add-remove"}
+	s, notes, err := NewWith(made(Learned, Constant), Settings{}).Complete(s, dpoptim.Network{Data: "fmnist"})
 	if err != nil || *s.LR != 0.05 || *s.Steps != 40 || notes.DefaultsFrom == "" || len(notes.NoGuarantee) != 0 {
 		t.Errorf("rate %v, steps %v, %+v: %v", s.LR, s.Steps, notes, err)
 	}
-	if _, err := New(Settings{}).Complete(s, dpoptim.Network{}); err == nil || !strings.Contains(err.Error(), "needs a protector") {
+	if _, _, err := New(Settings{}).Complete(s, dpoptim.Network{}); err == nil || !strings.Contains(err.Error(), "needs a protector") {
 		t.Errorf("no protector: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -19,13 +20,27 @@ const Name = "l2p"
 
 // Settings are those of learned privacy protection alone.
 type Settings struct {
-	Protector string   // a name or a file
-	Weights   *string  // SHA-256 of its weights; checked where it is given, else filled in
-	NormNoise *float64 // noise multiplier of released norms, nil for none
+	Protector string   `yaml:"protector,omitempty"`        // a name or a file
+	Weights   string   `yaml:"protector_sha256,omitempty"` // of the protector; checked where it is given, else filled in
+	NormNoise *float64 `yaml:"norm_noise,omitempty"`       // noise multiplier of released norms, nil for none
 }
 
-// Bounds of a noise multiplier, as of every setting that is one.
-const leastNoise, mostNoise = 1e-6, 1e9
+const topic = "l2p"
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "noise and steps by small LSTMs that learned on public tasks", Topic: topic}}
+}
+
+func (Settings) Rows() []setting.Row {
+	on := setting.Group{Title: "Training", Topic: topic}
+	return []setting.Row{
+		{Key: "protector", Group: on, Help: "a name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote"},
+		{Key: "protector_sha256", InFile: true, Group: on, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
+		{Key: "norm_noise", Group: on, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
+	}
+}
+
+func (s Settings) New(string, dpoptim.Settings) dpoptim.Method { return New(s) }
 
 // Method lets a protector choose the noise of every step and make the step (Hong et al.
 // 2021).
@@ -37,6 +52,8 @@ type Method struct {
 
 func New(s Settings) *Method { return &Method{settings: s} }
 
+func (m *Method) Settled() dpoptim.Family { return m.settings }
+
 // NewWith makes it with a protector that is at hand.
 func NewWith(p *Protector, s Settings) *Method { return &Method{settings: s, protector: p} }
 
@@ -44,13 +61,15 @@ func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Batches: []*batches.Kind{batches.Poisson, batches.Subsets}}
 }
 
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, m.check(c) }
+
+func (m *Method) check(c dpoptim.Settings) error {
 	z, subsets := m.settings.NormNoise, c.Accountant == accountant.CTCDP
 	switch {
 	case c.Clipping == string(perexample.AdaptiveFlat):
 		return usage.Errorf("clipping %s: a protector was trained for a clip norm that stays; use --clipping flat", c.Clipping)
-	case z != nil && (!(*z >= leastNoise) || *z > mostNoise):
-		return usage.Errorf("norm-noise %v: must be a noise multiplier in [%g, %g]", *z, leastNoise, mostNoise)
+	case z != nil && setting.Noise("norm-noise", *z) != nil:
+		return usage.Wrap(setting.Noise("norm-noise", *z))
 	case z != nil && c.Noise == dpoptim.Exact:
 		return usage.Errorf("norm-noise %v: exact noise works on integers, and norms are not integers; leave it out, or use --noise secure", *z)
 	case subsets && c.Neighbouring != string(accountant.ReplaceOne):
@@ -62,7 +81,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 }
 
 // budget says who decides on the noise.
-func (m *Method) budget(c *dpoptim.Settings) dpoptim.Budget {
+func (m *Method) budget(c dpoptim.Settings) dpoptim.Budget {
 	switch {
 	case m.protector.Adapts():
 		return dpoptim.Scheduled
@@ -73,14 +92,20 @@ func (m *Method) budget(c *dpoptim.Settings) dpoptim.Budget {
 }
 
 // Complete reads the protector and fills in the settings that follow from it.
-func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim.Notes, err error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if m.protector == nil {
 		if err := m.find(); err != nil {
-			return notes, err
+			return c, dpoptim.Notes{}, err
 		}
 	}
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+// complete fills in what follows from the protector.
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (notes dpoptim.Notes, err error) {
 	card := &m.protector.Card
-	if of := card.Overlap(c.Data, c.Classes); of != "" {
+	if of := card.Overlap(n.Data, c.Classes); of != "" {
 		why := fmt.Sprintf("protector %s was trained on records of %s, un-noised", card.Name, of)
 		notes.NoGuarantee, notes.Warnings = []string{why}, []string{"NO GUARANTEE: " + why}
 	}
@@ -92,7 +117,7 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 		return notes, usage.Errorf("norm-noise %v: protector %s schedules no noise and would not look at the norm; leave it out", *z, card.Name)
 	}
 	if c.LR == nil {
-		c.LR = new(sgd.DefaultRate(Name, false, c))
+		c.LR = new(sgd.DefaultRate(Name, false, *c))
 		if learned {
 			*c.LR = card.Scale
 		}
@@ -106,13 +131,13 @@ func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (notes dpoptim
 	if learned {
 		notes.DefaultsFrom = fmt.Sprintf("public tasks of protector %s: %s", card.Name, strings.Join(card.Tasks, ", "))
 	}
-	notes.Warnings = append(notes.Warnings, card.unfamiliar(c)...)
+	notes.Warnings = append(notes.Warnings, card.unfamiliar(*c)...)
 	return notes, m.checkScheduled(c)
 }
 
 // find reads the protector that the settings name.
 func (m *Method) find() (err error) {
-	name, weights := m.settings.Protector, m.settings.Weights
+	name, weights := m.settings.Protector, &m.settings.Weights
 	if name == "" {
 		return usage.Errorf("optimizer %s needs a protector: give --protector, a name that privgrad l2p list shows or a file that privgrad l2p train wrote", Name)
 	}
@@ -128,7 +153,7 @@ func (m *Method) find() (err error) {
 }
 
 // unfamiliar warns of a run that is not what the protector was trained for.
-func (card *Card) unfamiliar(c *dpoptim.Settings) (warnings []string) {
+func (card *Card) unfamiliar(c dpoptim.Settings) (warnings []string) {
 	if slices.Equal(card.Tasks, []string{"quadratic"}) {
 		warnings = append(warnings, fmt.Sprintf("protector %s knows %s alone, and what it does to a network is likely no training: use one that was trained on networks, such as mnist", card.Name, card.Summary))
 	}
@@ -143,7 +168,7 @@ func (card *Card) unfamiliar(c *dpoptim.Settings) (warnings []string) {
 
 // checkScheduled refuses what needs a known number of steps, and settles who prices them.
 func (m *Method) checkScheduled(c *dpoptim.Settings) error {
-	if m.budget(c) == dpoptim.Committed {
+	if m.budget(*c) == dpoptim.Committed {
 		return nil
 	}
 	switch {
@@ -166,7 +191,7 @@ func (m *Method) checkScheduled(c *dpoptim.Settings) error {
 }
 
 // Declare is a sum of gradients a step, and its norm where that is asked for.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.config = sgd.Config{Rate: *c.LR, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: sgd.DefaultMoments()}
 	d := dpoptim.Declaration{Budget: m.budget(c), Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}
 	if z := m.settings.NormNoise; z != nil {

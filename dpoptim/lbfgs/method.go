@@ -4,12 +4,24 @@ import (
 	"fmt"
 
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/setting"
 )
 
 const Name = "lbfgs"
 
 // mostIterations where --steps says nothing.
 const mostIterations = 500
+
+// Settings are none.
+type Settings struct{}
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"}}
+}
+
+func (Settings) Rows() []setting.Row { return nil }
+
+func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return New() }
 
 // Method finds the minimum of the mean loss, without privacy.
 type Method struct {
@@ -21,19 +33,17 @@ func New() *Method { return &Method{} }
 
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Once: true} }
 
-func (*Method) Check(c *dpoptim.Settings) error {
-	if err := c.CheckOnce(Name); err != nil {
-		return err
-	}
+func (*Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	err := c.CheckOnce(Name)
 	c.SamplingRate = new(1.0)
 	if c.Steps == nil {
 		c.Steps = new(mostIterations)
 	}
-	return nil
+	return c, err
 }
 
 // Declare says what is asked, un-noised: sums of gradients and of losses.
-func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.l2 = c.L2
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{{Question: dpoptim.Gradients}, {Question: dpoptim.Losses, Size: 1}}}, nil
 }

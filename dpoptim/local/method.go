@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/banco"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -28,10 +29,19 @@ func Noises() []string { return []string{Gamma, Hemisphere} }
 
 // Settings are the method's own.
 type Settings struct {
-	Noise string // empty: that with the smaller bound on the excess
+	Noise string `yaml:"local_noise,omitempty"` // empty: that with the smaller bound on the excess
 }
 
-const defaultNorm = 1
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Banco, About: "linear models from reports that each record noises itself, without a learning rate", Topic: setting.Convex.Topic}}
+}
+
+func (Settings) Rows() []setting.Row {
+	return []setting.Row{{Key: "local_noise", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Noises()...)),
+		Help: "banco: noise of a report, gamma or hemisphere (default: that with the smaller bound on the excess loss)"}}
+}
+
+func (s Settings) New(string, dpoptim.Settings) dpoptim.Method { return New(s) }
 
 // Method has every record report once a pass.
 type Method struct {
@@ -45,7 +55,16 @@ func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Banco, Private: true, Pure: true, Local: true, Relation: accountant.ReplaceOne}
 }
 
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	err := check(c)
+	c.FeatureNorm, c.Batch = c.NormOr1(), new(1.0)
+	if c.Epochs == nil && c.Steps == nil {
+		c.Epochs = new(1.0)
+	}
+	return c, err
+}
+
+func check(c dpoptim.Settings) error {
 	switch {
 	case c.LR != nil || c.Momentum != 0 || c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
 		return usage.Errorf("optimizer %s has no learning rate, which is what it is for: leave out --lr, --momentum, --lr-schedule and --warmup", Banco)
@@ -64,27 +83,20 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case c.Noise == dpoptim.Exact:
 		return usage.Errorf("noise exact: optimizer %s sums no gradients, and reports are exact under --noise secure; use that", Banco)
 	}
-	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(float64)
-		*c.FeatureNorm = defaultNorm
-	}
-	c.Batch = new(1.0)
-	if c.Epochs == nil && c.Steps == nil {
-		c.Epochs = new(1.0)
-	}
 	return c.CheckPlain(Banco)
 }
 
 // Complete bounds gradients by the norm of features.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
-	if err := n.NeedLinear(Banco); err != nil {
-		return dpoptim.Notes{}, err
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	err := n.NeedLinear(Banco)
+	if err == nil {
+		err = c.BoundClip(Banco, n.Linear.Lipschitz(*c.FeatureNorm))
 	}
-	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}, c.BoundClip(Banco, n.Linear.Lipschitz(*c.FeatureNorm))
+	return c, dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}, err
 }
 
 // Declare is a report in every step. A record that reports once in every pass divides ε among them.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	passes := (f.Steps + f.Records - 1) / f.Records
 	epsilon := *c.Epsilon / float64(passes) * (1 - 0x1p-50)
 	var err error

@@ -5,10 +5,22 @@ package majority
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 const Name = "majority"
+
+// Settings are none.
+type Settings struct{}
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "releases only the class of most records, to compare with"}}
+}
+
+func (Settings) Rows() []setting.Row { return nil }
+
+func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return Method{} }
 
 // Method makes one release of ε, and a model of a bias.
 type Method struct{ dpoptim.NoSettings }
@@ -18,7 +30,14 @@ func (Method) Traits() dpoptim.Traits {
 }
 
 // Check refuses the settings of a schedule and of a model, of which there are none.
-func (Method) Check(c *dpoptim.Settings) error {
+func (Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	err := check(c)
+	c.SamplingRate, c.Steps = new(1.0), new(1)
+	c.Model = "logistic" // its bias alone
+	return c, err
+}
+
+func check(c dpoptim.Settings) error {
 	if err := c.CheckOnce(Name); err != nil {
 		return err
 	}
@@ -34,14 +53,12 @@ func (Method) Check(c *dpoptim.Settings) error {
 	case c.L2 != 0:
 		return usage.Errorf("l2 %v: optimizer majority fits no weights; leave out --l2", c.L2)
 	}
-	c.SamplingRate, c.Steps = new(1.0), new(1)
-	c.Model = "logistic" // its bias alone
 	return nil
 }
 
 // Declare is the one release. Its noise is for adding or removing a record, whatever the
 // relation in which ε is promised.
-func (Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+func (Method) Declare(c dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
 	epsilon := *c.Epsilon
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		epsilon /= 2

@@ -6,12 +6,24 @@ package nesterov
 import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
+	"github.com/privgrad/privgrad/internal/setting"
 )
 
 const Name = "dp-nesterov"
 
 // defaultMomentum is μ where none is given.
 const defaultMomentum = 0.9
+
+// Settings are none.
+type Settings struct{}
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "DP-SGD with Nesterov momentum"}}
+}
+
+func (Settings) Rows() []setting.Row { return nil }
+
+func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return New() }
 
 // Method is DP-SGD that looks ahead. Its price is that of DP-SGD: all it does is done to
 // noisy values.
@@ -25,17 +37,17 @@ func New() *Method { return &Method{} }
 func (*Method) Traits() dpoptim.Traits { return dpoptim.Traits{Name: Name, Private: true} }
 
 // Complete fills in the step size: with momentum, sums of gradients are 1/(1−μ) times as long.
-func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if c.Momentum == 0 {
 		c.Momentum = defaultMomentum
 	}
 	if c.LR == nil {
 		c.LR = new(sgd.DefaultRate(Name, false, c) * (1 - c.Momentum))
 	}
-	return dpoptim.Notes{}, nil
+	return c, dpoptim.Notes{}, nil
 }
 
-func (m *Method) Declare(c *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.momentum = c.Momentum
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/convex"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -26,8 +27,19 @@ func Forms() []string { return []string{Tight, Paper} }
 
 // Settings are the method's own.
 type Settings struct {
-	Form string // empty: Tight
+	Form string `yaml:"objpert_form,omitempty"` // empty: Tight
 }
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "the minimum of a linear model's losses and a random linear term", Topic: setting.Convex.Topic}}
+}
+
+func (Settings) Rows() []setting.Row {
+	return []setting.Row{{Key: "objpert_form", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+		Help: "objpert: tight, or noise and regularizer as published (paper) (default tight)"}}
+}
+
+func (s Settings) New(string, dpoptim.Settings) dpoptim.Method { return New(s) }
 
 // usualDelta is the run's δ where none was given.
 const usualDelta = 1e-5
@@ -51,38 +63,38 @@ func (m *Method) Traits() dpoptim.Traits {
 }
 
 // Check refuses settings that have no meaning here.
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
 	if err := cmp.Or(c.CheckOnce(Name), c.CheckFit(Name, m.own.Form == Paper)); err != nil {
-		return err
+		return c, err
 	}
 	switch {
 	case c.Steps != nil && *c.Steps != 1:
-		return usage.Errorf("steps %d: optimizer %s makes a single release, and the steps to the minimum follow from public figures; leave out --steps", *c.Steps, Name)
+		return c, usage.Errorf("steps %d: optimizer %s makes a single release, and the steps to the minimum follow from public figures; leave out --steps", *c.Steps, Name)
 	case m.own.Form == Paper && c.Neighbouring != string(accountant.AddRemove):
-		return usage.Errorf("neighbouring relation %s: the noise of --objpert-form %s is for records that are added or removed; leave out --neighbouring", c.Neighbouring, Paper)
+		return c, usage.Errorf("neighbouring relation %s: the noise of objpert_form %s is for records that are added or removed; leave out --neighbouring", c.Neighbouring, Paper)
 	}
-	c.SamplingRate, c.Steps = new(1.0), new(1)
-	return nil
+	c.SamplingRate, c.Steps, c.FeatureNorm = new(1.0), new(1), c.NormOr1()
+	return c, nil
 }
 
 // Complete refuses networks that are no linear model of one output.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if err := n.NeedLinear(Name); err != nil {
-		return dpoptim.Notes{}, err
+		return c, dpoptim.Notes{}, err
 	}
 	if n.Linear.Outputs > 1 {
-		return dpoptim.Notes{}, usage.Errorf("optimizer %s is for models of one output: a record of %d classes changes the curvature in %d directions, and the bound is for one; use --classes A,B or --positive CLASS, or --optimizer noisy-gd", Name, n.Linear.Outputs, n.Linear.Outputs-1)
+		return c, dpoptim.Notes{}, usage.Errorf("optimizer %s is for models of one output: a record of %d classes changes the curvature in %d directions, and the bound is for one; use --classes A,B or --positive CLASS, or --optimizer noisy-gd", Name, n.Linear.Outputs, n.Linear.Outputs-1)
 	}
 	if m.own.Form == Paper {
-		return dpoptim.Notes{NoGuarantee: c.FitDoubts(), Warnings: []string{
-			"objpert-form paper has the noise and the regularizer that are published for the ε asked for; what they cost by our proof, with the solver's distance from the minimum, is shown as ε",
+		return c, dpoptim.Notes{NoGuarantee: c.FitDoubts(), Warnings: []string{
+			"objpert_form paper has the noise and the regularizer that are published for the ε asked for; what they cost by our proof, with the solver's distance from the minimum, is shown as ε",
 		}}, nil
 	}
-	return dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds, NoGuarantee: c.FitDoubts()}, nil
+	return c, dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds, NoGuarantee: c.FitDoubts()}, nil
 }
 
 // Declare is the one release.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.problem = describe(c, f)
 	ask := dpoptim.Ask{Question: dpoptim.Fits}
 	if m.own.Form == Paper {

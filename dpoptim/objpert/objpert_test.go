@@ -42,7 +42,7 @@ func TestDeclaration(t *testing.T) {
 		{ir.Logistic, 1e-9, z2 / 4, false, z2 / 4 / math.Expm1(0.25)},
 		{ir.Logistic, 0, z2 / 4, false, 0},
 	} {
-		c := &dpoptim.Settings{L2: v.l2, Epsilon: new(1.0), Delta: new(1e-6), FeatureNorm: new(float64(norm)), Neighbouring: string(accountant.ReplaceOne)}
+		c := dpoptim.Settings{L2: v.l2, Epsilon: new(1.0), Delta: new(1e-6), FeatureNorm: new(float64(norm)), Neighbouring: string(accountant.ReplaceOne)}
 		f := dpoptim.Facts{Records: records, Linear: linear(t, v.loss), L2: v.l2}
 		m := New(Settings{})
 		d, err := m.Declare(c, f)

@@ -21,7 +21,7 @@ type problem struct {
 	regularizer       float64 // Λ
 }
 
-func describe(c *dpoptim.Settings, f dpoptim.Facts) problem {
+func describe(c dpoptim.Settings, f dpoptim.Facts) problem {
 	p := problem{linear: f.Linear, norm: *c.FeatureNorm, records: f.Records, delta: usualDelta}
 	p.lipschitz, p.smooth = f.Linear.Lipschitz(p.norm), f.Linear.Smoothness(p.norm)
 	if c.Delta != nil {
@@ -51,7 +51,7 @@ const (
 // regularize settles Λ: N times --l2, or enough for the curvature to cost a share of ε. Where --l2 was left
 // open, it is where the sum of Λ/2·R², which the regularizer adds to the losses, and of E‖b‖²/(2Λ), by which the
 // tilt's minimum may be above the losses' own, is least.
-func (p *problem) regularize(c *dpoptim.Settings) error {
+func (p *problem) regularize(c dpoptim.Settings) error {
 	noise, distance := 1.0, 1.0
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		distance = 2

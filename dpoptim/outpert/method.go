@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/papers"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -31,10 +32,28 @@ func Forms() []string { return []string{Tight, Paper} }
 
 // Settings are the method's own.
 type Settings struct {
-	Form    string   // empty: Tight
-	Average bool     // outpert-rsgd: release the average of the iterates, not the last one
-	Radius  *float64 // iterates stay in this ball, and steps are planned for it (default: 5/Z, of a regression 0.3/Z, for planning alone)
-	Delta   *float64 // of the run; 0: a pure ε
+	Form    string `yaml:"outpert_form,omitempty"`    // empty: Tight
+	Average bool   `yaml:"outpert_average,omitempty"` // outpert-rsgd: release the average of the iterates, not the last one
+}
+
+func (Settings) Kinds() []dpoptim.Kind {
+	topic, reads := setting.Convex.Topic, []string{"radius"}
+	return []dpoptim.Kind{
+		{Name: GD, About: "gradient descent without noise on a linear model, released once", Topic: topic, Reads: reads},
+		{Name: RSGD, About: "passes of SGD without noise on a linear model, released once", Topic: topic, Reads: reads},
+	}
+}
+
+func (Settings) Rows() []setting.Row {
+	return []setting.Row{
+		{Key: "outpert_form", InFile: true, Group: setting.Convex, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+			Help: "outpert-gd: tight, or the sensitivity, noise and steps as published (paper) (default tight)"},
+		{Key: "outpert_average", InFile: true, Group: setting.Convex, Help: "outpert-rsgd: release the average of the iterates in place of the last one"},
+	}
+}
+
+func (s Settings) New(name string, run dpoptim.Settings) dpoptim.Method {
+	return New(name, s, run.Delta)
 }
 
 // Defaults where nothing was said. Wu et al. 2017 take ten passes, and batches of 50. The two
@@ -54,11 +73,14 @@ const (
 type Method struct {
 	name   string
 	own    Settings
+	delta  *float64 // of the run; 0: a pure ε
 	solver convex.Solver
 }
 
-// New makes either method, by name.
-func New(name string, own Settings) *Method { return &Method{name: name, own: own} }
+// New makes either method, by name, for the δ of a run: of 0 it releases a pure ε.
+func New(name string, own Settings, delta *float64) *Method {
+	return &Method{name: name, own: own, delta: delta}
+}
 
 func (m *Method) Traits() dpoptim.Traits {
 	t := dpoptim.Traits{
@@ -71,11 +93,17 @@ func (m *Method) Traits() dpoptim.Traits {
 	return t
 }
 
-func (m *Method) pure() bool  { return m.own.Delta != nil && *m.own.Delta == 0 }
+func (m *Method) pure() bool  { return m.delta != nil && *m.delta == 0 }
 func (m *Method) paper() bool { return m.own.Form == Paper }
 
 // Check refuses settings that have no meaning here.
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	err := m.check(c)
+	c.FeatureNorm = c.NormOr1()
+	return c, err
+}
+
+func (m *Method) check(c dpoptim.Settings) error {
 	if err := c.CheckFit(m.name, m.pure() || m.paper()); err != nil {
 		return err
 	}
@@ -86,12 +114,12 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case c.SamplingRate != nil && *c.SamplingRate != 1 || c.Batch != nil || c.Epochs != nil:
 		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
 	case m.own.Average:
-		return usage.Errorf("outpert-average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
+		return usage.Errorf("outpert_average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
 	}
 	return nil
 }
 
-func (m *Method) checkPasses(c *dpoptim.Settings) error {
+func (m *Method) checkPasses(c dpoptim.Settings) error {
 	whole := func(x *float64) bool { return x == nil || *x == math.Trunc(*x) }
 	switch {
 	case c.SamplingRate != nil:
@@ -101,13 +129,18 @@ func (m *Method) checkPasses(c *dpoptim.Settings) error {
 	case !whole(c.Epochs) || !whole(c.Batch):
 		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
 	case m.paper():
-		return usage.Errorf("outpert-form %s is that of optimizer %s; leave it out", Paper, GD)
+		return usage.Errorf("outpert_form %s is that of optimizer %s; leave it out", Paper, GD)
 	}
 	return nil
 }
 
 // Complete plans steps and rate from public figures.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if err := n.NeedLinear(m.name); err != nil {
 		return dpoptim.Notes{}, err
 	}
@@ -115,7 +148,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		DefaultsFrom: chosenOn, // the distance, from which steps follow
 		NoGuarantee:  c.FitDoubts(),
 	}
-	p := m.describe(c, n.Linear, n.Records)
+	p := m.describe(*c, n.Linear, n.Records)
 	if c.LR != nil && *c.LR > p.most() {
 		return dpoptim.Notes{}, usage.Errorf("learning rate %v: above 2/(smoothness + 2·l2) = %v a step takes two runs apart, and the sensitivity has no bound; lower --lr, or --feature-norm", *c.LR, p.most())
 	}
@@ -129,25 +162,23 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	switch {
 	case c.Steps != nil:
 	case m.paper() && c.Epsilon == nil:
-		return dpoptim.Notes{}, usage.Errorf("outpert-form %s: its noise follows from ε; give --epsilon", Paper)
+		return dpoptim.Notes{}, usage.Errorf("outpert_form %s: its noise follows from ε; give --epsilon", Paper)
 	case m.paper():
 		steps := p.descent(1).PaperSteps(*c.Epsilon, p.delta, p.radius, p.params)
-		c.Steps = new(int)
-		*c.Steps = int(min(steps, mostPublished))
+		c.Steps = new(int(min(steps, mostPublished)))
 	default:
-		c.Steps = new(int)
-		*c.Steps = p.steps()
+		c.Steps = new(p.steps())
 	}
 	return notes, nil
 }
 
 // Declare is the one release.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	p := m.describe(c, f.Linear, f.Records)
 	var whole, drift float64 // of a replaced record, in exact arithmetic; and what rounding does to a result
 	radius := 0.0
-	if m.own.Radius != nil {
-		radius = *m.own.Radius
+	if c.Radius != nil {
+		radius = *c.Radius
 	}
 	if m.name == GD {
 		p.rate = *c.LR
@@ -179,7 +210,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 const formula = 0x1p-30
 
 // declaration prices the noise at a bound for a record that is there or not.
-func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpoptim.Declaration, error) {
+func (m *Method) declaration(c dpoptim.Settings, p problem, bound float64) (dpoptim.Declaration, error) {
 	ask := dpoptim.Ask{Question: dpoptim.Fits}
 	budget := dpoptim.Committed
 	switch {
@@ -197,7 +228,7 @@ func (m *Method) declaration(c *dpoptim.Settings, p problem, bound float64) (dpo
 		budget = dpoptim.Planned
 		multiplier := p.descent(*c.Steps).PaperSensitivity() * papers.PaperNoise(*c.Epsilon, p.delta) / bound
 		if needed := math.Sqrt(p.variance / float64(p.params)); multiplier < needed {
-			return dpoptim.Declaration{}, usage.Errorf("outpert-form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave --outpert-form out", Paper, multiplier, *c.Epsilon, needed)
+			return dpoptim.Declaration{}, usage.Errorf("outpert_form %s: the published noise is %.4g times the sensitivity and keeps no epsilon %v, which needs %.4g; leave outpert_form out", Paper, multiplier, *c.Epsilon, needed)
 		}
 		release := fixed(accountant.Gaussian{NoiseMultiplier: multiplier}, bound)
 		ask.Alike, ask.At = true, func(int) (dpoptim.Release, error) { return release(0) }

@@ -33,19 +33,20 @@ func linear(t *testing.T, loss ir.Loss, outputs int) *convex.Model {
 }
 
 // declared is the release of a method with settings that change makes of ε = 1 at δ = 1e-5, and those settings.
-func declared(t *testing.T, name string, m *convex.Model, own Settings, change func(*dpoptim.Settings)) (dpoptim.Release, *dpoptim.Settings) {
+func declared(t *testing.T, name string, m *convex.Model, own Settings, delta *float64, change func(*dpoptim.Settings)) (dpoptim.Release, dpoptim.Settings) {
 	t.Helper()
 	epsilon, norm := 1.0, 2.0
-	c := &dpoptim.Settings{
-		Epsilon: &epsilon, Delta: own.Delta, FeatureNorm: &norm, Neighbouring: string(accountant.ReplaceOne),
+	c := dpoptim.Settings{
+		Epsilon: &epsilon, Delta: delta, FeatureNorm: &norm, Neighbouring: string(accountant.ReplaceOne),
 		Clipping: string(perexample.Flat), LRSchedule: dpoptim.Constant, Noise: dpoptim.Secure,
 	}
-	change(c)
-	method := New(name, own)
-	if err := method.Check(c); err != nil {
+	change(&c)
+	method := New(name, own, delta)
+	c, err := method.Check(c)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := method.Complete(c, dpoptim.Network{Layers: 1, Params: m.Params(), Records: records, Linear: m}); err != nil {
+	if c, _, err = method.Complete(c, dpoptim.Network{Layers: 1, Params: m.Params(), Records: records, Linear: m}); err != nil {
 		t.Fatal(err)
 	}
 	d, err := method.Declare(c, dpoptim.Facts{Records: records, Linear: m, FeatureNorm: norm, L2: c.L2, Params: m.Params()})
@@ -83,15 +84,15 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: the bound is %v, the sensitivity %v", what, got, want)
 		}
 	}
-	r, c := declared(t, GD, logistic(t), Settings{}, func(c *dpoptim.Settings) {})
+	r, c := declared(t, GD, logistic(t), Settings{}, nil, func(c *dpoptim.Settings) {})
 	near("gd", r.Bound, lipschitz**c.LR*float64(*c.Steps)/records)
-	r, c = declared(t, GD, logistic(t), Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	r, c = declared(t, GD, logistic(t), Settings{}, nil, func(c *dpoptim.Settings) { c.L2 = 0.1 })
 	near("gd with a penalty", r.Bound, lipschitz/(records*0.1)*(1-math.Pow(1-*c.LR*0.1, float64(*c.Steps))))
-	r, c = declared(t, RSGD, logistic(t), Settings{}, func(c *dpoptim.Settings) {})
+	r, c = declared(t, RSGD, logistic(t), Settings{}, nil, func(c *dpoptim.Settings) {})
 	near("rsgd", r.Bound, 10*lipschitz**c.LR/50)
-	r, c = declared(t, RSGD, logistic(t), Settings{Average: true}, func(c *dpoptim.Settings) {})
+	r, c = declared(t, RSGD, logistic(t), Settings{Average: true}, nil, func(c *dpoptim.Settings) {})
 	near("average", r.Bound, 11*lipschitz**c.LR/100)
-	r, c = declared(t, RSGD, logistic(t), Settings{}, func(c *dpoptim.Settings) { c.L2 = 0.1 })
+	r, c = declared(t, RSGD, logistic(t), Settings{}, nil, func(c *dpoptim.Settings) { c.L2 = 0.1 })
 	near("rsgd with a penalty", r.Bound, lipschitz/(0.1*records))
 	if c.LR != nil || *c.Epochs != 10 || *c.Batch != 50 {
 		t.Errorf("the settings are %+v", c)
@@ -102,18 +103,18 @@ func TestBounds(t *testing.T) {
 func TestNoise(t *testing.T) {
 	nothing := 0.0
 	for relation, want := range map[accountant.Neighbouring]float64{accountant.AddRemove: 1, accountant.ReplaceOne: 0.5} {
-		r, _ := declared(t, GD, logistic(t), Settings{Delta: &nothing}, func(c *dpoptim.Settings) { c.Neighbouring = string(relation) })
+		r, _ := declared(t, GD, logistic(t), Settings{}, &nothing, func(c *dpoptim.Settings) { c.Neighbouring = string(relation) })
 		if r.Noise != accountant.Mechanism(accountant.Pure{Epsilon: want}) {
 			t.Errorf("%s: %v", relation, r.Noise)
 		}
 	}
-	if r, _ := declared(t, GD, logistic(t), Settings{}, func(*dpoptim.Settings) {}); r.Noise != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: 3}) {
+	if r, _ := declared(t, GD, logistic(t), Settings{}, nil, func(*dpoptim.Settings) {}); r.Noise != accountant.Mechanism(accountant.Gaussian{NoiseMultiplier: 3}) {
 		t.Errorf("a planned multiplier of 3 is declared as %v", r.Noise)
 	}
 	for _, mu := range []float64{0, 0.1} {
 		delta := 1e-5
 		for _, d := range []*float64{&delta, &nothing} {
-			r, c := declared(t, GD, logistic(t), Settings{Form: Paper, Delta: d}, func(c *dpoptim.Settings) { c.L2 = mu })
+			r, c := declared(t, GD, logistic(t), Settings{Form: Paper}, d, func(c *dpoptim.Settings) { c.L2 = mu })
 			beta, n := 5.0/4+mu, float64(records)
 			sensitivity := 3 * math.Sqrt(5) * *c.LR * float64(*c.Steps) / n
 			if mu > 0 {
@@ -153,7 +154,7 @@ func TestPlan(t *testing.T) {
 	} {
 		last, m := 0, linear(t, k.loss, k.outputs)
 		for _, epsilon := range []float64{0.1, 1, 10} {
-			_, c := declared(t, GD, m, Settings{}, func(c *dpoptim.Settings) { c.Epsilon = &epsilon })
+			_, c := declared(t, GD, m, Settings{}, nil, func(c *dpoptim.Settings) { c.Epsilon = &epsilon })
 			// D²/(2ηT) + (τ/2)·σ² with σ = 2·(analytic Gaussian)·LηT/N, whose minimum has a closed form.
 			sigma, err := papers.AnalyticGaussian(epsilon, 1e-5)
 			if err != nil {
@@ -173,7 +174,7 @@ func TestPlan(t *testing.T) {
 // What is no linear model is refused with the reason.
 func TestRefusesNetworks(t *testing.T) {
 	for _, name := range []string{GD, RSGD} {
-		_, err := New(name, Settings{}).Complete(&dpoptim.Settings{}, dpoptim.Network{Layers: 3, Why: errors.New("it bends")})
+		_, _, err := New(name, Settings{}, nil).Complete(dpoptim.Settings{}, dpoptim.Network{Layers: 3, Why: errors.New("it bends")})
 		if err == nil || !strings.Contains(err.Error(), "it bends") {
 			t.Errorf("%s: %v", name, err)
 		}

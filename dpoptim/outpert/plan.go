@@ -20,18 +20,18 @@ type problem struct {
 	variance                    float64 // E‖z‖² of noise for a bound of 1
 }
 
-func (m *Method) describe(c *dpoptim.Settings, l *dpoptim.Linear, records int) problem {
+func (m *Method) describe(c dpoptim.Settings, l *dpoptim.Linear, records int) problem {
 	p := problem{norm: *c.FeatureNorm, l2: c.L2, records: records, params: l.Params(), radius: distance(l) / *c.FeatureNorm, delta: usualDelta}
 	p.lipschitz, p.smooth, p.trace = l.Lipschitz(p.norm), l.Smoothness(p.norm), l.Trace(p.norm)
 	p.rate = 1 / (p.smooth + p.l2)
 	if m.paper() {
 		p.rate = 1 / (p.smooth + 2*p.l2)
 	}
-	if m.own.Radius != nil {
-		p.radius = *m.own.Radius
+	if c.Radius != nil {
+		p.radius = *c.Radius
 	}
-	if m.own.Delta != nil {
-		p.delta = *m.own.Delta
+	if m.delta != nil {
+		p.delta = *m.delta
 	}
 	p.variance = p.noise(c)
 	return p
@@ -47,7 +47,7 @@ func distance(l *dpoptim.Linear) float64 {
 }
 
 // noise is the mean square of the noise for a bound of 1, nearly enough to plan by.
-func (p problem) noise(c *dpoptim.Settings) float64 {
+func (p problem) noise(c dpoptim.Settings) float64 {
 	d, distance := float64(p.params), 1.0
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		distance = 2
@@ -110,12 +110,10 @@ func (p problem) steps() int {
 // take: the sensitivity is the same. With a penalty the rate falls, and nothing is to be planned.
 func (p problem) completePasses(c *dpoptim.Settings) error {
 	if c.Epochs == nil {
-		c.Epochs = new(float64)
-		*c.Epochs = defaultPasses
+		c.Epochs = new(float64(defaultPasses))
 	}
 	if c.Batch == nil {
-		c.Batch = new(float64)
-		*c.Batch = float64(min(defaultBatch, p.records))
+		c.Batch = new(float64(min(defaultBatch, p.records)))
 	}
 	steps := *c.Epochs * math.Ceil(float64(p.records) / *c.Batch)
 	if p.records > math.MaxInt32 || *c.Batch > float64(p.records) || steps > mostUpdates {

@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -30,26 +31,40 @@ const (
 
 // Settings are the method's own.
 type Settings struct {
-	Decay *float64 // of the step, from round to round; nil: 0.95
-	Delta *float64 // of the run; 0: choices are priced by ε alone
+	Decay *float64 `yaml:"step_decay,omitempty"` // of the step, from round to round; nil: 0.95
 }
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "linear models, one move of one weight after the other by the exponential mechanism", Topic: setting.Convex.Topic}}
+}
+
+func (Settings) Rows() []setting.Row {
+	return []setting.Row{{Key: "step_decay", InFile: true, Group: setting.Convex, Limit: setting.Must(func(x float64) bool { return x > 0 && x <= 1 }, "in (0, 1]"),
+		Help: "privgene: factor on the step, --lr, from round to round (default 0.95)"}}
+}
+
+func (s Settings) New(_ string, run dpoptim.Settings) dpoptim.Method { return New(s, run.Delta) }
 
 // Method makes a choice of 2d moves in every round.
 type Method struct {
 	settings Settings
+	delta    *float64 // of the run; 0: choices are priced by ε alone
 	step     float64
 	decay    float64
 }
 
-func New(s Settings) *Method { return &Method{settings: s} }
+// New makes the method for the δ of a run: of 0 its choices are priced by ε alone.
+func New(s Settings, delta *float64) *Method { return &Method{settings: s, delta: delta} }
 
 func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: Name, Private: true, Pure: m.pure(), Batches: []*batches.Kind{batches.Full}, Relation: accountant.ReplaceOne}
 }
 
-func (m *Method) pure() bool { return m.settings.Delta != nil && *m.settings.Delta == 0 }
+func (m *Method) pure() bool { return m.delta != nil && *m.delta == 0 }
 
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, m.check(c) }
+
+func (m *Method) check(c dpoptim.Settings) error {
 	if err := c.CheckUnclipped(Name); err != nil {
 		return err
 	}
@@ -57,7 +72,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case c.Momentum != 0 || c.Average != 0:
 		return usage.Errorf("optimizer %s moves one parameter at a time: leave out --momentum and --average", Name)
 	case c.LRSchedule != dpoptim.Constant || c.Warmup != 0:
-		return usage.Errorf("optimizer %s has a step that falls by --step-decay: leave out --lr-schedule and --warmup", Name)
+		return usage.Errorf("optimizer %s has a step that falls by step_decay: leave out --lr-schedule and --warmup", Name)
 	case c.Clipping != string(perexample.Flat):
 		return usage.Errorf("clipping %s: optimizer %s computes no gradients; leave it out", c.Clipping, Name)
 	case m.pure() && (c.NoiseMultiplier != nil || c.TrainLossNoise != nil):
@@ -69,7 +84,12 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 }
 
 // Complete fills in the step and the rounds. A round evaluates every record at two points a parameter.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	if n.Linear == nil {
 		return dpoptim.Notes{}, usage.Errorf("optimizer %s is written for the losses of --model logistic, huber-svm and huber-regression: use one of them, not %s", Name, c.Model)
 	}
@@ -96,7 +116,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 // no loss changes faster than its logits, so that features of at most 1 in magnitude are not clipped.
 // The noise multiplier is the scale of the noise that the choice amounts to, 2Δ/ε₁, over Δ. With
 // δ = 0 the rounds divide ε.
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.step, m.decay = *c.LR, defaultDecay
 	if d := m.settings.Decay; d != nil {
 		m.decay = *d
@@ -117,7 +137,7 @@ func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarat
 }
 
 // share is the ε of a round for adding or removing a record, where all rounds together have the run's.
-func (m *Method) share(c *dpoptim.Settings, rounds int) float64 {
+func (m *Method) share(c dpoptim.Settings, rounds int) float64 {
 	share := *c.Epsilon / float64(rounds) * (1 - 0x1p-50)
 	if c.Neighbouring == string(accountant.ReplaceOne) {
 		share /= 2

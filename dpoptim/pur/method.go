@@ -3,7 +3,7 @@
 // Differentially Private Gradient Descent", which spend by the privacy-utility ratio, and what
 // they are compared with. docs/proofs/pur.md has the proofs.
 //
-//	pur-a         σ_t = 4M√F0/(√d·t), or with --pur-k 4k√(MF0)/(√d·t), for smooth losses
+//	pur-a         σ_t = 4M√F0/(√d·t), or with pur_k 4k√(MF0)/(√d·t), for smooth losses
 //	pur-b         σ_t = 4kMR/(√d·t), for convex losses, on the ball of --radius
 //	pur-c         σ_t² = k²·2μF0·r^t/d, for strongly convex losses: with --l2
 //	pur-constant  σ_t is --pur-sigma
@@ -29,6 +29,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/papers"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -54,24 +55,51 @@ const (
 
 // Settings are those of a user; nil stands for the default.
 type Settings struct {
-	K      *float64 // noise over the gradient; nil: as published
-	Sigma  *float64 // of pur-constant, on a coordinate of the mean gradient
-	Rho    *float64 // budget in zCDP, in the place of ε
-	Radius *float64 // of the ball that weights stay in; nil: they are free
-	Seed   uint64   // of the noise of pur-oracle
+	Rho   *float64 `yaml:"rho,omitempty"`       // budget in zCDP, in the place of ε
+	K     *float64 `yaml:"pur_k,omitempty"`     // noise over the gradient; nil: as published
+	Sigma *float64 `yaml:"pur_sigma,omitempty"` // of pur-constant, on a coordinate of the mean gradient
+}
+
+func (Settings) Kinds() (all []dpoptim.Kind) {
+	for _, k := range []dpoptim.Kind{
+		{Name: NonConvex, ByBudget: true, About: "full-batch steps with falling noise, for smooth losses (Fay et al.)"},
+		{Name: Convex, ByBudget: true, About: "the same for convex losses, with weights in a ball"},
+		{Name: StronglyConvex, ByBudget: true, About: "the same for strongly convex losses"},
+		{Name: Constant, ByBudget: true, About: "the same with constant noise, to compare with"},
+		{Name: Oracle, ByBudget: true, About: "noise by the exact gradient's norm, to compare with (NOT PRIVATE)"},
+		{Name: NoisyGD, About: "full-batch steps with constant noise, priced exactly"},
+	} {
+		k.Topic, k.Reads = setting.Convex.Topic, []string{"radius"}
+		all = append(all, k)
+	}
+	return all
+}
+
+func (Settings) Rows() []setting.Row {
+	return []setting.Row{
+		{Key: "rho", Group: setting.Convex, Limit: setting.Positive, Instead: "epsilon", Help: "pur-*: privacy budget ρ in zCDP, in place of --epsilon"},
+		{Key: "pur_k", InFile: true, Group: setting.Convex, Arg: "K", Limit: setting.Positive, Help: "pur-*: size of the noise over that of the gradient (default: as published, 1)"},
+		{Key: "pur_sigma", Group: setting.Convex, Arg: "SIGMA", Limit: setting.Positive, Help: "pur-constant: standard deviation of the noise on each coordinate of the mean gradient"},
+	}
+}
+
+func (s Settings) New(name string, run dpoptim.Settings) dpoptim.Method {
+	return New(name, s, run.Seed)
 }
 
 // Method is one of them, by name.
 type Method struct {
 	name     string
 	settings Settings
+	seed     uint64         // of the noise of pur-oracle
 	kind     papers.PURKind // empty where no schedule is planned
 	problem  papers.Problem
 	sigmas   []float64 // noise multipliers of the planned steps
 }
 
-func New(name string, s Settings) *Method {
-	return &Method{name: name, settings: s, kind: kinds[name]}
+// New makes one of the methods, by name. The noise of pur-oracle is drawn from the seed.
+func New(name string, s Settings, seed uint64) *Method {
+	return &Method{name: name, settings: s, seed: seed, kind: kinds[name]}
 }
 
 func (m *Method) Traits() dpoptim.Traits {
@@ -82,7 +110,9 @@ func (m *Method) Traits() dpoptim.Traits {
 }
 
 // Check refuses settings that the method does not read, and misses those without which it cannot do.
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, m.check(c) }
+
+func (m *Method) check(c dpoptim.Settings) error {
 	if err := m.checkBudget(c); err != nil {
 		return err
 	}
@@ -93,7 +123,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case s.Sigma == nil && m.name == Constant:
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
 	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
-		return usage.Errorf("pur-k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
+		return usage.Errorf("pur_k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
 	}
@@ -101,7 +131,7 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 }
 
 // checkBudget finds faults of the budget and of what it is priced by.
-func (m *Method) checkBudget(c *dpoptim.Settings) error {
+func (m *Method) checkBudget(c dpoptim.Settings) error {
 	rho, planned := m.settings.Rho, m.kind != ""
 	switch {
 	case m.name == Oracle && (c.Epsilon != nil || c.NoiseMultiplier != nil):
@@ -121,27 +151,30 @@ func (m *Method) checkBudget(c *dpoptim.Settings) error {
 }
 
 // Complete fills in the bound on features, the step size and the number of steps.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	if err := n.NeedLinear(m.name); err != nil {
 		return notes, err
 	}
 	switch m.name {
 	case Convex:
-		if m.settings.Radius == nil {
+		if c.Radius == nil {
 			return notes, usage.Errorf("optimizer %s stays on a ball: give its radius, a public bound on the norm of good weights, by --radius, such as 10", m.name)
 		}
 	case Oracle:
 		notes.Warnings = append(notes.Warnings, "NOT PRIVATE: optimizer pur-oracle reads the gradient without noise to choose the noise")
 	}
-	if c.FeatureNorm == nil {
-		c.FeatureNorm = new(1.0)
-	}
+	c.FeatureNorm = c.NormOr1()
 	z := *c.FeatureNorm
 	m.problem = papers.Problem{
 		Records: n.Records, Dim: n.Params, Lipschitz: n.Linear.Lipschitz(z), Smoothness: n.Linear.Smoothness(z) + c.L2,
 		StrongConvexity: c.L2, InitialGap: n.Linear.LossAtZero(),
-		K: given(m.settings.K), Sigma: given(m.settings.Sigma), Radius: given(m.settings.Radius),
+		K: given(m.settings.K), Sigma: given(m.settings.Sigma), Radius: given(c.Radius),
 	}
 	if err := c.BoundClip(m.name, m.problem.Lipschitz); err != nil {
 		return notes, err
@@ -157,7 +190,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	if most := 2 / m.problem.Smoothness; *c.LR > most {
 		notes.Warnings = append(notes.Warnings, fmt.Sprintf("learning rate %v: above 2/smoothness = %.4g steps may lead away from the minimum; lower --lr, or leave it out", *c.LR, most))
 	}
-	budget, err := m.budget(c)
+	budget, err := m.budget(*c)
 	if err != nil {
 		return notes, err
 	}
@@ -188,7 +221,7 @@ func given(x *float64) float64 {
 }
 
 // budget is what a run may spend in zCDP, 0 where its noise is given or none is added.
-func (m *Method) budget(c *dpoptim.Settings) (float64, error) {
+func (m *Method) budget(c dpoptim.Settings) (float64, error) {
 	switch {
 	case m.settings.Rho != nil:
 		return *m.settings.Rho, nil
@@ -249,7 +282,7 @@ func (m *Method) bestSteps(z, budget float64, relation string) int {
 	return p.BestSteps(budget)
 }
 
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	if m.kind == "" || m.sigmas == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.problem.Lipschitz)}}, nil
 	}

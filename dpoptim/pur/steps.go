@@ -33,7 +33,7 @@ func (m *Method) disturb(e dpoptim.Engine, sum, into dpoptim.Vector) error {
 		square += v * v
 	}
 	sigma := m.balance() * math.Sqrt(square/float64(len(g))) * f.ExpectedBatch
-	source := rand.New(rand.NewPCG(m.settings.Seed, uint64(e.Update())))
+	source := rand.New(rand.NewPCG(m.seed, uint64(e.Update())))
 	for i := range g {
 		g[i] += float32(sigma * source.NormFloat64())
 	}

@@ -11,9 +11,9 @@
 // so that every record has the loss of outputs that are zero.
 //
 // Defaults: m = ⌈N/1000⌉, so that T is at most about 10⁶. β follows from the features' norm for
-// linear models; for networks it is --smoothness, 1 unless given, as the paper has no way to find it.
+// linear models; for networks it is smoothness, 1 unless given, as the paper has no way to find it.
 // --lr is the most that η may be, 1/β unless given. The noise is for all T rounds, of which all are
-// charged. --rrpsgd-form paper draws the noise of theorem 4, for m = 1.
+// charged. rrpsgd_form: paper draws the noise of theorem 4, for m = 1.
 package rrpsgd
 
 import (
@@ -23,6 +23,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/papers"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -40,10 +41,25 @@ func Forms() []string { return []string{Tight, Paper} }
 
 // Settings are those of a user; nil stands for the default.
 type Settings struct {
-	Form       string   // empty: Tight
-	Smoothness *float64 // β of a network
-	Seed       uint64   // of R, in a seeded run
+	Form       string   `yaml:"rrpsgd_form,omitempty"` // empty: Tight
+	Smoothness *float64 `yaml:"smoothness,omitempty"`  // β of a network
 }
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{{Name: Name, About: "SGD on single records for a random number of rounds (Zhang et al.)"}}
+}
+
+func (Settings) Rows() []setting.Row {
+	on := setting.Group{Title: "Training", Topic: "optimizers"}
+	return []setting.Row{
+		{Key: "rrpsgd_form", InFile: true, Group: on, Limit: setting.UnlessEmpty(setting.OneOf(Forms()...)),
+			Help: "rrpsgd: tight, or the noise as published (paper), at the price that it has (default tight)"},
+		{Key: "smoothness", InFile: true, Group: on, Arg: "BETA", Limit: setting.Within(dpoptim.LeastScale, dpoptim.MostScale, "in [%g, %g]", dpoptim.LeastScale, dpoptim.MostScale),
+			Help: "rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)"},
+	}
+}
+
+func (s Settings) New(_ string, run dpoptim.Settings) dpoptim.Method { return New(s, run.Seed) }
 
 const (
 	defaultSmoothness = 1
@@ -54,13 +70,15 @@ const (
 // Method is that descent.
 type Method struct {
 	settings  Settings
+	seed      uint64
 	bounds    papers.Rounds // without steps and variance
 	clip      float64
 	published *dpoptim.Release // nil: the noise follows from the budget
 	seeded    bool
 }
 
-func New(s Settings) *Method { return &Method{settings: s} }
+// New makes the method. A seeded run draws R from the seed.
+func New(s Settings, seed uint64) *Method { return &Method{settings: s, seed: seed} }
 
 func (*Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{
@@ -70,7 +88,9 @@ func (*Method) Traits() dpoptim.Traits {
 }
 
 // Check refuses settings under which the paper's statements are of another method.
-func (m *Method) Check(c *dpoptim.Settings) error {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, m.check(c) }
+
+func (m *Method) check(c dpoptim.Settings) error {
 	whole := c.Batch == nil || *c.Batch == math.Trunc(*c.Batch)
 	switch {
 	case c.Momentum != 0 || c.Average != 0:
@@ -86,15 +106,20 @@ func (m *Method) Check(c *dpoptim.Settings) error {
 	case m.settings.Form != Paper:
 		return nil
 	case c.NoiseMultiplier != nil && *c.NoiseMultiplier != 0:
-		return usage.Errorf("noise multiplier %v: the noise of --rrpsgd-form %s is the published one; give --epsilon, or leave the form out", *c.NoiseMultiplier, Paper)
+		return usage.Errorf("noise multiplier %v: the noise of rrpsgd_form %s is the published one; give --epsilon, or leave the form out", *c.NoiseMultiplier, Paper)
 	case c.Epsilon != nil && *c.Epsilon > 1:
-		return usage.Errorf("epsilon %v: the noise of --rrpsgd-form %s is published for epsilon up to 1; lower it, or leave the form out", *c.Epsilon, Paper)
+		return usage.Errorf("epsilon %v: the noise of rrpsgd_form %s is published for epsilon up to 1; lower it, or leave the form out", *c.Epsilon, Paper)
 	}
 	return nil
 }
 
 // Complete fills in batch, rounds and the largest step.
-func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Complete(c dpoptim.Settings, n dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	notes, err := m.complete(&c, n)
+	return c, notes, err
+}
+
+func (m *Method) complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes, error) {
 	notes := dpoptim.Notes{DefaultsFrom: dpoptim.FromBounds}
 	beta := float64(defaultSmoothness)
 	switch s := m.settings.Smoothness; {
@@ -103,9 +128,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 	case n.Linear != nil && s != nil:
 		return notes, usage.Errorf("smoothness %v: that of a linear model follows from --feature-norm; leave it out", *s)
 	case n.Linear != nil:
-		if c.FeatureNorm == nil {
-			c.FeatureNorm = new(1.0)
-		}
+		c.FeatureNorm = c.NormOr1()
 		if err := c.BoundClip(Name, n.Linear.Lipschitz(*c.FeatureNorm)); err != nil {
 			return notes, err
 		}
@@ -132,7 +155,7 @@ func (m *Method) Complete(c *dpoptim.Settings, n dpoptim.Network) (dpoptim.Notes
 		c.Steps = new(max(int(rounds), 1))
 	}
 	if m.settings.Form == Paper && c.Epsilon != nil {
-		notes.Warnings = []string{"rrpsgd-form paper draws the noise of theorem 4, whose proof has an error; what that noise costs is shown as ε, and is less than asked for"}
+		notes.Warnings = []string{"rrpsgd_form paper draws the noise of theorem 4, whose proof has an error; what that noise costs is shown as ε, and is less than asked for"}
 		return notes, m.publish(c, n.Records)
 	}
 	return notes, nil
@@ -145,13 +168,13 @@ func (m *Method) publish(c *dpoptim.Settings, records int) error {
 	case err != nil:
 		return usage.Wrap(err)
 	case *c.Batch != 1 || *c.Steps > r.Steps:
-		return usage.Errorf("rrpsgd-form %s: its noise is for at most N² = %d rounds of one record; use --batch 1, and leave --steps out", Paper, r.Steps)
+		return usage.Errorf("rrpsgd_form %s: its noise is for at most N² = %d rounds of one record; use --batch 1, and leave --steps out", Paper, r.Steps)
 	}
 	m.published = &dpoptim.Release{Noise: accountant.Gaussian{NoiseMultiplier: 2 * r.NoiseMultiplier}, Bound: m.clip}
 	return nil
 }
 
-func (m *Method) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	if m.published == nil {
 		return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(m.clip)}}, nil
 	}

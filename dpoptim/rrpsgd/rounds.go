@@ -37,7 +37,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 		return float64(binary.LittleEndian.Uint64(b[:])>>11) * 0x1p-53
 	}
 	if m.seeded {
-		uniform = rand.New(rand.NewPCG(m.settings.Seed, uint64(f.Steps))).Float64
+		uniform = rand.New(rand.NewPCG(m.seed, uint64(f.Steps))).Float64
 	}
 	s := &steps{Steps: plain, engine: e, rate: rate}
 	s.state.Rounds, err = papers.DrawRounds(f.Steps, func(k int) float64 { return rate(k + 1) }, m.bounds.Smoothness, most, uniform)

@@ -25,12 +25,13 @@ func (o opened) Update() int                               { return 1 }
 
 func completed(t *testing.T, s Settings, c *dpoptim.Settings, n dpoptim.Network) *Method {
 	t.Helper()
-	m := New(s)
+	m := New(s, 0)
 	c.Clipping, c.Neighbouring, c.LRSchedule = string(perexample.Flat), "replace-one", dpoptim.Constant
-	if err := m.Check(c); err != nil {
-		t.Fatal(err)
+	var err error
+	if *c, err = m.Check(*c); err == nil {
+		*c, _, err = m.Complete(*c, n)
 	}
-	if _, err := m.Complete(c, n); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -62,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		"l2 0.1":                {Clip: 1, L2: 0.1},
 		"rounds; raise --batch": {Clip: 1, Batch: new(0x1p-20)},
 	} {
-		if _, err := New(Settings{}).Complete(&c, ten); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := New(Settings{}, 0).Complete(c, ten); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
@@ -97,7 +98,7 @@ func TestLawOfRounds(t *testing.T) {
 			m.seeded = seeded
 			counts := make([]float64, steps+1)
 			for i := range draws {
-				m.settings.Seed = uint64(i)
+				m.seed = uint64(i)
 				s, err := m.Open(opened{facts: dpoptim.Facts{Params: 10, ExpectedBatch: 1, Steps: steps, Rate: shape}})
 				if err != nil {
 					t.Fatal(err)

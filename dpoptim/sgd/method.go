@@ -2,6 +2,7 @@ package sgd
 
 import (
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -15,9 +16,34 @@ const (
 
 // Settings are those of Adam, as a user gives them; nil stands for the default.
 type Settings struct {
-	Beta1, Beta2, Epsilon *float64
-	SubtractNoise         bool
+	Beta1         *float64 `yaml:"beta1,omitempty"`
+	Beta2         *float64 `yaml:"beta2,omitempty"`
+	Epsilon       *float64 `yaml:"adam_epsilon,omitempty"`
+	SubtractNoise bool     `yaml:"subtract_noise_variance,omitempty"`
 }
+
+const topic = "adam"
+
+func (Settings) Kinds() []dpoptim.Kind {
+	return []dpoptim.Kind{
+		{Name: DPSGD, About: "SGD on clipped, noisy gradients"},
+		{Name: DPAdam, About: "Adam on clipped, noisy gradients", Topic: topic},
+		{Name: PlainSGD, About: "SGD without privacy (NOT PRIVATE)"},
+		{Name: PlainAdam, About: "Adam without privacy (NOT PRIVATE)", Topic: topic},
+	}
+}
+
+func (Settings) Rows() []setting.Row {
+	on := setting.Group{Title: "Training", Topic: topic}
+	return []setting.Row{
+		{Key: "beta1", InFile: true, Group: on, Help: "decay of the first moment (default 0.9)"},
+		{Key: "beta2", InFile: true, Group: on, Help: "decay of the second moment (default 0.999)"},
+		{Key: "adam_epsilon", InFile: true, Group: on, Help: "added to the root of the second moment (default 1e-08)"},
+		{Key: "subtract_noise_variance", Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
+	}
+}
+
+func (s Settings) New(name string, _ dpoptim.Settings) dpoptim.Method { return New(name, s) }
 
 // moments are the settings with defaults for what was not given.
 func (s Settings) moments() Moments {
@@ -31,8 +57,8 @@ func (s Settings) moments() Moments {
 	return m
 }
 
-// Check finds faults, of any optimizer's settings: those that have no moments refuse them.
-func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
+// check finds faults; optimizers without moments refuse their settings.
+func (s Settings) check(optimizer string, c dpoptim.Settings) error {
 	adam := optimizer == DPAdam || optimizer == PlainAdam
 	if adam && c.Momentum != 0 {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
@@ -41,7 +67,7 @@ func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
 		for _, given := range []struct {
 			name  string
 			value *float64
-		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam-epsilon", s.Epsilon}} {
+		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam_epsilon", s.Epsilon}} {
 			if given.value != nil {
 				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, optimizer)
 			}
@@ -59,7 +85,7 @@ func (s Settings) Check(optimizer string, c *dpoptim.Settings) error {
 // DefaultRate is the step size where none is given. A regression's output is
 // not squashed by its loss and wants smaller steps than a classifier's; so does
 // what is left of a second moment without the noise's variance.
-func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) float64 {
+func DefaultRate(optimizer string, subtractNoise bool, c dpoptim.Settings) float64 {
 	switch {
 	case optimizer == PlainAdam || subtractNoise:
 		return 1e-3
@@ -80,7 +106,6 @@ func DefaultRate(optimizer string, subtractNoise bool, c *dpoptim.Settings) floa
 
 // Method makes an update by SGD or Adam of every batch's sum of gradients.
 type Method struct {
-	dpoptim.NoSettings
 	name     string
 	settings Settings
 	config   Config
@@ -93,14 +118,18 @@ func (m *Method) Traits() dpoptim.Traits {
 	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
 }
 
-func (m *Method) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
+func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
+	return c, m.settings.check(m.name, c)
+}
+
+func (m *Method) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if c.LR == nil {
 		c.LR = new(DefaultRate(m.name, m.settings.SubtractNoise, c))
 	}
-	return dpoptim.Notes{}, nil
+	return c, dpoptim.Notes{}, nil
 }
 
-func (m *Method) Declare(c *dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
+func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declaration, error) {
 	m.config = Config{Rate: f.Rate.Peak, Normaliser: f.ExpectedBatch, L2: c.L2, Momentum: c.Momentum, Moments: m.settings.moments()}
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(c.Clip)}}, nil
 }

@@ -26,7 +26,7 @@ func (m Moments) validate() error {
 	case !(m.Beta2 >= 0) || m.Beta2 >= 1:
 		return fmt.Errorf("beta2 %v: must be in [0, 1)", m.Beta2)
 	case !(m.Epsilon > 0) || math.IsInf(m.Epsilon, 0):
-		return fmt.Errorf("adam-epsilon %v: must be a finite number above 0", m.Epsilon)
+		return fmt.Errorf("adam_epsilon %v: must be a finite number above 0", m.Epsilon)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )
@@ -149,7 +149,7 @@ func (c *Call) Interruptible(notice string) (context.Context, *Console, error) {
 
 // Help is what is said of a setting of train, for commands that take it, too.
 func Help(key string) string {
-	for _, s := range plan.Settings() {
+	for _, s := range config.Rows() {
 		if s.Key == key {
 			return s.Help
 		}

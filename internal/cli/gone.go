@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -39,6 +40,21 @@ var Gone = []struct{ Command, Words, Instead string }{
 	{"l2p train", "--tasks", "write `--data`"},
 	{"l2p train", "--batches --block --card-scale --curvature --gamma --hidden --layers --log-sign --lr --odd --pool --runs --scale --scheduler --start --store-every --units --validation",
 		"leave it out: it follows from --data and --model"},
+}
+
+// init adds the settings of train that have a key and no flag.
+func init() {
+	for _, r := range config.Rows() {
+		if !r.InFile {
+			continue
+		}
+		key := r.Key + ": VALUE"
+		if of, name, nested := strings.Cut(r.Key, "."); nested {
+			key = of + ": {" + name + ": VALUE}"
+		}
+		word := "--" + strings.NewReplacer("_", "-", ".", "-").Replace(r.Key)
+		Gone = append(Gone, struct{ Command, Words, Instead string }{"train", word, "write `" + key + "` into a file, and give it by -c FILE"})
+	}
 }
 
 // instead is what to write in place of a flag or a command that is gone; nil if it never was there.

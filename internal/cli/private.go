@@ -10,7 +10,7 @@ func NotPrivate(c train.Config) string {
 	switch {
 	case c.Noise == "seeded":
 		return "NOT PRIVATE: seeded noise"
-	case accountant.NoGuarantee(c.Accountant) != "", c.Search != nil && c.Search.Batches == string(accountant.PaperBatches):
+	case accountant.NoGuarantee(c.Accountant) != "", c.Search.Batches == string(accountant.PaperBatches):
 		return "NO GUARANTEE"
 	}
 	return ""

@@ -30,11 +30,8 @@ func Root(root *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // spell lets Americans write their way.
 func spell(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-	switch name {
-	case "neighboring":
+	if name == "neighboring" {
 		name = "neighbouring"
-	case "search-normalize":
-		name = "search-normalise"
 	}
 	return pflag.NormalizedName(name)
 }

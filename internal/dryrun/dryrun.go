@@ -12,12 +12,14 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
 )
@@ -52,15 +54,15 @@ type Estimate struct {
 
 	Initial *plan.Initial `json:"init,omitempty"` // which tensors begin with the values of a file
 
-	Asked    *float64 `json:"-"` // the configuration's ε, to which Epsilon comes close
-	Rounded  int64    `json:"-"` // what a result would state of Memory
-	Fitting  float64  `json:"-"` // of Seconds, for features of a new image size
-	Warnings []string `json:"-"`
+	Claim    accountant.Guarantee `json:"-"` // all of what stands above in its JSON form
+	Rounded  int64                `json:"-"` // what a result would state of Memory
+	Fitting  float64              `json:"-"` // of Seconds, for features of a new image size
+	Warnings []string             `json:"-"`
 }
 
 // Run plans a run and tries some of its steps, before which it calls trying, unless nil. It opens no record, writes nothing,
 // and charges nothing.
-func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
+func Run(c config.Config, o plan.Options, trying func()) (_ *Estimate, err error) {
 	defer fault.Recover(&err)
 	o.Facts = true
 	start := time.Now()
@@ -83,7 +85,7 @@ func Run(c plan.Config, o plan.Options, trying func()) (_ *Estimate, err error) 
 		return nil, err
 	}
 	e := t.estimate()
-	if path := p.Config.Absent(); path != "" {
+	if path := source.Absent(p.Config); path != "" {
 		e.Warnings = append(e.Warnings, path+" does not exist: training needs it, and this estimate does not")
 	}
 	return e, nil
@@ -305,7 +307,7 @@ func (t *trial) timeSteps(s *supply) (seconds float64, err error) {
 // timeEvaluation is how long all evaluations take, with the accounting for each.
 func (t *trial) timeEvaluation() (float64, error) {
 	p := t.plan
-	evaluations := float64(p.Evaluations())
+	evaluations := float64(p.Evaluations(p.MostSteps))
 	start := time.Now()
 	p.EpsilonAt(p.Steps / 2)
 	account := time.Since(start).Seconds()
@@ -325,10 +327,12 @@ func (t *trial) timeEvaluation() (float64, error) {
 
 // estimate is what the plan and the trial say.
 func (t *trial) estimate() *Estimate {
-	p, c, info := t.plan, &t.plan.Config, t.device.Info()
+	p, c, g, info := t.plan, &t.plan.Config, t.plan.Guarantee, t.device.Info()
 	e := &Estimate{
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Recipe: p.Recipe, Device: info.Name, Threads: info.Threads,
-		NoGuarantee: p.NoGuarantee(), SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations(),
+		Guarantee: g.Guarantee, NoGuarantee: g.NoGuarantee, Claim: g,
+		Epsilon: g.Epsilon, Delta: g.Delta, Accountant: g.Accountant, Neighbouring: g.Neighbouring, NoiseMultiplier: p.NoiseMultiplier(),
+		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations(),
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
 	stated := e.Memory
@@ -337,20 +341,9 @@ func (t *trial) estimate() *Estimate {
 		stated = p.PlannedMemory(t.tests, 1)
 	}
 	e.Rounded = devices.Coarse(stated, p.RowBytes())
-	e.Guarantee = len(e.NoGuarantee) == 0
 	if t.timed {
 		seconds := math.Max(math.Round(t.seconds), 1)
 		e.Seconds, e.Fitting = &seconds, math.Round(t.fitting.Seconds())
-	}
-	if !c.Private() {
-		return e
-	}
-	e.Asked = c.Epsilon
-	e.Epsilon, e.Delta, e.Accountant, e.Neighbouring = p.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
-	e.NoiseMultiplier = p.NoiseMultiplier()
-	if p.Method.Traits().Pure {
-		delta, by := 0.0, accountant.Pure{}.Name()
-		e.Delta, e.Accountant = &delta, &by
 	}
 	return e
 }

@@ -5,21 +5,23 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // Records that stay in files take no memory, but for their labels.
 func TestMemory(t *testing.T) {
 	const n, width = 2_000_000, 100
 	of := func(mapped bool) int64 {
-		c := plan.Default()
+		c := config.Default()
 		c.Data, c.Model, c.Device = "made", "logistic", "cpu"
 		c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(64.0), new(20), new(1e-7), new(1.0)
 		set := func() *datasets.Set {
 			return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: n,
 				Train: datasets.Split{Shape: [3]int{1, 1, width}, Unit: true, Mapped: mapped}}
 		}
-		e, err := Run(c, plan.Options{Sources: map[string]plan.Source{"made": {BuiltIn: true, Facts: set}}}, nil)
+		e, err := Run(c, plan.Options{Sources: map[string]source.Source{"made": {BuiltIn: true, Facts: set}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,14 +36,14 @@ func TestMemory(t *testing.T) {
 
 // A dry run on images of a size that no constants come for makes none, and says so of the time.
 func TestNewSize(t *testing.T) {
-	c := plan.Default()
+	c := config.Default()
 	c.Data, c.Model, c.Device, c.Features, c.Whiten = "made", "logistic", "cpu", "scatter", "leaves"
 	c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(100.0), new(20), new(1e-4), new(1.0)
 	set := func() *datasets.Set {
 		return &datasets.Set{Name: "made", Classes: 2, ClassNames: []string{"a", "b"}, PublicN: 1000, Train: datasets.Split{Shape: [3]int{1, 12, 20}}}
 	}
 	e, err := Run(c, plan.Options{
-		Sources:       map[string]plan.Source{"made": {BuiltIn: true, Facts: set}},
+		Sources:       map[string]source.Source{"made": {BuiltIn: true, Facts: set}},
 		FrontProgress: func(percent int) { t.Errorf("%d%% of the constants are made", percent) },
 	}, nil)
 	if err != nil {

@@ -79,7 +79,7 @@ func logistic(t *testing.T, m dpoptim.Method, planned float64) (Config, *nn.Netw
 		c.Schedule, err = perexample.Plain(network.Program)
 	}
 	check(t, err)
-	c.Declaration, err = m.Declare(&dpoptim.Settings{Clip: 1}, c.Facts)
+	c.Declaration, err = m.Declare(dpoptim.Settings{Clip: 1}, c.Facts)
 	check(t, err)
 	return c, network
 }

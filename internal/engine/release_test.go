@@ -18,15 +18,15 @@ import (
 // asking to the test.
 type asking struct{ dpoptim.Declaration }
 
-func (asking) Traits() dpoptim.Traits                       { return dpoptim.Traits{Name: "asking", Private: true} }
-func (asking) Check(*dpoptim.Settings) error                { return nil }
-func (asking) Step() (int, error)                           { return 1, nil }
-func (asking) State() []dpoptim.State                       { return nil }
-func (a asking) Open(dpoptim.Engine) (dpoptim.Steps, error) { return a, nil }
-func (asking) Complete(*dpoptim.Settings, dpoptim.Network) (dpoptim.Notes, error) {
-	return dpoptim.Notes{}, nil
+func (asking) Traits() dpoptim.Traits                             { return dpoptim.Traits{Name: "asking", Private: true} }
+func (asking) Check(c dpoptim.Settings) (dpoptim.Settings, error) { return c, nil }
+func (asking) Step() (int, error)                                 { return 1, nil }
+func (asking) State() []dpoptim.State                             { return nil }
+func (a asking) Open(dpoptim.Engine) (dpoptim.Steps, error)       { return a, nil }
+func (asking) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
+	return c, dpoptim.Notes{}, nil
 }
-func (a asking) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (a asking) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	return a.Declaration, nil
 }
 

@@ -42,7 +42,7 @@ var unfinished = []begun{
 	{dir: "dp-blsgd-fixed", optimizer: "dp-blsgd", stop: 3, golden: golden{set: searched(0.5, train.Search{Budget: "fixed", Every: of(2)})}},
 	{dir: "dp-agd", optimizer: "dp-agd", stop: 2, golden: golden{set: adapting(2, 20, true, train.Search{Iterations: of(400), Trials: of(4)})}},
 	{dir: "l2p", optimizer: "l2p", stop: 3, golden: golden{random: true, set: all(protector("both"), func(c *train.Config) {
-		c.Noise, c.NormNoise = "secure", of(3.0)
+		c.Noise, c.L2P.NormNoise = "secure", of(3.0)
 	})}},
 	{dir: "l2p-subsets", optimizer: "l2p", stop: 3, golden: golden{set: all(protector("scheduler"), subsets)}},
 }

@@ -104,7 +104,7 @@ var moments = []golden{
 		if c.LR = of(0.02); c.Optimizer == "adam" {
 			c.NoiseMultiplier = nil
 		}
-		c.Beta1, c.Beta2, c.AdamEpsilon, c.LRSchedule, c.Warmup = of(0.8), of(0.95), of(1e-3), "cosine", 2
+		c.Adam.Beta1, c.Adam.Beta2, c.Adam.Epsilon, c.LRSchedule, c.Warmup = of(0.8), of(0.95), of(1e-3), "cosine", 2
 	}},
 }
 
@@ -155,17 +155,16 @@ var sgdAlone = []golden{
 }
 
 var adamAlone = []golden{
-	{name: "without the noise's variance", set: all(rate(0.02), func(c *train.Config) { c.SubtractNoiseVariance = true })},
+	{name: "without the noise's variance", set: all(rate(0.02), func(c *train.Config) { c.Adam.SubtractNoise = true })},
 	{name: "without the noise's variance, per layer", network: twoLayers, set: all(rate(0.02), allClasses, func(c *train.Config) {
-		c.SubtractNoiseVariance, c.Clipping, c.Average = true, "per-layer", 0.7
+		c.Adam.SubtractNoise, c.Clipping, c.Average = true, "per-layer", 0.7
 	})},
 }
 
 // searched sets a search from a step size on.
 func searched(start float64, s train.Search) func(*train.Config) {
 	return func(c *train.Config) {
-		own := s
-		c.LR, c.L2, c.Search = &start, 0.01, &own
+		c.LR, c.L2, c.Search = &start, 0.01, s
 	}
 }
 
@@ -301,7 +300,7 @@ var leastSearches = func() (runs []golden) {
 // protector is one of the protectors of random weights.
 func protector(name string) func(*train.Config) {
 	return func(c *train.Config) {
-		c.Protector = name + ".safetensors"
+		c.L2P.Protector = name + ".safetensors"
 		if name == "projector" || name == "both" {
 			c.LR = nil
 		}
@@ -338,12 +337,12 @@ var learned = func() (runs []golden) {
 		golden{name: "projector, cosine, per layer", network: twoLayers, set: all(protector("projector"), allClasses, func(c *train.Config) {
 			c.LRSchedule, c.Clipping = "cosine", "per-layer"
 		})},
-		golden{name: "both, norms", set: all(protector("both"), func(c *train.Config) { c.NormNoise = of(3.0) })},
-		golden{name: "scheduler, norms, interrupted", stops: []int{2}, set: all(protector("scheduler"), func(c *train.Config) { c.NormNoise = of(3.0) })},
-		golden{name: "scheduler, norms of subsets", set: all(protector("scheduler"), subsets, budget(5), func(c *train.Config) { c.NormNoise = of(20.0) })},
+		golden{name: "both, norms", set: all(protector("both"), func(c *train.Config) { c.L2P.NormNoise = of(3.0) })},
+		golden{name: "scheduler, norms, interrupted", stops: []int{2}, set: all(protector("scheduler"), func(c *train.Config) { c.L2P.NormNoise = of(3.0) })},
+		golden{name: "scheduler, norms of subsets", set: all(protector("scheduler"), subsets, budget(5), func(c *train.Config) { c.L2P.NormNoise = of(20.0) })},
 		golden{name: "scheduler, replace-one", set: all(protector("scheduler"), func(c *train.Config) { c.Neighbouring = "replace-one" })},
 		golden{name: "scheduler, public", set: all(protector("scheduler"), func(c *train.Config) { c.DataIsPublic, c.PrivateDiagnostics = true, true })},
-		golden{name: "projector, shipped", set: all(protector("projector"), func(c *train.Config) { c.Protector = "mnist" })},
+		golden{name: "projector, shipped", set: all(protector("projector"), func(c *train.Config) { c.L2P.Protector = "mnist" })},
 		golden{name: "projector, exact", random: true, set: all(protector("projector"), func(c *train.Config) { c.Noise = "exact" })},
 	)
 }()

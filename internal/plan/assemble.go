@@ -39,7 +39,7 @@ func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Str
 	e := engine.Config{
 		Method: p.Method, Declaration: p.Declaration, Facts: p.Facts,
 		Device: d, Schedule: p.Schedule,
-		Options: device.Options{Capacity: p.Capacity, Exact: c.exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
+		Options: device.Options{Capacity: p.Capacity, Exact: c.Exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
 		Data:    records.Data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
 		Rows: p.mostBatch(), Supply: s, Average: c.Average,
 	}
@@ -47,9 +47,9 @@ func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Str
 	if m := p.Facts.Linear; m != nil {
 		e.Table = func() (*convex.Table, error) { return p.table(m, records) }
 	}
-	if c.adapts() {
+	if c.Adapts() {
 		var err error
-		if e.Adaptation, err = engine.NewAdaptation(c.adaptive(), c.Clip, p.ExpectedBatch, noise); err != nil {
+		if e.Adaptation, err = engine.NewAdaptation(c.Adaptive(), c.Clip, p.ExpectedBatch, noise); err != nil {
 			return nil, err
 		}
 	}

@@ -2,27 +2,17 @@ package plan
 
 import (
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 
-	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/price"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A run on files of a user's own begins with a noisy count of its usable records, so that a
 // mistyped class, or labels that are none, end it before the budget is spent. Which files hold
 // which records is private, so nothing else may end it.
-const (
-	leastCounted = 500 // public records; of fewer a count would cost more than it is worth
-	countShare   = 20  // the noise's deviation is the public number over this
-	fewShare     = 4   // and too few are less than the public number over this
-)
 
-// CountDoubt is twice the deviation of the count's noise: so far it is off in one run of twenty.
-func CountDoubt(publicN int) int { return 2 * publicN / countShare }
+// fewShare: too few are less than the public number over this.
+const fewShare = 4
 
 // decideCount has files of a user's own counted where nobody said otherwise.
 func (p *Plan) decideCount() {
@@ -31,38 +21,15 @@ func (p *Plan) decideCount() {
 	}
 }
 
-// resolveCount settles whether the run counts, and the noise of the count. One record that is added,
-// removed or replaced moves it by one at most.
-func (p *Plan) resolveCount() {
+// settleCount keeps what was decided where the run counts, and warns where it was told to and cannot.
+func (p *Plan) settleCount() {
 	c := &p.Config
-	if c.CountRecords == nil || !*c.CountRecords {
+	if p.Count != nil || c.CountRecords == nil || !*c.CountRecords {
 		return
 	}
-	if !p.countable() {
-		if c.CountRecords = nil; c.given["count_records"] {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, of files of your own, from %d public records on", leastCounted))
-		}
-		return
+	if c.CountRecords = nil; c.Given["count_records"] {
+		p.Warnings = append(p.Warnings, fmt.Sprintf("count-records true: no count is made; it is for sums of gradients with noise, of files of your own, from %d public records on", price.LeastCounted))
 	}
-	p.Count = &accountant.Gaussian{NoiseMultiplier: float64(p.PublicN) / countShare}
-}
-
-// countable reports whether a count can be a part of what the run is charged for: of one that asks for
-// sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of all records.
-func (p *Plan) countable() bool {
-	c, t, d := &p.Config, p.Method.Traits(), p.Declaration
-	noisy := c.Private() && (c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0)
-	byBatch := c.Accountant == accountant.CTCDP || c.Accountant == accountant.Paper
-	return noisy && !p.PublicRecords() && !t.Pure && !t.Once && !byBatch &&
-		d.Budget != dpoptim.Planned && d.Asks[0].Question == dpoptim.Gradients && p.PublicN >= leastCounted
-}
-
-// countEvent is that of the count; nil where there is none.
-func (p *Plan) countEvent() []accountant.Event {
-	if p.Count == nil {
-		return nil
-	}
-	return []accountant.Event{{Mechanisms: []accountant.Mechanism{*p.Count}, Count: 1}}
 }
 
 // Few is the error of a run whose count says that its files hold other records than was declared; nil where
@@ -83,15 +50,15 @@ func (p *Plan) contradicted(counted float64, why string) error {
 			number += fmt.Sprintf(" (%d of them to train on)", p.PublicN)
 		}
 	}
-	if command := c.Check(); command != "" {
+	if command := source.CheckCommand(c); command != "" {
 		check += " by `" + command + "`"
 	}
-	cost, err := accountant.Account(p.countEvent(), accountant.Options{Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: *c.Delta})
+	cost, err := p.CountCost()
 	if err != nil {
 		return err
 	}
 	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s: %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
-		c.Data, max(counted, 0), number, why, check, cost.Epsilon)
+		c.Data, max(counted, 0), number, why, check, cost)
 }
 
 // manyDeviations of the noise above the public number say that it is too small; of one that is right, the count says so with a
@@ -104,29 +71,4 @@ func (p *Plan) Many(counted float64) error {
 		return nil
 	}
 	return p.contradicted(counted, "the guarantee is for at most that many, so --public-n must be larger")
-}
-
-// Check is the command that shows the owner of the data's files what training would make of them;
-// empty for data that no command checks.
-func (c *Config) Check() string {
-	form := FormOf(c.Data)
-	format := slices.ContainsFunc(Layouts(), func(l *datasets.Layout) bool { return l.Name == c.Data })
-	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) && !format {
-		return ""
-	}
-	line := "privgrad data verify " + usage.Quote(c.Data)
-	add := func(flag, value string) {
-		if value != "" {
-			line += " --" + flag + " " + usage.Quote(value)
-		}
-	}
-	if form != nil {
-		add("class-names", strings.Join(c.ClassNames, ","))
-		add("image-size", c.ImageSize)
-	}
-	add("schema", c.Schema)
-	if here, err := os.Getwd(); err != nil || c.DataDir != here {
-		add("data-dir", c.DataDir)
-	}
-	return line
 }

@@ -3,6 +3,9 @@ package plan
 import (
 	"strings"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // The error of a small count says what the user gave, and that it may be too large.
@@ -24,13 +27,13 @@ func TestFewNamesWhatWasGiven(t *testing.T) {
 		}
 	}
 	// A program's own source may say how many there are.
-	source := images("birds", grey)
-	set, err := source["birds"].Open("")
+	birds := images("birds", grey)
+	set, err := birds["birds"].Open("")
 	check(t, err)
 	set.PublicN = 5000
-	c := Default()
+	c := config.Default()
 	c.Data, c.Threads, c.Model, c.NoiseMultiplier, c.Steps = "birds", 1, "logistic", ptr(1.0), ptr(5)
-	p, err := Resolve(c, Options{Sources: map[string]Source{"birds": {Open: source["birds"].Open}}})
+	p, err := Resolve(c, Options{Sources: map[string]source.Source{"birds": {Open: birds["birds"].Open}}})
 	check(t, err)
 	for _, err := range []error{p.Few(10), p.Many(9000)} {
 		if err == nil || !strings.Contains(err.Error(), "its public number is 5000") {

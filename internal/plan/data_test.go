@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -21,8 +23,8 @@ func TestPublishedTableByWord(t *testing.T) {
 	for _, rows := range []int{0, 1, 3} {
 		text := strings.Join(append([]string{"150,4,setosa,versicolor,virginica"}, lines[:rows]...), "\n")
 		check(t, os.WriteFile("iris.csv", []byte(text), 0o644))
-		c := Default()
-		c.Data, c.NoiseMultiplier, c.Steps = TablePrefix+"iris.csv", ptr(1.0), ptr(1)
+		c := config.Default()
+		c.Data, c.NoiseMultiplier, c.Steps = source.TablePrefix+"iris.csv", ptr(1.0), ptr(1)
 		if _, err := Resolve(c, Options{}); err == nil || !strings.Contains(err.Error(), "--published-set") {
 			t.Errorf("%d records: %v", rows, err)
 		}
@@ -37,10 +39,10 @@ func TestPublishedTableByWord(t *testing.T) {
 
 // What is built in needs no word, and takes none for other files.
 func TestBuiltInTakesNoDeclaration(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"data-dir mine": func(c *Config) { c.DataDir = "mine" },
-		"leave out --published-set and --test-is-public":  func(c *Config) { c.PublishedSet = true },
-		"built in, and known to be the published one: le": func(c *Config) { c.TestIsPublic = true },
+	for want, change := range map[string]func(*config.Config){
+		"data-dir mine": func(c *config.Config) { c.DataDir = "mine" },
+		"leave out --published-set and --test-is-public":  func(c *config.Config) { c.PublishedSet = true },
+		"built in, and known to be the published one: le": func(c *config.Config) { c.TestIsPublic = true },
 	} {
 		c := small()
 		change(&c)
@@ -54,7 +56,7 @@ func TestBuiltInTakesNoDeclaration(t *testing.T) {
 func TestPathsOfData(t *testing.T) {
 	here, err := filepath.EvalSymlinks(t.TempDir())
 	check(t, err)
-	t.Setenv(DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	t.Chdir(here)
 	check(t, os.MkdirAll("elsewhere/deep", 0o755))
 	if err := os.Symlink("elsewhere/deep", "link"); err != nil {
@@ -68,8 +70,8 @@ func TestPathsOfData(t *testing.T) {
 		{"t.csv", "link/..", "elsewhere/t.csv"}, {"t.csv", "missing/../elsewhere/", "elsewhere/t.csv"}, {"../t.csv", "link", "elsewhere/t.csv"},
 		{filepath.Join(here, "link") + "/../t.csv", "", "elsewhere/t.csv"},
 	} {
-		config := Config{Data: TablePrefix + c.data, DataDir: c.dataDir}
-		if got, err := config.Path(); got != filepath.Join(here, c.want) || err != nil {
+		of := config.Config{Data: source.TablePrefix + c.data, DataDir: c.dataDir}
+		if got, err := source.Path(&of); got != filepath.Join(here, c.want) || err != nil {
 			t.Errorf("%s in %q leads to %s (%v)", c.data, c.dataDir, got, err)
 		}
 	}
@@ -79,10 +81,10 @@ func TestPathsOfData(t *testing.T) {
 // means the same elsewhere.
 func TestPathsAreKept(t *testing.T) {
 	here := t.TempDir()
-	t.Setenv(DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	t.Chdir(here)
 	makeTable(t, "")
-	kept := func(c Config) string {
+	kept := func(c config.Config) string {
 		t.Helper()
 		p, err := Resolve(c, Options{})
 		check(t, err)
@@ -103,9 +105,9 @@ func TestPathsAreKept(t *testing.T) {
 		t.Errorf("of --data-dir %s was kept: %s", c.DataDir, dir)
 	}
 	c.DataDir = ""
-	t.Setenv(DataDirVariable, here)
+	t.Setenv(config.DataDirVariable, here)
 	if dir := kept(c); dir != here {
-		t.Errorf("of %s=%s was kept: %s", DataDirVariable, here, dir)
+		t.Errorf("of %s=%s was kept: %s", config.DataDirVariable, here, dir)
 	}
 	check(t, os.Mkdir(filepath.Join(here, "tabular"), 0o755))
 	for _, name := range []string{"t.csv", "t.csv.schema.yaml"} {
@@ -114,7 +116,7 @@ func TestPathsAreKept(t *testing.T) {
 	if dir := kept(c); dir != here {
 		t.Errorf("of a folder for tables in %s was kept: %s", here, dir)
 	}
-	c.DataDir, c.Data = "mine", TablePrefix+filepath.Join(here, "tabular", "t.csv")
+	c.DataDir, c.Data = "mine", source.TablePrefix+filepath.Join(here, "tabular", "t.csv")
 	if _, err := Resolve(c, Options{}); !errors.As(err, new(*usage.Error)) || !strings.Contains(err.Error(), "data-dir mine") {
 		t.Errorf("a directory beside a whole path: %v", err)
 	}
@@ -127,12 +129,12 @@ func TestPathsAreKept(t *testing.T) {
 // One class against the rest, by name or number, of images and tables, before or after
 // other classes are left out.
 func TestPositive(t *testing.T) {
-	labels := func(change func(*Config)) []int {
+	labels := func(change func(*config.Config)) []int {
 		t.Helper()
 		c := small()
 		c.Classes = nil
 		change(&c)
-		set, _, err := OpenData(&c, sources(made(1, 400)))
+		set, _, err := source.OpenData(&c, sources(made(1, 400)))
 		check(t, err)
 		if set.Classes != 2 || set.PublicN != set.PerClass[0]+set.PerClass[1] {
 			t.Errorf("classes %v of %v, N %d", set.ClassNames, set.PerClass, set.PublicN)
@@ -144,12 +146,12 @@ func TestPositive(t *testing.T) {
 		return append(counts, set.PublicN)
 	}
 	for name, test := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		want   []int
 	}{
-		"name":      {func(c *Config) { c.Positive = "c" }, []int{300, 100, 400}},
-		"number":    {func(c *Config) { c.Positive = "2" }, []int{300, 100, 400}},
-		"of others": {func(c *Config) { c.Positive, c.Classes = "2", []int{3, 2, 0} }, []int{200, 100, 300}},
+		"name":      {func(c *config.Config) { c.Positive = "c" }, []int{300, 100, 400}},
+		"number":    {func(c *config.Config) { c.Positive = "2" }, []int{300, 100, 400}},
+		"of others": {func(c *config.Config) { c.Positive, c.Classes = "2", []int{3, 2, 0} }, []int{200, 100, 300}},
 	} {
 		if got := labels(test.change); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
@@ -164,7 +166,7 @@ func TestPositive(t *testing.T) {
 		makeTable(t, test.schema)
 		c := tableConfig()
 		c.Positive = test.positive
-		set, _, err := OpenData(&c, nil)
+		set, _, err := source.OpenData(&c, nil)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("positive %s of a table: %v, want %q", test.positive, err, want)
 		}
@@ -172,11 +174,11 @@ func TestPositive(t *testing.T) {
 			t.Errorf("the classes are %v", set.ClassNames)
 		}
 	}
-	for want, change := range map[string]func(*Config){
-		"--classes leaves it out": func(c *Config) { c.Positive = "c" },
-		"no such class":           func(c *Config) { c.Positive = "e" },
-		"leave out --class-names": func(c *Config) { c.ClassNames = []string{"a", "b"} },
-		"and --image-size":        func(c *Config) { c.ImageSize = "8x8" },
+	for want, change := range map[string]func(*config.Config){
+		"--classes leaves it out": func(c *config.Config) { c.Positive = "c" },
+		"no such class":           func(c *config.Config) { c.Positive = "e" },
+		"leave out --class-names": func(c *config.Config) { c.ClassNames = []string{"a", "b"} },
+		"and --image-size":        func(c *config.Config) { c.ImageSize = "8x8" },
 	} {
 		c := small()
 		change(&c)
@@ -191,7 +193,7 @@ func TestPositive(t *testing.T) {
 func TestWithoutTestFiles(t *testing.T) {
 	set := made(1, 400)
 	set.Published, set.Test, set.TestIsPublic = true, datasets.Split{}, false
-	from := map[string]Source{"made": {Open: func(string) (*datasets.Set, error) { return set, nil }}}
+	from := map[string]source.Source{"made": {Open: func(string) (*datasets.Set, error) { return set, nil }}}
 	c := small()
 	c.Classes, c.DataDir, c.PublicN, c.Delta = nil, "here", ptr(400), ptr(1e-5)
 	c.Model = "logistic"
@@ -200,9 +202,9 @@ func TestWithoutTestFiles(t *testing.T) {
 	if p.Set.TestIsPublic || !filepath.IsAbs(p.Config.DataDir) {
 		t.Errorf("test records are public: %v; directory %s", p.Set.TestIsPublic, p.Config.DataDir)
 	}
-	for want, change := range map[string]func(*Config){
-		"published-set true: the test files": func(c *Config) { c.PublishedSet = true },
-		"test-is-public true: data set made": func(c *Config) { c.TestIsPublic = true },
+	for want, change := range map[string]func(*config.Config){
+		"published-set true: the test files": func(c *config.Config) { c.PublishedSet = true },
+		"test-is-public true: data set made": func(c *config.Config) { c.TestIsPublic = true },
 	} {
 		other := c
 		change(&other)
@@ -216,7 +218,7 @@ func TestWithoutTestFiles(t *testing.T) {
 func TestCheck(t *testing.T) {
 	here, err := os.Getwd()
 	check(t, err)
-	for want, c := range map[string]Config{
+	for want, c := range map[string]config.Config{
 		"privgrad data verify dir:p --class-names cat,dog --image-size 3x8x8":               {Data: "dir:p", ClassNames: []string{"cat", "dog"}, ImageSize: "3x8x8", DataDir: here},
 		"privgrad data verify 'npz:my file.npz' --class-names 'a b,c'":                      {Data: "npz:my file.npz", ClassNames: []string{"a b", "c"}, DataDir: here},
 		"privgrad data verify shards:s --class-names 0,1 --image-size 64 --data-dir /there": {Data: "shards:s", ClassNames: []string{"0", "1"}, ImageSize: "64", DataDir: "/there"},
@@ -224,7 +226,7 @@ func TestCheck(t *testing.T) {
 		"privgrad data verify mnist --data-dir /there":                                      {Data: "mnist", DataDir: "/there"},
 		"": {Data: "fmnist"},
 	} {
-		if got := c.Check(); got != want {
+		if got := source.CheckCommand(&c); got != want {
 			t.Errorf("%s is checked by %q, want %q", c.Data, got, want)
 		}
 	}
@@ -232,7 +234,7 @@ func TestCheck(t *testing.T) {
 
 // A public number that contradicts a published one is refused, with that; the same is none.
 func TestPublishedNumber(t *testing.T) {
-	open := func(c Config) error {
+	open := func(c config.Config) error {
 		_, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
 		return err
 	}
@@ -264,7 +266,7 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, folds := range []int{0, 5} {
 		c := tableConfig()
-		c.Data, c.PublishedSet, c.Batch, c.Folds, c.Fold = TablePrefix+"iris.csv", true, ptr(20.0), folds, min(folds, 1)
+		c.Data, c.PublishedSet, c.Batch, c.Folds, c.Fold = source.TablePrefix+"iris.csv", true, ptr(20.0), folds, min(folds, 1)
 		for _, n := range []*int{nil, ptr(150), ptr(100)} {
 			c.PublicN = n
 			if _, err := Resolve(c, Options{Facts: true, Device: reference.Open()}); (err != nil) != (n != nil && *n == 100) || err != nil && !strings.Contains(err.Error(), "public-n 100") {
@@ -275,11 +277,11 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 	for n, refused := range map[int]bool{60000: false, 59999: true} {
 		c := small()
 		c.Data, c.DataDir, c.Classes, c.PublishedSet, c.PublicN, c.Model = "mnist", "here", nil, true, &n, "logistic"
-		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
+		if _, err := Resolve(c, Options{Sources: source.Sources(), Facts: true, Device: reference.Open()}); (err != nil) != refused {
 			t.Errorf("%d of mnist: %v", n, err)
 		}
 		c.PublishedSet, c.Delta = false, ptr(1e-6)
-		if _, err := Resolve(c, Options{Sources: Sources(), Facts: true, Device: reference.Open()}); err != nil {
+		if _, err := Resolve(c, Options{Sources: source.Sources(), Facts: true, Device: reference.Open()}); err != nil {
 			t.Errorf("%d of files of that name: %v", n, err)
 		}
 	}
@@ -289,7 +291,7 @@ func TestPublishedNumberOfFiles(t *testing.T) {
 func TestCountWithoutUse(t *testing.T) {
 	for text, want := range map[string]bool{"count_records: true\n": true, "": false, "count_records: false\n": false} {
 		c := small()
-		check(t, ParseConfig([]byte("data: made\n"+text), "c.yaml", &c))
+		check(t, config.Parse([]byte("data: made\n"+text), "c.yaml", &c))
 		p, err := Resolve(c, Options{Sources: sources(made(1, 40)), Device: reference.Open()})
 		check(t, err)
 		if got := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "no count is made") }); got != want || p.Count != nil {

@@ -7,28 +7,30 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // What a result says was released costs what the result says: the composition of a plan's events is its ε,
 // for every way to price a committed schedule. They survive being written as JSON and read.
 func TestEventsComposeToEpsilon(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"sums":        func(*Config) {},
-		"replace-one": func(c *Config) { c.Neighbouring = "replace-one" },
-		"adaptive":    func(c *Config) { c.Clipping = "adaptive" },
-		"noisy loss":  func(c *Config) { c.TrainLossNoise = ptr(3.0) },
-		"both":        func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
-		"rdp":         func(c *Config) { c.Accountant = "rdp" },
-		"calibrated":  func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) },
-		"searches": func(c *Config) {
+	for name, change := range map[string]func(*config.Config){
+		"sums":        func(*config.Config) {},
+		"replace-one": func(c *config.Config) { c.Neighbouring = "replace-one" },
+		"adaptive":    func(c *config.Config) { c.Clipping = "adaptive" },
+		"noisy loss":  func(c *config.Config) { c.TrainLossNoise = ptr(3.0) },
+		"both":        func(c *config.Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
+		"rdp":         func(c *config.Config) { c.Accountant = "rdp" },
+		"calibrated":  func(c *config.Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) },
+		"searches": func(c *config.Config) {
 			c.Optimizer = "dp-blsgd"
 			c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0)
-			c.Search = &Search{Budget: "fixed"}
+			c.Search = blsgd.Settings{Budget: "fixed"}
 		},
-		"shared batch": func(c *Config) {
+		"shared batch": func(c *config.Config) {
 			c.Optimizer = "dp-blsgd"
 			c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0)
-			c.Search = &Search{Budget: "fixed", Batches: "shared"}
+			c.Search = blsgd.Settings{Budget: "fixed", Batches: "shared"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,10 +58,10 @@ func TestEventsComposeToEpsilon(t *testing.T) {
 
 // Where no list of events has the run's ε, none is given.
 func TestNoEvents(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"sgd":      func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
-		"adapts":   func(c *Config) { c.Optimizer = "dp-blsgd-ac"; c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) },
+	for name, change := range map[string]func(*config.Config){
+		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
+		"sgd":      func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"adapts":   func(c *config.Config) { c.Optimizer = "dp-blsgd-ac"; c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small()

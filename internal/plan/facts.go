@@ -3,26 +3,31 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"strconv"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // ModelFacts are what a model's file says of the model: how to use it without this program, and what it
 // guarantees. They follow from the settings alone.
 func (p *Plan) ModelFacts() map[string]string {
 	c, s := &p.Config, p.Set.Train.Shape
-	names, _ := json.Marshal(ClassNames(p.Set)) // fails on no strings
+	names, _ := json.Marshal(p.Set.Names()) // fails on no strings
 	facts := map[string]string{
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
 		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
-		rundir.FeatureNorm: c.NormText(), "features": noFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
-		"guarantee": "false", "epsilon": "", "delta": "", "accountant": "", "neighbouring": "",
+		rundir.FeatureNorm: c.NormText(), "features": config.NoFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
 		"privgrad_version": version(),
 	}
+	maps.Copy(facts, p.Guarantee.Facts())
 	if p.Set.Schema != "" {
 		facts[rundir.Schema] = p.Set.Schema
 	}
@@ -36,24 +41,7 @@ func (p *Plan) ModelFacts() map[string]string {
 			facts["features_file"] = rundir.Features
 		}
 	}
-	if len(p.NoGuarantee()) > 0 || p.Epsilon == nil {
-		return facts
-	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	facts["guarantee"], facts["epsilon"], facts["neighbouring"] = "true", number(*p.Epsilon), c.Neighbouring
-	facts["delta"], facts["accountant"] = "0", accountant.Pure{}.Name()
-	if !p.Method.Traits().Pure {
-		facts["delta"], facts["accountant"] = number(*c.Delta), c.Accountant
-	}
 	return facts
-}
-
-// NormText is the bound on the norm of features in words of a model's file.
-func (c *Config) NormText() string {
-	if c.FeatureNorm == nil {
-		return "none"
-	}
-	return strconv.FormatFloat(*c.FeatureNorm, 'g', -1, 64)
 }
 
 // Reading is what becomes of a value x of a split before the network, or the front end in front of it, reads it. It is
@@ -66,18 +54,6 @@ func Reading(s datasets.Split, front bool) string {
 		return rundir.Fraction
 	}
 	return rundir.Symmetric
-}
-
-// ClassNames are those of a set's classes; numbers stand for names that nobody gave.
-func ClassNames(s *datasets.Set) (names []string) {
-	for i := range s.Classes {
-		if i < len(s.ClassNames) {
-			names = append(names, s.ClassNames[i])
-		} else {
-			names = append(names, strconv.Itoa(i))
-		}
-	}
-	return names
 }
 
 // module is this program's, also where it is a part of another program.
@@ -99,4 +75,31 @@ func version() string {
 		return "unknown"
 	}
 	return of.Version
+}
+
+// Model describes a named model; Input is the shape of Fashion-MNIST where
+// the model takes any.
+func Model(name string) (nn.Info, error) {
+	for _, m := range nn.Names() {
+		if m.Name == name {
+			if m.Input == [3]int{} {
+				m.Input = [3]int{1, 28, 28}
+			}
+			return m, nil
+		}
+	}
+	_, err := nn.Build(name, nn.Options{})
+	return nn.Info{}, usage.Wrap(err)
+}
+
+// Means gives the average loss and accuracy of a score, nil where undefined.
+func Means(s device.Score) (loss, accuracy *float64) {
+	if s.Count == 0 {
+		return nil, nil
+	}
+	loss = price.Finite(s.Loss / float64(s.Count))
+	if s.Confusion != nil {
+		accuracy = price.Finite(float64(s.Correct) / float64(s.Count))
+	}
+	return loss, accuracy
 }

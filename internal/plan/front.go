@@ -12,25 +12,6 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// noFeatures is the word for images as they are.
-const noFeatures = "none"
-
-// checkFront finds settings of a front end that do not go together.
-func (c *Config) checkFront() error {
-	if c.Features == noFeatures {
-		c.Features = ""
-	}
-	switch {
-	case c.Features == "" && c.Whiten != "":
-		return usage.Errorf("whiten %s has no effect without features; give --features, or leave it out", c.Whiten)
-	case c.Features == "" && c.Mirror:
-		return usage.Errorf("mirror has no effect without features; give --features, or leave it out")
-	case c.Features == "" && c.Deskew:
-		return usage.Errorf("deskew has no effect without features; give --features, or leave it out")
-	}
-	return nil
-}
-
 // resolveFront makes the front end that is asked for.
 func (p *Plan) resolveFront(o Options) (err error) {
 	c, shape := &p.Config, p.Set.Train.Shape
@@ -68,11 +49,6 @@ func (p *Plan) makeFront(spec features.Spec, o Options) (err error) {
 	return err
 }
 
-// FrontSpec names the front end for images of a shape.
-func (c *Config) FrontSpec(shape [3]int) features.Spec {
-	return features.Spec{Kind: c.Features, Whiten: features.Whitening(c.Whiten), Mirror: c.Mirror, Deskew: c.Deskew, Shape: shape}
-}
-
 // input is the shape of what the network reads.
 func (p *Plan) input() [3]int {
 	if p.Front != nil {
@@ -84,14 +60,6 @@ func (p *Plan) input() [3]int {
 // Reader says how the network is given records.
 func (p *Plan) Reader() tables.Reader {
 	return tables.Reader{Front: p.Front, Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
-}
-
-// Norm is the most that the norm of a record's features is; 0: they are as they are.
-func (c *Config) Norm() float64 {
-	if c.FeatureNorm != nil {
-		return *c.FeatureNorm
-	}
-	return 0
 }
 
 // DefaultsFrom names the data on which the settings were chosen that the user left open.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // made is a small image set of four classes. The seed changes the training pixels,
@@ -30,15 +32,15 @@ func made(seed uint64, rows int) *datasets.Set {
 	}
 }
 
-func sources(set *datasets.Set) map[string]Source {
-	return map[string]Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+func sources(set *datasets.Set) map[string]source.Source {
+	return map[string]source.Source{"made": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
 }
 
 func ptr[T any](x T) *T { return &x }
 
 // small is a short private run on the made set, two classes of it.
-func small() Config {
-	c := Default()
+func small() config.Config {
+	c := config.Default()
 	c.Data, c.Classes, c.Model = "made", []int{0, 1}, "logistic"
 	c.NoiseMultiplier, c.Batch, c.Steps = ptr(1.0), ptr(40.0), ptr(24)
 	c.LR, c.EvalEvery, c.Threads = ptr(0.5), 5, 1
@@ -55,9 +57,9 @@ func makeTable(t *testing.T, schema string) {
 }
 
 // tableConfig is a short private run on t.csv.
-func tableConfig() Config {
-	c := Default()
-	c.Data, c.PublicN, c.Delta = TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
+func tableConfig() config.Config {
+	c := config.Default()
+	c.Data, c.PublicN, c.Delta = source.TablePrefix+"t.csv", ptr(2000), ptr(1e-5)
 	c.NoiseMultiplier, c.Batch, c.Steps, c.Threads = ptr(1.0), ptr(200.0), ptr(30), 1
 	return c
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -10,14 +9,6 @@ import (
 
 // Initial says which tensors of a network began with the values of a file.
 type Initial = rundir.Initial
-
-// checkInit finds settings of the first weights that do not go together.
-func (c *Config) checkInit() error {
-	if len(c.InitLayers) > 0 && c.Init == "" {
-		return usage.Errorf("init-layers %s: they are layers of the file of --init: give one, or leave it out", strings.Join(c.InitLayers, ","))
-	}
-	return nil
-}
 
 // initialise gives the network the weights of the file that is named, if there is one. Weights that no run could go
 // on from are refused, also those of a user's own graph.

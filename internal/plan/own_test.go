@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // own is a method of a user's own that says only what it asks.
@@ -17,14 +18,14 @@ type own struct {
 }
 
 func (o own) Traits() dpoptim.Traits { return o.traits }
-func (o own) Declare(*dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
+func (o own) Declare(dpoptim.Settings, dpoptim.Facts) (dpoptim.Declaration, error) {
 	return o.declared, nil
 }
-func (o own) Complete(c *dpoptim.Settings, _ dpoptim.Network) (dpoptim.Notes, error) {
+func (o own) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if o.traits.Once {
 		c.Steps, c.SamplingRate = ptr(1), ptr(1.0)
 	}
-	return dpoptim.Notes{}, nil
+	return c, dpoptim.Notes{}, nil
 }
 func (own) Open(dpoptim.Engine) (dpoptim.Steps, error) { return nil, nil }
 
@@ -39,7 +40,7 @@ func sumOf(share float64) dpoptim.Ask {
 	}}
 }
 
-func resolveOwn(c Config, o own) (*Plan, error) {
+func resolveOwn(c config.Config, o own) (*Plan, error) {
 	return Resolve(c, Options{Sources: sources(made(1, 400)), Method: o})
 }
 
@@ -69,33 +70,33 @@ func pure(epsilon float64) own {
 }
 
 // pureConfig is a configuration for one pure release of ε = 1.
-func pureConfig() Config {
-	c := Default()
+func pureConfig() config.Config {
+	c := config.Default()
 	c.Data, c.Classes, c.Model, c.Threads = "made", []int{0, 1}, "logistic", 1
 	c.Epsilon = ptr(1.0)
 	return c
 }
 
 func TestOwnIsRefused(t *testing.T) {
-	budget := func(c *Config) { c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1.0), accountant.RDP }
+	budget := func(c *config.Config) { c.NoiseMultiplier, c.Epsilon, c.Accountant = nil, ptr(1.0), accountant.RDP }
 	admitted := private(dpoptim.Admitted, sumOf(1))
 	several := pure(1)
 	several.traits.Once = false
 	for name, test := range map[string]struct {
 		method own
-		set    func(*Config) // over small()
-		want   string        // "" where it is allowed
+		set    func(*config.Config) // over small()
+		want   string               // "" where it is allowed
 	}{
-		"no noise":                     {private(dpoptim.Committed, sumOf(0)), func(*Config) {}, "declares a gradient without noise"},
-		"pure":                         {pure(1), func(c *Config) { *c = pureConfig() }, ""},
-		"pure, of half, replaced":      {pure(0.5), func(c *Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, ""},
-		"pure, of more, replaced":      {pure(1), func(c *Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, "of ε = 2 together, and was allowed 1"},
-		"pure, of more":                {pure(2), func(c *Config) { *c = pureConfig() }, "declares 1 releases of ε = 2 together, and was allowed 1"},
-		"pure, in steps":               {several, func(c *Config) { budget(c); c.Steps = ptr(50) }, "declares 50 releases"},
+		"no noise":                     {private(dpoptim.Committed, sumOf(0)), func(*config.Config) {}, "declares a gradient without noise"},
+		"pure":                         {pure(1), func(c *config.Config) { *c = pureConfig() }, ""},
+		"pure, of half, replaced":      {pure(0.5), func(c *config.Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, ""},
+		"pure, of more, replaced":      {pure(1), func(c *config.Config) { *c = pureConfig(); c.Neighbouring = string(accountant.ReplaceOne) }, "of ε = 2 together, and was allowed 1"},
+		"pure, of more":                {pure(2), func(c *config.Config) { *c = pureConfig() }, "declares 1 releases of ε = 2 together, and was allowed 1"},
+		"pure, in steps":               {several, func(c *config.Config) { budget(c); c.Steps = ptr(50) }, "declares 50 releases"},
 		"filtered":                     {admitted, budget, ""},
-		"filtered, adaptive clipping":  {admitted, func(c *Config) { budget(c); c.Clipping = "adaptive" }, "--clipping flat"},
-		"filtered, train loss":         {admitted, func(c *Config) { budget(c); c.TrainLossNoise = ptr(5.0) }, "leave out --train-loss-noise"},
-		"filtered, a noise multiplier": {admitted, func(c *Config) { c.Accountant = accountant.RDP }, "give --epsilon"},
+		"filtered, adaptive clipping":  {admitted, func(c *config.Config) { budget(c); c.Clipping = "adaptive" }, "--clipping flat"},
+		"filtered, train loss":         {admitted, func(c *config.Config) { budget(c); c.TrainLossNoise = ptr(5.0) }, "leave out --train-loss-noise"},
+		"filtered, a noise multiplier": {admitted, func(c *config.Config) { c.Accountant = accountant.RDP }, "give --epsilon"},
 	} {
 		c := small()
 		test.set(&c)

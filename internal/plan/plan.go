@@ -16,9 +16,13 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/price"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -28,7 +32,7 @@ import (
 // A Plan is a configuration made whole, before any record has been looked at:
 // everything in it is public.
 type Plan struct {
-	Config Config // complete and re-runnable
+	Config config.Config // complete and re-runnable
 	Set    *datasets.Set
 	Front  *features.Front // nil: the network reads the records as they are
 	// FrontDigest identifies the front end; empty where there is none, and where its constants are made up.
@@ -40,39 +44,29 @@ type Plan struct {
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
-	PublicN          int
-	batches.Batching         // whose expected batch is the normaliser of every sum
-	Steps            int     // committed
-	Sigma            float64 // noise multiplier σ/C; 0 without noise
-	Epsilon          *float64
-	Count            *accountant.Gaussian // noise of the count of usable records before the first step; nil: none is made
-	Risk             *accountant.Risk     // what ε means for attacks; nil without a guarantee
+	PublicN     int
+	price.Price // what it costs, and all that decides it
+	Guarantee   accountant.Guarantee
 
 	Method      dpoptim.Method
-	Declaration dpoptim.Declaration // what the method asks of the records
-	Facts       dpoptim.Facts       // what it knows of the run
-	Notes       dpoptim.Notes       // what it says of it
-	MostSteps   int                 // steps at most, where neither they nor the noise are committed to
-	Block       int                 // steps that the ledger reserves at a time
-	Fingerprint string              // of all that may not change between a run and its resumption
+	Facts       dpoptim.Facts // what it knows of the run
+	Notes       dpoptim.Notes // what it says of it
+	Block       int           // steps that the ledger reserves at a time
+	Fingerprint string        // of all that may not change between a run and its resumption
 	Warnings    []string
 
-	price      accountant.Schedule // of the run, without its noise multiplier
-	order      float64             // at which a filter of scheduled releases spends
-	spent      map[int]float64     // ε of the first slots, as far as asked for; nil without noise
-	precision  device.Precision    // of matrix products
-	costs      ir.Costs            // of the device
-	secure     stream.Cipher       // of the device, for secure noise
-	memory     int64               // the default budget
-	evalEvery  int
-	declared   []string // assumptions about the data
-	builtIn    bool     // the data set is
+	precision  device.Precision // of matrix products
+	costs      ir.Costs         // of the device
+	secure     stream.Cipher    // of the device, for secure noise
+	memory     int64            // the default budget
+	declared   []string         // assumptions about the data
+	builtIn    bool             // the data set is
 	ownNetwork bool
 }
 
 // Options are what a caller supplies beside the configuration.
 type Options struct {
-	Sources map[string]Source
+	Sources map[string]source.Source
 	Network *nn.Network     // nil: the named model
 	Front   *features.Front // nil: the named features
 	Method  dpoptim.Method  // nil: the named optimizer
@@ -89,7 +83,7 @@ type Options struct {
 
 // Resolve completes a configuration, or says what is wrong with it. It needs the device, which
 // it leaves closed where it had to open one.
-func Resolve(c Config, o Options) (*Plan, error) {
+func Resolve(c config.Config, o Options) (*Plan, error) {
 	p, d, err := Open(c, o)
 	if d != nil && o.Device == nil {
 		d.Close()
@@ -98,30 +92,30 @@ func Resolve(c Config, o Options) (*Plan, error) {
 }
 
 // Open is Resolve with the device, which is the caller's to close where there is one.
-func Open(c Config, o Options) (*Plan, device.Device, error) {
+func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	c.Strategy = string(perexample.Canonical(perexample.Strategy(c.Strategy)))
-	if o.Network != nil {
+	if c.OwnNetwork = o.Network != nil; c.OwnNetwork {
 		c.Model, c.Activation = o.Network.Program.Name, ""
 	}
 	if o.Method != nil {
-		c.own, c.Optimizer = o.Method, o.Method.Traits().Name
+		c.OwnMethod, c.Optimizer = o.Method, o.Method.Traits().Name
 	}
-	c.incline()
+	c.Incline()
 	if o.Front != nil { // whose name is no setting
 		c.Features, c.Whiten, c.Mirror, c.Deskew = "", "", false, false
 	}
-	in, err := c.open(o)
+	in, err := openData(&c, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	set := in.set
-	if needsDelta := c.Private() && !c.traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
+	if needsDelta := c.Private() && !c.Traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
 		if set.Published {
 			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {
-			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d, such as %s%s", c.Data, why, *c.PublicN, suggestedDelta(*c.PublicN), or)
+			return nil, nil, usage.Errorf("data set %s: %s: --public-n also needs --delta, well below 1/%d, such as %s%s", c.Data, why, *c.PublicN, price.SuggestedDelta(*c.PublicN), or)
 		}
 		return nil, nil, usage.Errorf("data set %s: %s: give --public-n, a number that is not counted from private records, and --delta, well below one over it, such as 1e-05 for 5000%s", c.Data, why, or)
 	}
@@ -134,7 +128,7 @@ func Open(c Config, o Options) (*Plan, device.Device, error) {
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.decideCount()
-	p.Method = p.Config.method() // which completes p.Config
+	p.Method = p.Config.Method() // which completes p.Config
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
 	}
@@ -154,32 +148,32 @@ type openedData struct {
 }
 
 // open checks the configuration and opens its data. A recipe needs the data for what it fills in.
-func (c *Config) open(o Options) (_ *openedData, err error) {
+func openData(c *config.Config, o Options) (_ *openedData, err error) {
 	var in openedData
-	wanted, why := c.wanted(o)
+	wanted, why := wanted(c, o)
 	in.recipe = why
 	if wanted {
-		err = errors.Join(c.checkSettings(o.Network != nil), c.checkRecipe())
+		err = errors.Join(c.CheckValues(), checkRecipe(c))
 	} else {
-		err = c.withoutRecipe(c.check(o.Network != nil), why)
+		err = withoutRecipe(c, c.Check(), why)
 	}
 	if err == nil {
-		in.set, in.declared, err = openData(c, o.Sources, o.Facts, o.Rank)
+		in.set, in.declared, err = source.Open(c, o.Sources, o.Facts, o.Rank)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case wanted:
-		if in.recipe, in.warnings, err = c.fill(in.set, o); err != nil {
+		if in.recipe, in.warnings, err = fill(c, in.set, o); err != nil {
 			return nil, err
 		}
 	default:
 		var renewed string
-		renewed, in.warnings = c.renew(in.set)
+		renewed, in.warnings = renew(c, in.set)
 		in.recipe = cmp.Or(renewed, in.recipe)
 	}
 	if in.set.TestIsPublic {
-		in.warnings = append(append(in.warnings, in.set.TestDoubts...), unlabeled(in.set)...)
+		in.warnings = append(append(in.warnings, in.set.TestDoubts...), source.Unusable(in.set)...)
 	}
 	c.Recipe = "" // it has said what it had to say
 	return &in, nil
@@ -204,7 +198,7 @@ func (p *Plan) resolve(d device.Device) error {
 			return err
 		}
 	}
-	if l := c.Label(); l != "" {
+	if l := Label(c); l != "" {
 		p.Warnings = append([]string{l}, p.Warnings...)
 	}
 	return nil
@@ -276,6 +270,43 @@ func (p *Plan) fits() error {
 	return nil
 }
 
+// flatten starts the last layer at zero: then so are the outputs, and a record's loss is known.
+func (p *Plan) flatten() error {
+	g := p.Network.Program
+	last := g.Ops[len(g.Ops)-1]
+	if last.Weight == ir.None {
+		return usage.Errorf("network %s: optimizer %s starts with outputs of zero, and %s at the end has no weights; end it with a dense layer", g.Name, p.Config.Optimizer, last.Name)
+	}
+	params := p.Network.Params()
+	for _, i := range []int{last.Weight, last.Bias} {
+		if i != ir.None {
+			clear(params[g.Params[i].Offset:][:g.Params[i].Size()])
+		}
+	}
+	return p.Network.SetParams(params)
+}
+
+// complete has the method settle what was left open, for the network.
+func (p *Plan) complete() error {
+	n := dpoptim.Network{Layers: 1, Records: p.PublicN, Data: source.RecordsOf(&p.Config)}
+	if p.Network != nil { // else nothing will be trained
+		g := p.Network.Program
+		n.Layers, n.Params = len(g.Ops), g.NumParams()
+		n.Linear, n.Why = convex.Of(g)
+		if p.Method.Traits().Flat {
+			if err := p.flatten(); err != nil {
+				return err
+			}
+			n.StartLoss = convex.LossAtZero(g.Loss, g.Outputs())
+		}
+	}
+	p.Facts.Linear = n.Linear
+	var err error
+	p.Notes, err = p.Config.Complete(p.Method, n)
+	p.Warnings = append(p.Warnings, p.Notes.Warnings...)
+	return err
+}
+
 // BuildNetwork builds and lowers a named model for data of a shape.
 func BuildNetwork(model string, shape [3]int, classes int, activation string, seed uint64) (*nn.Network, error) {
 	m, err := nn.Build(model, nn.Options{Input: shape, Classes: classes, Activation: activation, Seed: seed})
@@ -294,6 +325,7 @@ const (
 	defaultBatch  = 1024
 	defaultEpochs = 20
 	defaultDelta  = 1e-5
+	leastBatch    = 1e-6
 
 	// fewEvaluations is the most where epochs are single steps, or steps small, and nothing was said.
 	fewEvaluations = 20
@@ -302,7 +334,7 @@ const (
 // resolveRecords settles the public number of records, and δ.
 func (p *Plan) resolveRecords() error {
 	c := &p.Config
-	if t := c.traits(); t.Private && !t.Pure && c.Delta == nil {
+	if t := c.Traits(); t.Private && !t.Pure && c.Delta == nil {
 		c.Delta = new(defaultDelta)
 	}
 	p.PublicN = p.Set.PublicN
@@ -321,7 +353,7 @@ func (p *Plan) resolveRecords() error {
 // leave out the last of them.
 func (p *Plan) checkPublished() error {
 	published := p.Set.PublicN
-	if published == 0 || p.PublicN == published || p.PublicN < published && p.Config.traits().Draws() == batches.Subsets {
+	if published == 0 || p.PublicN == published || p.PublicN < published && p.Config.Traits().Draws() == batches.Subsets {
 		return nil
 	}
 	of, held := "training records", ""
@@ -338,8 +370,8 @@ func (p *Plan) resolveSampling() (err error) {
 	c := &p.Config
 	n := float64(p.PublicN)
 	if t := p.Method.Traits(); t.Once && t.Private { // its schedule is the one release, of all records
-		p.Steps, p.MostSteps, p.evalEvery = 1, 1, 1
-		if p.Batching, err = c.drawn().Of(p.PublicN, 1); err != nil {
+		p.Steps, p.EvalEvery = 1, 1
+		if p.Batching, err = c.Drawn().Of(p.PublicN, 1); err != nil {
 			return err
 		}
 		return p.resolveFacts()
@@ -360,7 +392,7 @@ func (p *Plan) resolveSampling() (err error) {
 	if rate*n < leastBatch {
 		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", rate*n, leastBatch)
 	}
-	if p.Batching, err = c.drawn().Of(p.PublicN, rate); err != nil {
+	if p.Batching, err = c.Drawn().Of(p.PublicN, rate); err != nil {
 		return err
 	}
 	if c.Steps == nil && c.Epochs == nil {
@@ -375,11 +407,10 @@ func (p *Plan) resolveSampling() (err error) {
 			return err
 		}
 	}
-	p.MostSteps = p.Steps
-	if p.evalEvery = c.EvalEvery; p.evalEvery == 0 {
-		p.evalEvery = epoch
+	if p.EvalEvery = c.EvalEvery; p.EvalEvery == 0 {
+		p.EvalEvery = epoch
 		if epoch == 1 || p.Method.Traits().Draws() == batches.Subsets { // whose rounds are many, and small
-			p.evalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
+			p.EvalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
 		}
 	}
 	return p.resolveFacts()
@@ -409,18 +440,26 @@ func (p *Plan) resolveFacts() error {
 	return usage.Wrap(p.Facts.Rate.Validate())
 }
 
+// Iterations are those of a solver between two questions; nil where there is none.
+func (p *Plan) Iterations() *int {
+	if s, ok := p.Method.(dpoptim.Solving); ok {
+		return new(s.Iterations(p.Facts))
+	}
+	return nil
+}
+
 // RateAt is the step size of a step of the committed schedule, counted from 1.
 func (p *Plan) RateAt(step int) float64 { return p.Facts.Rate.At(step) }
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config
-	if c.exact() && (c.GEMM == devices.GEMMCuBLAS) {
+	if c.Exact() && (c.GEMM == devices.GEMMCuBLAS) {
 		return usage.Errorf("gemm %s: exact noise promises bits, and nobody knows in which order cuBLAS adds; use --gemm %s, or --noise secure", c.GEMM, devices.GEMMOwn)
 	}
-	if c.exact() && c.Clipping != string(perexample.Flat) {
+	if c.Exact() && c.Clipping != string(perexample.Flat) {
 		return usage.Errorf("clipping %s: exact noise bounds one norm over all parameters; use --clipping flat, or --noise secure", c.Clipping)
 	}
-	if c.exact() {
+	if c.Exact() {
 		switch s := perexample.Strategy(c.Strategy); s {
 		case perexample.Auto:
 			c.Strategy = string(perexample.Materialise)
@@ -429,7 +468,7 @@ func (p *Plan) resolveWork() error {
 			return usage.Errorf("--strategy %s does not work with --noise exact, which needs each record's full gradient; use --strategy materialise or microbatch", s)
 		}
 	}
-	if c.exact() {
+	if c.Exact() {
 		p.costs.Passes = false // integers are summed of gradients that are kept
 	}
 	if c.Memory == "" {
@@ -462,17 +501,17 @@ func (p *Plan) resolveWork() error {
 		p.Schedule.Chunk = perexample.Together(p.Schedule, o)
 	}
 	p.Block = p.block()
-	f, err := c.fingerprint()
+	f, err := c.Fingerprint()
 	if err != nil {
 		return err
 	}
-	if err := c.survivesYAML(f); err != nil {
+	if err := c.SurvivesYAML(f); err != nil {
 		return err
 	}
 	// A calibration that came out otherwise would be another schedule, and a
 	// user's own network is known by its ops alone.
 	id := fmt.Appendf(nil, "%s noise %v steps %d network %s reading %s", f, p.Sigma, p.Steps, p.Network.Program, p.Set.Reading)
-	if c.own != nil { // whose settings nobody knows
+	if c.OwnMethod != nil { // whose settings nobody knows
 		id = append(id, p.Declaration.String()...)
 	}
 	h := sha256.Sum256(id)
@@ -484,7 +523,7 @@ func (p *Plan) resolveWork() error {
 func (p *Plan) block() int {
 	n := blockSteps(p.Network.Program, p.ExpectedBatch, p.Steps)
 	switch {
-	case p.Config.fullBatch(): // of whose few steps a crash should not lose many
+	case p.Config.FullBatch(): // of whose few steps a crash should not lose many
 		return min(n, max(p.Steps/50, 1))
 	case p.Kind == batches.Passes: // whose steps take less time than the ledger does
 		return max(n, p.Steps/200)
@@ -507,7 +546,7 @@ type Keys struct{ Sampling, Noise stream.Key }
 // Keys are drawn from the operating system, new for every process; a seeded
 // run's follow from its seed, so that it can be reproduced and protects nobody.
 func (p *Plan) Keys() (k Keys, err error) {
-	if p.Config.Noise == noiseSeeded {
+	if p.Config.Noise == dpoptim.Seeded {
 		return Keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
 	}
 	if k.Sampling, err = stream.NewKey(); err != nil {
@@ -520,7 +559,7 @@ func (p *Plan) Keys() (k Keys, err error) {
 // cipher is that of the noise: the device's own choice where no other device has to
 // draw the same numbers.
 func (p *Plan) cipher() stream.Cipher {
-	if p.Config.Noise == noiseSecure {
+	if p.Config.Noise == dpoptim.Secure {
 		return p.secure
 	}
 	return stream.ChaCha20

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -104,7 +105,7 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 		if got := d.options.Precision.String(); got != precision {
 			t.Errorf("a net in %s was asked for, and %s made", precision, got)
 		}
-		print, err := c.fingerprint()
+		print, err := c.Fingerprint()
 		check(t, err)
 		if other, ok := prints[print]; ok {
 			t.Errorf("%s and %s are the same run", precision, other)
@@ -113,21 +114,21 @@ func TestPrecisionReachesTheNet(t *testing.T) {
 	}
 	c := small()
 	c.Precision = ""
-	if print, err := c.fingerprint(); err != nil || prints[print] != "float32" {
+	if print, err := c.Fingerprint(); err != nil || prints[print] != "float32" {
 		t.Errorf("a run from before there were precisions has another fingerprint (%v)", err)
 	}
 }
 
 // A run with exact noise has its net sum gradients in integers, any other does not.
 func TestExactReachesTheNet(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseExact, noiseSeeded} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Exact, dpoptim.Seeded} {
 		c := small()
 		c.Noise, c.TrainLossNoise, c.Device = noise, ptr(1.0), "reference"
 		p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
 		check(t, err)
 		d := &watched{Device: reference.Open()}
 		opened(t, p, d).Close()
-		if d.options.Exact != (noise == noiseExact) {
+		if d.options.Exact != (noise == dpoptim.Exact) {
 			t.Errorf("%s: the net sums exactly: %v", noise, d.options.Exact)
 		}
 	}
@@ -168,7 +169,7 @@ func (s watchedStep) Run(in *device.Inputs) error {
 }
 
 func TestMemory(t *testing.T) {
-	resolve := func(change func(*Config)) *Plan {
+	resolve := func(change func(*config.Config)) *Plan {
 		c := small()
 		change(&c)
 		set := made(1, 40)
@@ -179,7 +180,7 @@ func TestMemory(t *testing.T) {
 		}
 		return p
 	}
-	p := resolve(func(*Config) {})
+	p := resolve(func(*config.Config) {})
 	if n, err := devices.ParseMemory(p.Config.Memory); err != nil || n != devices.DefaultMemory(device.Info{}) || n < 64<<20 {
 		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
 	}
@@ -187,16 +188,16 @@ func TestMemory(t *testing.T) {
 		t.Errorf("%d records go through the network together in runs of %d", p.Schedule.Chunk, p.Capacity)
 	}
 	// A larger batch takes no more memory once a chunk is large enough.
-	large := func(c *Config) { c.Batch, c.SamplingRate = ptr(5000.0), nil }
-	larger := func(c *Config) { c.Batch, c.SamplingRate = ptr(50000.0), nil }
+	large := func(c *config.Config) { c.Batch, c.SamplingRate = ptr(5000.0), nil }
+	larger := func(c *config.Config) { c.Batch, c.SamplingRate = ptr(50000.0), nil }
 	if a, b := resolve(large).Schedule.Chunk, resolve(larger).Schedule.Chunk; a != b || a > 512 {
 		t.Errorf("chunks of %d and %d records", a, b)
 	}
-	p = resolve(func(c *Config) { large(c); c.Memory = "256KiB" })
+	p = resolve(func(c *config.Config) { large(c); c.Memory = "256KiB" })
 	if need := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(p.costs.Passes); need > 256<<10 {
 		t.Errorf("a chunk takes %d bytes of 256 KiB", need)
 	}
-	p = resolve(func(c *Config) { large(c); c.MaxPhysicalBatch = 3 })
+	p = resolve(func(c *config.Config) { large(c); c.MaxPhysicalBatch = 3 })
 	if p.Schedule.Chunk != 3 {
 		t.Errorf("chunks of %d records where 3 are allowed", p.Schedule.Chunk)
 	}

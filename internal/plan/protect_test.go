@@ -11,6 +11,8 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // protectors are paths of those of random weights: identity, projector, scheduler or
@@ -24,9 +26,9 @@ func init() {
 }
 
 // protected chooses optimizer l2p; a schedule needs a budget to spend.
-func protected(name string) func(*Config) {
-	return func(c *Config) {
-		c.Optimizer, c.Protector, c.LR = l2p.Name, protectors[name], nil
+func protected(name string) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Optimizer, c.L2P.Protector, c.LR = l2p.Name, protectors[name], nil
 		if name == "scheduler" || name == "identity" {
 			c.LR = ptr(0.5)
 		}
@@ -38,7 +40,7 @@ func protected(name string) func(*Config) {
 
 // paperAccounting is the paper's: constrained truncated concentrated privacy of batches
 // of a fixed size.
-func paperAccounting(c *Config) {
+func paperAccounting(c *config.Config) {
 	protected("both")(c)
 	c.Accountant, c.Neighbouring, c.Batch, c.Epsilon = accountant.CTCDP, "replace-one", ptr(12.0), ptr(0.8)
 }
@@ -46,26 +48,27 @@ func paperAccounting(c *Config) {
 // oneStep is what a step asks at a noise multiplier.
 func oneStep(t *testing.T, p *Plan, multiplier float64) accountant.Event {
 	t.Helper()
-	e, err := p.asked(multiplier, 1)
-	check(t, err)
-	return e
+	var prices []accountant.Mechanism
+	for _, a := range p.Declaration.Asks {
+		r, err := a.Release(multiplier)
+		check(t, err)
+		prices = append(prices, r.Noise)
+	}
+	return p.BatchEvent(prices...)
 }
 
 // knowing is the plan of a configuration as far as its protector has a say.
-func knowing(t *testing.T, c Config) *Plan {
+func knowing(t *testing.T, c config.Config) *Plan {
 	t.Helper()
-	p := &Plan{Config: c, spent: map[int]float64{}, Epsilon: ptr(1.0)}
-	p.Method = p.Config.method()
-	s := c.settings()
-	var err error
-	p.Notes, err = p.Method.Complete(&s, dpoptim.Network{})
-	check(t, err)
+	p := &Plan{Config: c, Price: price.Price{Noisy: true, Epsilon: ptr(1.0)}}
+	p.Method = p.Config.Method()
+	check(t, p.complete())
 	return p
 }
 
 // The planned noise spends the budget in the planned steps, the least in one.
 func TestPlannedNoise(t *testing.T) {
-	for _, set := range []func(*Config){protected("both"), paperAccounting, func(c *Config) { protected("both")(c); c.NormNoise = ptr(9.0) }} {
+	for _, set := range []func(*config.Config){protected("both"), paperAccounting, func(c *config.Config) { protected("both")(c); c.L2P.NormNoise = ptr(9.0) }} {
 		c := small()
 		set(&c)
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
@@ -94,7 +97,7 @@ func TestProtectorFileIsAnAssumption(t *testing.T) {
 	for name, assumed := range map[string]bool{protectors["projector"]: true, "mnist": false} {
 		c := small()
 		protected("projector")(&c)
-		c.Protector = name
+		c.L2P.Protector = name
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		if slices.Contains(p.Assumptions(), "protector_file_is_public") != assumed {
@@ -106,12 +109,12 @@ func TestProtectorFileIsAnAssumption(t *testing.T) {
 // A norm is charged with the sum of its batch: both are one event, of Poisson batches and
 // of subsets, and leave less of the budget for the steps.
 func TestNormIsCharged(t *testing.T) {
-	for name, set := range map[string]func(*Config){"poisson": protected("both"), "subsets": paperAccounting} {
+	for name, set := range map[string]func(*config.Config){"poisson": protected("both"), "subsets": paperAccounting} {
 		c := small()
 		set(&c)
 		without, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
-		c.NormNoise = ptr(50.0)
+		c.L2P.NormNoise = ptr(50.0)
 		p, err := Resolve(c, Options{Sources: sources(made(1, 400))})
 		check(t, err)
 		want := accountant.PoissonBatch(p.SamplingRate, 1, accountant.Gaussian{NoiseMultiplier: 20}, accountant.Gaussian{NoiseMultiplier: 50})
@@ -176,9 +179,9 @@ func TestProtectorKnowsTheData(t *testing.T) {
 	}{
 		{"mnist", nil, true}, {"mnist", []int{4, 9}, true}, {"mnist", []int{3, 5}, false}, {"fmnist", nil, false}, {"made", []int{4, 6}, false},
 	} {
-		c := Default()
-		c.Optimizer, c.Protector, c.Data, c.Classes = l2p.Name, protectors["identity"], test.data, test.classes
-		why := knowing(t, c).NoGuarantee()
+		c := config.Default()
+		c.Optimizer, c.L2P.Protector, c.Data, c.Classes = l2p.Name, protectors["identity"], test.data, test.classes
+		why := knowing(t, c).reasons()
 		if said := len(why) == 1 && strings.Contains(why[0], "trained on records of mnist"); said != test.says || !said && len(why) != 0 {
 			t.Errorf("%s %v: %v", test.data, test.classes, why)
 		}
@@ -187,44 +190,44 @@ func TestProtectorKnowsTheData(t *testing.T) {
 
 // Settings that go with no protector, or that a schedule has no room for.
 func TestProtectorSettings(t *testing.T) {
-	for want, set := range map[string]func(*Config){
-		"settings name 00":          func(c *Config) { c.Weights = "00" },
-		"take a part of it":         func(c *Config) { c.NormNoise = ptr(1e-3) },
-		"steps 2000000000: must be": func(c *Config) { c.Steps = ptr(2_000_000_000) },
-		"go up to": func(c *Config) {
-			c.Noise, c.Epsilon, c.Steps, c.Batch = noiseExact, ptr(0.00837), ptr(30000), ptr(50.0)
+	for want, set := range map[string]func(*config.Config){
+		"settings name 00":          func(c *config.Config) { c.L2P.Weights = "00" },
+		"take a part of it":         func(c *config.Config) { c.L2P.NormNoise = ptr(1e-3) },
+		"steps 2000000000: must be": func(c *config.Config) { c.Steps = ptr(2_000_000_000) },
+		"go up to": func(c *config.Config) {
+			c.Noise, c.Epsilon, c.Steps, c.Batch = dpoptim.Exact, ptr(0.00837), ptr(30000), ptr(50.0)
 		},
-		"which only optimizer l2p draws": func(c *Config) {
-			c.Optimizer, c.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
+		"which only optimizer l2p draws": func(c *config.Config) {
+			c.Optimizer, c.L2P.Protector, c.Accountant, c.Neighbouring = "dp-sgd", "", accountant.CTCDP, "replace-one"
 		},
-		"draws no batches of a fixed size": func(c *Config) { c.Optimizer, c.Protector, c.Sampling = "dp-sgd", "", batches.Subsets.Name },
-		"draws batches of a fixed size; leave": func(c *Config) {
+		"draws no batches of a fixed size": func(c *config.Config) { c.Optimizer, c.L2P.Protector, c.Sampling = "dp-sgd", "", batches.Subsets.Name },
+		"draws batches of a fixed size; leave": func(c *config.Config) {
 			c.Accountant, c.Neighbouring, c.Sampling = accountant.CTCDP, "replace-one", batches.Poisson.Name
 		},
-		"under replace-one only": func(c *Config) {
+		"under replace-one only": func(c *config.Config) {
 			protected("identity")(c)
 			c.Sampling = batches.Subsets.Name
-			c.give("neighbouring")
+			c.Relate(accountant.AddRemove)
 		},
-		"needs a protector":                  func(c *Config) { c.Protector = "" },
-		"unknown protector":                  func(c *Config) { c.Protector = "nobody" },
-		"no such file":                       func(c *Config) { c.Protector = "nowhere.safetensors" },
-		"optimizer dp-sgd has no protector":  func(c *Config) { c.Optimizer = "dp-sgd" },
-		"asks for no norm":                   func(c *Config) { c.Optimizer, c.Protector, c.NormNoise = "dp-sgd", "", ptr(1.0) },
-		"memory of its own":                  func(c *Config) { c.Momentum = 0.9 },
-		"would not look at the norm":         func(c *Config) { protected("projector")(c); c.NormNoise = ptr(1.0) },
-		"the noise is scheduled":             func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
-		"leaves no budget aside":             func(c *Config) { c.TrainLossNoise = ptr(1.0) },
-		"does not know how many steps":       func(c *Config) { c.LRSchedule = "cosine" },
-		"clip norm that stays":               func(c *Config) { c.Clipping = "adaptive" },
-		"is priced by rdp":                   func(c *Config) { c.Accountant = accountant.PRV },
-		"under replace-one":                  func(c *Config) { c.Accountant = accountant.CTCDP },
-		"exact noise works on integers":      func(c *Config) { c.Noise, c.NormNoise = noiseExact, ptr(1.0) },
-		"norm-noise -1":                      func(c *Config) { c.NormNoise = ptr(-1.0) },
-		"prices the batches":                 func(c *Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
-		"accountant ctcdp: it holds":         func(c *Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
-		"scale -1 of a projector|rate -1":    func(c *Config) { c.LR = ptr(-1.0) },
-		"no noise makes|constraint of ctCDP": func(c *Config) { paperAccounting(c); c.Batch = ptr(100.0) },
+		"needs a protector":                               func(c *config.Config) { c.L2P.Protector = "" },
+		"unknown protector":                               func(c *config.Config) { c.L2P.Protector = "nobody" },
+		"no such file":                                    func(c *config.Config) { c.L2P.Protector = "nowhere.safetensors" },
+		"optimizer dp-sgd does not read it":               func(c *config.Config) { c.Optimizer = "dp-sgd" },
+		"norm-noise 1: optimizer dp-sgd does not read it": func(c *config.Config) { c.Optimizer, c.L2P.Protector, c.L2P.NormNoise = "dp-sgd", "", ptr(1.0) },
+		"memory of its own":                               func(c *config.Config) { c.Momentum = 0.9 },
+		"would not look at the norm":                      func(c *config.Config) { protected("projector")(c); c.L2P.NormNoise = ptr(1.0) },
+		"the noise is scheduled":                          func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
+		"leaves no budget aside":                          func(c *config.Config) { c.TrainLossNoise = ptr(1.0) },
+		"does not know how many steps":                    func(c *config.Config) { c.LRSchedule = "cosine" },
+		"clip norm that stays":                            func(c *config.Config) { c.Clipping = "adaptive" },
+		"is priced by rdp":                                func(c *config.Config) { c.Accountant = accountant.PRV },
+		"under replace-one":                               func(c *config.Config) { c.Accountant = accountant.CTCDP },
+		"exact noise works on integers":                   func(c *config.Config) { c.Noise, c.L2P.NormNoise = dpoptim.Exact, ptr(1.0) },
+		"norm-noise -1":                                   func(c *config.Config) { c.L2P.NormNoise = ptr(-1.0) },
+		"prices the batches":                              func(c *config.Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
+		"accountant ctcdp: it holds":                      func(c *config.Config) { paperAccounting(c); c.Neighbouring = "add-remove" },
+		"scale -1 of a projector|rate -1":                 func(c *config.Config) { c.LR = ptr(-1.0) },
+		"no noise makes|constraint of ctCDP":              func(c *config.Config) { paperAccounting(c); c.Batch = ptr(100.0) },
 	} {
 		c := small()
 		protected("both")(&c)
@@ -243,7 +246,7 @@ func TestSubsetsNeedReplaceOne(t *testing.T) {
 		protected("identity")(&c)
 		c.Sampling, c.Batch, c.Neighbouring = batches.Subsets.Name, ptr(batch), string(accountant.AddRemove)
 		// As by flag: the method's own relation would take the place of the default.
-		if err := c.checkDrawing(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "use --neighbouring replace-one") {
 			t.Errorf("batches of %v: %v", batch, err)
 		}
 	}

@@ -9,21 +9,23 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/papers"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // onAll is a run of a method for convex losses on a table of seven features, whose bounds are public.
-func onAll(t *testing.T, optimizer string, set func(*Config)) Config {
+func onAll(t *testing.T, optimizer string, set func(*config.Config)) config.Config {
 	t.Helper()
-	c := Default()
-	c.Data, c.PublicN, c.Delta, c.Threads = TablePrefix+"t.csv", ptr(5000), ptr(1e-5), 1
+	c := config.Default()
+	c.Data, c.PublicN, c.Delta, c.Threads = source.TablePrefix+"t.csv", ptr(5000), ptr(1e-5), 1
 	c.Model, c.Optimizer, c.L2, c.Epsilon = "logistic", optimizer, 0.02, ptr(1.0)
 	if optimizer == "pur-b" || optimizer == "bassily-sgd" {
 		c.Radius = ptr(3.0)
 	}
 	if optimizer == "pur-constant" {
-		c.PURSigma = ptr(0.01)
+		c.PUR.Sigma = ptr(0.01)
 	}
 	if set != nil {
 		set(&c)
@@ -55,10 +57,9 @@ func TestPURPrice(t *testing.T) {
 				if name == "pur-constant" && k != nil {
 					continue
 				}
-				c := onAll(t, name, func(c *Config) {
-					if c.PURK = k; relation != "" {
-						c.Neighbouring = relation
-						c.give("neighbouring")
+				c := onAll(t, name, func(c *config.Config) {
+					if c.PUR.K = k; relation != "" {
+						c.Relate(accountant.Neighbouring(relation))
 					}
 				})
 				p, err := Resolve(c, Options{Device: reference.Open()})
@@ -97,7 +98,7 @@ func TestPURPrice(t *testing.T) {
 				if *p.Epsilon > 1 || math.Abs(gaussianDelta(math.Sqrt(2*spent), *p.Epsilon)/1e-5-1) > 1e-4 {
 					t.Errorf("%s under %s: ε = %v has δ = %v", name, relation, *p.Epsilon, gaussianDelta(math.Sqrt(2*spent), *p.Epsilon))
 				}
-				if _, err := Resolve(onAll(t, name, func(c *Config) { *c = p.Config; c.Steps = ptr(s.Steps + 1) }), Options{Device: reference.Open()}); !errors.Is(err, accountant.ErrBudget) {
+				if _, err := Resolve(onAll(t, name, func(c *config.Config) { *c = p.Config; c.Steps = ptr(s.Steps + 1) }), Options{Device: reference.Open()}); !errors.Is(err, accountant.ErrBudget) {
 					t.Errorf("%s: one step more: %v", name, err)
 				}
 				again, err := Resolve(p.Config, Options{Device: reference.Open()})
@@ -114,7 +115,7 @@ func TestPURPrice(t *testing.T) {
 func TestPURByRho(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	p, err := Resolve(onAll(t, "pur-c", func(c *Config) { c.Epsilon, c.Rho = nil, ptr(0.02) }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "pur-c", func(c *config.Config) { c.Epsilon, c.PUR.Rho = nil, ptr(0.02) }), Options{Device: reference.Open()})
 	check(t, err)
 	events, err := p.Events()
 	check(t, err)
@@ -134,7 +135,7 @@ func TestNoisyGD(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	for _, l2 := range []float64{0, 0.02} {
-		p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.L2, c.CountRecords = l2, new(false) }), Options{Device: reference.Open()})
+		p, err := Resolve(onAll(t, "noisy-gd", func(c *config.Config) { c.L2, c.CountRecords = l2, new(false) }), Options{Device: reference.Open()})
 		check(t, err)
 		steps := float64(p.Steps)
 		if got := gaussianDelta(2*math.Sqrt(steps)/p.Sigma, 1); math.Abs(got/1e-5-1) > 1e-4 || *p.Epsilon > 1 || p.Config.Clip != math.Sqrt2 || math.Abs(*p.Config.LR*(0.5+l2)-1) > 1e-12 {
@@ -162,7 +163,7 @@ func TestNoisyGD(t *testing.T) {
 func TestBassily(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) { c.L2 = 0 }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "bassily-sgd", func(c *config.Config) { c.L2 = 0 }), Options{Device: reference.Open()})
 	check(t, err)
 	z := math.Sqrt(32 * math.Log(5000/1e-5) * math.Log(1e5))
 	if p.Steps != 10000 || math.Abs(p.ExpectedBatch-50) > 1e-9 || math.Abs(p.Sigma/z-1) > 1e-12 || !(*p.Epsilon < 0.2) || !(*p.Epsilon > 0.005) {
@@ -186,46 +187,46 @@ func TestConvexRefusals(t *testing.T) {
 	makeTable(t, "")
 	for _, c := range []struct {
 		optimizer string
-		set       func(*Config)
+		set       func(*config.Config)
 		want      string
 	}{
-		{"pur-a", func(c *Config) { c.Model = "svm" }, "kink"},
-		{"noisy-gd", func(c *Config) { c.Model = "svm" }, "use --model logistic, huber-svm"},
-		{"pur-b", func(c *Config) { c.Radius = nil }, "--radius"},
-		{"pur-c", func(c *Config) { c.L2 = 0 }, "give --l2"},
-		{"pur-c", func(c *Config) { c.Clip = 3 }, "leave --clip out"},
-		{"pur-c", func(c *Config) { c.Momentum = 0.5 }, "momentum 0.5"},
-		{"pur-c", func(c *Config) { c.Batch = ptr(10.0) }, "all records"},
-		{"pur-c", func(c *Config) { c.Epochs = ptr(10.0) }, "all records"},
-		{"pur-c", func(c *Config) { c.Clipping = "per-layer" }, "clipping per-layer"},
-		{"pur-c", func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon or --rho"},
-		{"pur-c", func(c *Config) { c.Rho = ptr(1.0) }, "rho 1 and epsilon 1: both are the budget"},
-		{"pur-c", func(c *Config) { c.Accountant = "rdp" }, "accountant rdp"},
-		{"pur-c", func(c *Config) { c.Epsilon = ptr(0.001) }, "does not pay for one step"},
-		{"pur-c", func(c *Config) { c.PURSigma = ptr(1.0) }, "use --optimizer pur-constant"},
-		{"pur-constant", func(c *Config) { c.PURSigma = nil }, "--pur-sigma"},
-		{"pur-constant", func(c *Config) { c.PURK = ptr(2.0) }, "pur-k 2"},
-		{"pur-constant", func(c *Config) { c.PURSigma = ptr(20.0) }, "give fewer by --steps"},
-		{"noisy-gd", func(c *Config) { c.Rho = ptr(1.0) }, "rho 1"},
-		{"noisy-gd", func(c *Config) { c.PURK = ptr(1.0) }, "pur-k 1"},
+		{"pur-a", func(c *config.Config) { c.Model = "svm" }, "kink"},
+		{"noisy-gd", func(c *config.Config) { c.Model = "svm" }, "use --model logistic, huber-svm"},
+		{"pur-b", func(c *config.Config) { c.Radius = nil }, "--radius"},
+		{"pur-c", func(c *config.Config) { c.L2 = 0 }, "give --l2"},
+		{"pur-c", func(c *config.Config) { c.Clip = 3 }, "leave --clip out"},
+		{"pur-c", func(c *config.Config) { c.Momentum = 0.5 }, "momentum 0.5"},
+		{"pur-c", func(c *config.Config) { c.Batch = ptr(10.0) }, "all records"},
+		{"pur-c", func(c *config.Config) { c.Epochs = ptr(10.0) }, "all records"},
+		{"pur-c", func(c *config.Config) { c.Clipping = "per-layer" }, "clipping per-layer"},
+		{"pur-c", func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon or --rho"},
+		{"pur-c", func(c *config.Config) { c.PUR.Rho = ptr(1.0) }, "rho 1 and epsilon 1: both are the budget"},
+		{"pur-c", func(c *config.Config) { c.Accountant = "rdp" }, "accountant rdp"},
+		{"pur-c", func(c *config.Config) { c.Epsilon = ptr(0.001) }, "does not pay for one step"},
+		{"pur-c", func(c *config.Config) { c.PUR.Sigma = ptr(1.0) }, "use --optimizer pur-constant"},
+		{"pur-constant", func(c *config.Config) { c.PUR.Sigma = nil }, "--pur-sigma"},
+		{"pur-constant", func(c *config.Config) { c.PUR.K = ptr(2.0) }, "pur_k 2"},
+		{"pur-constant", func(c *config.Config) { c.PUR.Sigma = ptr(20.0) }, "give fewer by --steps"},
+		{"noisy-gd", func(c *config.Config) { c.PUR.Rho = ptr(1.0) }, "rho 1"},
+		{"noisy-gd", func(c *config.Config) { c.PUR.K = ptr(1.0) }, "pur_k 1"},
 		{"pur-oracle", nil, "use --optimizer pur-c or noisy-gd"},
-		{"pur-b", func(c *Config) { c.Radius = ptr(1e30) }, "radius 1e+30: must be in"},
-		{"pur-b", func(c *Config) { c.Radius = ptr(1e9) }, "optimizer pur-b at feature-norm 1 and radius 1e+09: the budget pays for more than"},
-		{"pur-c", func(c *Config) { c.FeatureNorm = ptr(1e10) }, "at feature-norm 1e+10"},
-		{"pur-constant", func(c *Config) { c.PURSigma, c.Steps = ptr(1e6), ptr(1_000_000_000) }, "1000000 steps at most"},
-		{"outpert-gd", func(c *Config) { c.Radius, c.L2 = ptr(1e12), 0 }, "--radius or --feature-norm"},
-		{"outpert-gd", func(c *Config) { c.Clip = 2 }, "clip norm 2: optimizer outpert-gd clips no gradients"},
-		{"outpert-gd", func(c *Config) { c.PrivateDiagnostics = true }, "private-diagnostics: optimizer outpert-gd"},
-		{"objpert", func(c *Config) { c.Clip = 3 }, "clip norm 3: optimizer objpert clips no gradients"},
-		{"objpert", func(c *Config) { c.Radius = ptr(3.0) }, "radius 3: optimizer objpert does not read it"},
-		{"privgene", func(c *Config) { c.Clip = 3 }, "clip norm 3: optimizer privgene clips no gradients"},
-		{"privgene", func(c *Config) { c.LR = ptr(1e300) }, "single precision ends"},
-		{"privgene", func(c *Config) { c.Model = "svm" }, "is written for the losses of --model logistic"},
-		{"bassily-sgd", func(c *Config) { c.Radius, c.L2 = nil, 0 }, "--radius"},
-		{"bassily-sgd", func(c *Config) { c.Steps, c.Accountant = ptr(1_000_000_000), accountant.RDP }, "lower --steps"},
-		{"bassily-sgd", func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "published one"},
-		{"dp-sgd", func(c *Config) { c.Radius = ptr(1.0) }, "radius 1: optimizer dp-sgd does not read it"},
-		{"dp-sgd", func(c *Config) { c.Epsilon, c.Rho = nil, ptr(1.0) }, "rho 1: optimizer dp-sgd does not read it"},
+		{"pur-b", func(c *config.Config) { c.Radius = ptr(1e30) }, "radius 1e+30: must be in"},
+		{"pur-b", func(c *config.Config) { c.Radius = ptr(1e9) }, "optimizer pur-b at feature-norm 1 and radius 1e+09: the budget pays for more than"},
+		{"pur-c", func(c *config.Config) { c.FeatureNorm = ptr(1e10) }, "at feature-norm 1e+10"},
+		{"pur-constant", func(c *config.Config) { c.PUR.Sigma, c.Steps = ptr(1e6), ptr(1_000_000_000) }, "1000000 steps at most"},
+		{"outpert-gd", func(c *config.Config) { c.Radius, c.L2 = ptr(1e12), 0 }, "--radius or --feature-norm"},
+		{"outpert-gd", func(c *config.Config) { c.Clip = 2 }, "clip norm 2: optimizer outpert-gd clips no gradients"},
+		{"outpert-gd", func(c *config.Config) { c.PrivateDiagnostics = true }, "private-diagnostics: optimizer outpert-gd"},
+		{"objpert", func(c *config.Config) { c.Clip = 3 }, "clip norm 3: optimizer objpert clips no gradients"},
+		{"objpert", func(c *config.Config) { c.Radius = ptr(3.0) }, "radius 3: optimizer objpert does not read it"},
+		{"privgene", func(c *config.Config) { c.Clip = 3 }, "clip norm 3: optimizer privgene clips no gradients"},
+		{"privgene", func(c *config.Config) { c.LR = ptr(1e300) }, "single precision ends"},
+		{"privgene", func(c *config.Config) { c.Model = "svm" }, "is written for the losses of --model logistic"},
+		{"bassily-sgd", func(c *config.Config) { c.Radius, c.L2 = nil, 0 }, "--radius"},
+		{"bassily-sgd", func(c *config.Config) { c.Steps, c.Accountant = ptr(1_000_000_000), accountant.RDP }, "lower --steps"},
+		{"bassily-sgd", func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "published one"},
+		{"dp-sgd", func(c *config.Config) { c.Radius = ptr(1.0) }, "radius 1: optimizer dp-sgd does not read it"},
+		{"dp-sgd", func(c *config.Config) { c.Epsilon, c.PUR.Rho = nil, ptr(1.0) }, "rho 1: optimizer dp-sgd does not read it"},
 	} {
 		_, err := Resolve(onAll(t, c.optimizer, c.set), Options{Device: reference.Open()})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -246,10 +247,10 @@ func TestConvexRefusals(t *testing.T) {
 func TestOracleIsNotPrivate(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	p, err := Resolve(onAll(t, "pur-oracle", func(c *Config) { c.Epsilon, c.PURK = nil, ptr(2.0) }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "pur-oracle", func(c *config.Config) { c.Epsilon, c.PUR.K = nil, ptr(2.0) }), Options{Device: reference.Open()})
 	check(t, err)
-	if len(p.NoGuarantee()) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
-		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.NoGuarantee(), p.Warnings)
+	if len(p.Guarantee.NoGuarantee) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
+		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.Guarantee.NoGuarantee, p.Warnings)
 	}
 	if from := p.DefaultsFrom(); from != dpoptim.FromBounds {
 		t.Errorf("the defaults are from %s", from)
@@ -261,7 +262,7 @@ func TestOneNoise(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	for name, want := range map[string]bool{"pur-constant": true, "bassily-sgd": true, "noisy-gd": true, "objpert": true, "pur-a": false, "pur-c": false} {
-		p, err := Resolve(onAll(t, name, func(c *Config) {
+		p, err := Resolve(onAll(t, name, func(c *config.Config) {
 			if name == "bassily-sgd" {
 				c.Accountant = accountant.RDP
 			}
@@ -275,7 +276,7 @@ func TestOneNoise(t *testing.T) {
 			t.Errorf("batches of %s are %s", name, p.Kind.Name)
 		}
 	}
-	p, err := Resolve(onAll(t, "bassily-sgd", func(c *Config) {
+	p, err := Resolve(onAll(t, "bassily-sgd", func(c *config.Config) {
 		c.PublicN, c.Delta, c.Steps, c.Accountant = ptr(5_000_000), ptr(1e-8), ptr(1_000_000_000), accountant.RDP
 	}), Options{Device: reference.Open()})
 	check(t, err)
@@ -291,7 +292,7 @@ func TestFullBatchEvaluations(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	for steps, want := range map[int]int{1: 1, 20: 20, 21: 11, 1045: 20} {
-		p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.Steps = ptr(steps) }), Options{Device: reference.Open()})
+		p, err := Resolve(onAll(t, "noisy-gd", func(c *config.Config) { c.Steps = ptr(steps) }), Options{Device: reference.Open()})
 		check(t, err)
 		made := 0
 		for n := range steps {
@@ -299,14 +300,14 @@ func TestFullBatchEvaluations(t *testing.T) {
 				made++
 			}
 		}
-		if made != want || p.Evaluations() != want || !p.Evaluates(steps) {
-			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(), want)
+		if made != want || p.Evaluations(steps) != want || !p.Evaluates(steps) {
+			t.Errorf("of %d steps %d are evaluated, and %d are said to be; want %d", steps, made, p.Evaluations(steps), want)
 		}
 	}
-	p, err := Resolve(onAll(t, "noisy-gd", func(c *Config) { c.Steps, c.EvalEvery = ptr(100), 1 }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "noisy-gd", func(c *config.Config) { c.Steps, c.EvalEvery = ptr(100), 1 }), Options{Device: reference.Open()})
 	check(t, err)
-	if p.Evaluations() != 100 {
-		t.Errorf("%d evaluations where all were asked for", p.Evaluations())
+	if p.Evaluations(100) != 100 {
+		t.Errorf("%d evaluations where all were asked for", p.Evaluations(100))
 	}
 }
 
@@ -319,7 +320,7 @@ func TestLargeRates(t *testing.T) {
 		lr        float64
 		want      bool
 	}{{"pur-a", 1e6, true}, {"noisy-gd", 4, true}, {"noisy-gd", 3.8, false}, {"privgene", 1e6, true}, {"privgene", 0.5, false}} {
-		p, err := Resolve(onAll(t, c.optimizer, func(x *Config) {
+		p, err := Resolve(onAll(t, c.optimizer, func(x *config.Config) {
 			if x.LR = &c.lr; c.optimizer == "privgene" {
 				x.Accountant = accountant.RDP
 			}
@@ -335,9 +336,9 @@ func TestLargeRates(t *testing.T) {
 func TestPublishedObjpert(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	p, err := Resolve(onAll(t, "objpert", func(c *Config) { c.ObjpertForm = "paper" }), Options{Device: reference.Open()})
+	p, err := Resolve(onAll(t, "objpert", func(c *config.Config) { c.Objpert.Form = "paper" }), Options{Device: reference.Open()})
 	check(t, err)
-	if why := strings.Join(p.NoGuarantee(), "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
+	if why := strings.Join(p.Guarantee.NoGuarantee, "\n"); strings.Contains(why, "published") || !strings.Contains(strings.Join(p.Warnings, "\n"), "is shown as ε") || *p.Epsilon == 1 || p.NoiseMultiplier() == nil {
 		t.Errorf("ε = %v: %q, %q", *p.Epsilon, why, p.Warnings)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // Whatever the number of ranks, they have each training record once, in the order of one process:
@@ -22,13 +24,13 @@ func TestRanksTogether(t *testing.T) {
 	check(t, os.WriteFile("t.csv", []byte(table.String()), 0o600))
 	check(t, os.WriteFile("t.csv.schema.yaml", []byte("header: none\ncolumns: [{name: x, bounds: [0, 64]}, {name: y}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o600))
 
-	load := func(c Config, rank datasets.Rank) (values []float32, features, labels []uint8) {
-		set, _, err := openData(&c, sources(made(1, 100)), false, rank)
+	load := func(c config.Config, rank datasets.Rank) (values []float32, features, labels []uint8) {
+		set, _, err := source.Open(&c, sources(made(1, 100)), false, rank)
 		check(t, err)
 		return set.Train.Values, set.Train.Features, set.Train.Labels
 	}
-	csv := Config{Data: "csv:t.csv"}
-	set, err := OpenFiles(&csv, nil, false)
+	csv := config.Config{Data: "csv:t.csv"}
+	set, err := source.OpenFiles(&csv, nil, false)
 	check(t, err)
 	w, err := shards.Create("s", set, 60, 4) // unequal ones
 	check(t, err)
@@ -37,7 +39,7 @@ func TestRanksTogether(t *testing.T) {
 
 	some := small()
 	some.Classes, some.PublicN = []int{1, 0}, nil
-	for _, c := range []Config{{Data: "csv:t.csv"}, {Data: "shards:s"}, some} {
+	for _, c := range []config.Config{{Data: "csv:t.csv"}, {Data: "shards:s"}, some} {
 		values, features, labels := load(c, datasets.Rank{})
 		if len(labels) < 20 {
 			t.Fatalf("%s has %d records", c.Data, len(labels))
@@ -68,8 +70,8 @@ func TestRecordsOfShards(t *testing.T) {
 		{"shards:s", "1x28x28", digits, "mnist"}, {"shards:s", "1x14x14", digits, "shards:s"}, {"shards:s", "1x28x28", digits[1:], "shards:s"},
 		{"npz:s", "1x28x28", digits, "npz:s"}, {"mnist", "", nil, "mnist"},
 	} {
-		c := Config{Data: test.data, ImageSize: test.size, ClassNames: test.classes}
-		if got := c.settings().Data; got != test.want {
+		c := config.Config{Data: test.data, ImageSize: test.size, ClassNames: test.classes}
+		if got := source.RecordsOf(&c); got != test.want {
 			t.Errorf("%+v are the records of %s", test, got)
 		}
 	}

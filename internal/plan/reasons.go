@@ -8,13 +8,14 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 )
 
 // PrivacyUnit is what the guarantee protects: locally where nobody but its client sees a record.
-func (c *Config) PrivacyUnit() string {
-	if c.traits().Local {
+func PrivacyUnit(c *config.Config) string {
+	if c.Traits().Local {
 		return "one record, local"
 	}
 	return "one record"
@@ -30,11 +31,9 @@ var reasons = []struct {
 	{"optimizer %s neither bounds nor hides a record's influence", true, func(p *Plan) ([]any, bool) {
 		return []any{p.Config.Optimizer}, !p.Config.Private()
 	}},
-	{"no noise was added", true, func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && p.spent == nil }},
-	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) {
-		return nil, p.Config.Private() && p.spent != nil && p.Epsilon == nil
-	}},
-	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == noiseSeeded }},
+	{"no noise was added", true, func(p *Plan) ([]any, bool) { return nil, p.Config.Private() && !p.Noisy }},
+	{"epsilon is infinite", true, func(p *Plan) ([]any, bool) { return nil, p.Noisy && p.Epsilon == nil }},
+	{SeededLabel, true, func(p *Plan) ([]any, bool) { return nil, p.Config.Noise == dpoptim.Seeded }},
 	{"%s", false, func(p *Plan) ([]any, bool) {
 		why := accountant.NoGuarantee(p.Config.Accountant)
 		return []any{why}, why != "" && p.Config.Private()
@@ -48,36 +47,35 @@ var reasons = []struct {
 	{"un-noised training statistics shown", false, func(p *Plan) ([]any, bool) { return nil, p.Config.DataIsPublic }},
 }
 
-// NoGuarantee lists why ε is no guarantee.
-func (p *Plan) NoGuarantee() []string {
-	why := []string{}
+// reasons are those that are true of the run.
+func (p *Plan) reasons() []string {
+	all := []string{}
 	for _, r := range reasons {
 		if of, ok := r.is(p); ok {
-			why = append(why, fmt.Sprintf(r.words, of...))
+			all = append(all, fmt.Sprintf(r.words, of...))
 		}
 	}
-	return why
+	return all
 }
 
-// closely is how far below the ε that was asked for a calibration may end, to be told of as that ε.
-const closely = 1e-2
+// SeededLabel goes with everything that a seeded run shows or stores.
+const SeededLabel = notPrivate + "seeded noise, whoever knows the seed can subtract it"
 
-// Bound is the ε that was asked for, where the noise that was computed for it comes to that or to a little less;
-// else the computed one. Of a run whose noise was given, none was asked for.
-func Bound(computed float64, asked *float64) float64 {
-	if asked != nil && computed <= *asked && computed >= *asked*(1-closely) {
-		return *asked
+// guarantee is what the run promises.
+func (p *Plan) guarantee() (g accountant.Guarantee, err error) {
+	c := &p.Config
+	why := p.reasons()
+	g = accountant.Guarantee{Guarantee: len(why) == 0, NoGuarantee: why, PrivacyUnit: PrivacyUnit(c), Assumptions: p.Assumptions()}
+	if c.Private() {
+		g.Epsilon, g.Asked, g.Delta, g.Accountant, g.Neighbouring = p.Epsilon, c.Epsilon, c.Delta, &c.Accountant, &c.Neighbouring
 	}
-	return computed
-}
-
-// Stated is Bound for a person, with the computed ε beside it where number writes it otherwise.
-func Stated(computed float64, asked *float64, number func(float64) string) string {
-	bound, beside := number(Bound(computed, asked)), number(computed)
-	if bound == beside {
-		return bound
+	if p.Traits.Pure { // whatever was asked for
+		g.Delta, g.Accountant = new(0.0), new(accountant.Pure{}.Name())
 	}
-	return bound + " (computed: " + beside + ")"
+	if g.Guarantee {
+		g.Risk, err = p.Price.Risk(*g.Delta)
+	}
+	return g, err
 }
 
 // The labels of a reason.
@@ -86,7 +84,7 @@ const (
 	noGuarantee = "NO GUARANTEE: " // ε is not proven
 )
 
-// Labeled is a reason of NoGuarantee behind its label, also one of an earlier run.
+// Labeled is a reason against a guarantee behind its label, also one of an earlier run.
 func Labeled(why string) string {
 	for _, r := range reasons {
 		before, after, _ := strings.Cut(r.words, "%s")
@@ -122,9 +120,9 @@ func (p *Plan) noiseOverSignal() float64 {
 }
 
 // Label is what must stand beside everything that a run shows or stores.
-func (c *Config) Label() string {
+func Label(c *config.Config) string {
 	var all []string
-	if c.Noise == noiseSeeded {
+	if c.Noise == dpoptim.Seeded {
 		all = append(all, SeededLabel)
 	}
 	if why := accountant.NoGuarantee(c.Accountant); why != "" && c.Private() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/dpoptim/blsgd"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/dpoptim/local"
 	"github.com/privgrad/privgrad/dpoptim/majority"
@@ -16,7 +17,9 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/outpert"
 	"github.com/privgrad/privgrad/dpoptim/privgene"
 	"github.com/privgrad/privgrad/dpoptim/rrpsgd"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // knows is what optimizer l2p says of a run on its protector's records.
@@ -31,8 +34,8 @@ var fit = strings.Join((&dpoptim.Settings{Neighbouring: "add-remove"}).FitDoubts
 // onKnown is a run of optimizer l2p on its protector's records.
 func onKnown(t *testing.T) *Plan {
 	t.Helper()
-	c := Default()
-	c.Optimizer, c.Protector, c.Data = l2p.Name, protectors["identity"], "mnist"
+	c := config.Default()
+	c.Optimizer, c.L2P.Protector, c.Data = l2p.Name, protectors["identity"], "mnist"
 	return knowing(t, c)
 }
 
@@ -50,13 +53,13 @@ func byMethods(t *testing.T) map[string][]string {
 			}
 		}
 	}
-	forms := []func(*Config){
-		func(*Config) {},
-		func(c *Config) { c.OutpertForm = outpert.Paper },
-		func(c *Config) { c.ObjpertForm = objpert.Paper },
-		func(c *Config) { c.RRPSGDForm = rrpsgd.Paper },
+	forms := []func(*config.Config){
+		func(*config.Config) {},
+		func(c *config.Config) { c.Outpert.Form = outpert.Paper },
+		func(c *config.Config) { c.Objpert.Form = objpert.Paper },
+		func(c *config.Config) { c.RRPSGD.Form = rrpsgd.Paper },
 	}
-	for _, name := range Optimizers() {
+	for _, name := range config.Optimizers() {
 		resolved, refused := 0, []string{}
 		for _, relation := range []string{"add-remove", "replace-one"} {
 			for _, form := range forms {
@@ -75,8 +78,7 @@ func byMethods(t *testing.T) map[string][]string {
 					c.Epsilon = nil
 				}
 				form(&c)
-				c.Neighbouring = relation
-				c.give("neighbouring")
+				c.Relate(accountant.Neighbouring(relation))
 				p, err := Resolve(c, Options{Sources: sources(made(1, 400)), Device: reference.Open()})
 				if err != nil { // most forms are another method's
 					refused = append(refused, err.Error())
@@ -138,8 +140,8 @@ func TestDocumentedReasons(t *testing.T) {
 	if rows := slices.Sorted(maps.Keys(documented)); !ok || !slices.Equal(rows, slices.Sorted(slices.Values(all))) {
 		t.Errorf("docs/explain/privacy.md lists\n%s\nruns say\n%s", strings.Join(rows, "\n"), strings.Join(all, "\n"))
 	}
-	for _, name := range Optimizers() {
-		if c := (Config{Optimizer: name}); !c.Private() {
+	for _, name := range config.Optimizers() {
+		if c := (config.Config{Optimizer: name}); !c.Private() {
 			methods[plain] = append(methods[plain], name)
 		}
 	}
@@ -194,18 +196,21 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
 	given := map[string]bool{}
-	for name, change := range map[string]func(*Config){
-		"private":  func(*Config) {},
-		"plain":    func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
-		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *Config) { c.Noise = noiseSeeded },
-		"paper":    func(c *Config) { c.Accountant = accountant.Paper },
-		"paper mode": func(c *Config) {
-			c.Optimizer, c.Search = "dp-blsgd", &Search{Batches: "paper", Form: "losses", Budget: "fixed"}
+	for name, change := range map[string]func(*config.Config){
+		"private":  func(*config.Config) {},
+		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded":   func(c *config.Config) { c.Noise = dpoptim.Seeded },
+		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
+		"paper mode": func(c *config.Config) {
+			c.Optimizer, c.Search = "dp-blsgd", blsgd.Settings{Batches: "paper", Form: "losses", Budget: "fixed"}
 		},
-		"prv":    func(c *Config) { c.Accountant = accountant.PRV },
-		"fit":    func(c *Config) { *c = onAll(t, outpert.GD, nil); c.Neighbouring = "add-remove"; c.give("neighbouring") },
-		"public": func(c *Config) { c.DataIsPublic = true },
+		"prv": func(c *config.Config) { c.Accountant = accountant.PRV },
+		"fit": func(c *config.Config) {
+			*c = onAll(t, outpert.GD, nil)
+			c.Relate(accountant.AddRemove)
+		},
+		"public": func(c *config.Config) { c.DataIsPublic = true },
 	} {
 		c := small()
 		change(&c)
@@ -214,7 +219,7 @@ func TestEveryReasonIsGiven(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		why := p.NoGuarantee()
+		why := p.Guarantee.NoGuarantee
 		if (len(why) == 0) != (name == "private") {
 			t.Errorf("%s: %v", name, why)
 		}
@@ -225,12 +230,12 @@ func TestEveryReasonIsGiven(t *testing.T) {
 	// These need a table, a shipped protector's data, or noise that is refused today.
 	finite := ptr(1.0)
 	for _, p := range []*Plan{
-		{Config: Config{Optimizer: "dp-sgd", Folds: 3}, Epsilon: finite},
+		{Config: config.Config{Optimizer: "dp-sgd", Folds: 3}, Price: price.Price{Epsilon: finite}},
 		onKnown(t),
-		{Config: Config{Optimizer: "dp-sgd"}},
+		{Config: config.Config{Optimizer: "dp-sgd"}},
 	} {
-		p.Config.Accountant, p.spent = accountant.PLD, map[int]float64{}
-		why := p.NoGuarantee()
+		p.Config.Accountant, p.Noisy = accountant.PLD, true
+		why := p.reasons()
 		if len(why) != 1 {
 			t.Errorf("%+v: %v", p.Config, why)
 		}

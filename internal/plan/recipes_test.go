@@ -11,22 +11,25 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/setting"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // images is a set of a few images of a shape, under a name.
-func images(name string, shape [3]int) map[string]Source {
+func images(name string, shape [3]int) map[string]source.Source {
 	size := shape[0] * shape[1] * shape[2]
 	split := datasets.Split{Shape: shape, Features: make([]uint8, 40*size), Labels: make([]uint8, 40)}
 	set := &datasets.Set{Name: name, Classes: 10, Train: split, Test: split, PublicN: 60000, TestIsPublic: true}
-	return map[string]Source{name: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
+	return map[string]source.Source{name: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}
 }
 
 // follows gives the plan of a run by the best recipe.
-func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*Config)) (*Plan, error) {
+func follows(t *testing.T, data string, shape [3]int, epsilon float64, change func(*config.Config)) (*Plan, error) {
 	t.Helper()
-	c := Default()
+	c := config.Default()
 	c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads = data, recipes.Best, &epsilon, ptr(1e-5), 1
 	if change != nil {
 		change(&c)
@@ -48,7 +51,7 @@ func TestRecipeFillsIn(t *testing.T) {
 			t.Fatalf("epsilon %g gets the recipe of %g", epsilon, r.Epsilon)
 		}
 		values := r.Keys()
-		for _, s := range settings {
+		for _, s := range config.Rows() {
 			v, ok := values[s.Key]
 			if !ok {
 				continue
@@ -77,9 +80,9 @@ func TestRecipeFillsIn(t *testing.T) {
 // What the user says wins, also where it is what the default says; and what takes a
 // setting's place.
 func TestRecipeLeavesWhatIsGiven(t *testing.T) {
-	by, given := Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
+	by, given := config.Default(), map[string]bool{"clip": true, "batch": true, "steps": true, "lr": true}
 	by.Batch, by.Steps, by.LR = ptr(500.0), ptr(7), ptr(0.25)
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Override(&by, given) })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Override(&by, given) })
 	check(t, err)
 	if c := p.Config; c.Clip != by.Clip || *c.Batch != 500 || c.SamplingRate != nil || *c.Steps != 7 || c.Epochs != nil || *c.LR != 0.25 {
 		t.Errorf("given settings were changed: %+v", c)
@@ -89,7 +92,7 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("momentum: 0\nepochs: 3\n"), 0o644))
-	p, err = follows(t, "mnist", grey, 3, func(c *Config) { check(t, ReadConfig(file, c)) })
+	p, err = follows(t, "mnist", grey, 3, func(c *config.Config) { check(t, config.Read(file, c)) })
 	check(t, err)
 	if c := p.Config; c.Momentum != 0 || *c.Epochs != 3 || p.Front == nil || c.RecipeChosenOn == "" {
 		t.Errorf("a file's settings were changed: %+v", c)
@@ -100,13 +103,13 @@ func TestRecipeLeavesWhatIsGiven(t *testing.T) {
 func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	first := Default()
-	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
+	first := config.Default()
+	first.Data, first.PublicN, first.Delta, first.Threads, first.Accountant, first.Epsilon = source.TablePrefix+"t.csv", ptr(3000), ptr(1e-5), 1, "rdp", ptr(1.0)
 	p, err := Resolve(first, Options{})
 	check(t, err)
-	rate := func(change func(by *Config, given map[string]bool)) float64 {
+	rate := func(change func(by *config.Config, given map[string]bool)) float64 {
 		t.Helper()
-		c, by, given := p.Config, Default(), map[string]bool{"epsilon": true}
+		c, by, given := p.Config, config.Default(), map[string]bool{"epsilon": true}
 		by.Epsilon = ptr(8.0)
 		change(&by, given)
 		c.Override(&by, given)
@@ -121,13 +124,13 @@ func TestFlagsBesideTheRecipeOfAFile(t *testing.T) {
 		check(t, err)
 		return *again.Config.LR
 	}
-	if got := rate(func(*Config, map[string]bool) {}); got != fresh(3000) || got == *p.Config.LR {
+	if got := rate(func(*config.Config, map[string]bool) {}); got != fresh(3000) || got == *p.Config.LR {
 		t.Errorf("at another ε the rate is %g, and was %g", got, *p.Config.LR)
 	}
-	if got := rate(func(by *Config, given map[string]bool) { by.LR, given["lr"] = p.Config.LR, true }); got != *p.Config.LR {
+	if got := rate(func(by *config.Config, given map[string]bool) { by.LR, given["lr"] = p.Config.LR, true }); got != *p.Config.LR {
 		t.Errorf("--lr %g was given, and %g taken", *p.Config.LR, got)
 	}
-	if got := rate(func(by *Config, given map[string]bool) { by.PublicN, given["public_n"] = ptr(300), true }); got != fresh(300) {
+	if got := rate(func(by *config.Config, given map[string]bool) { by.PublicN, given["public_n"] = ptr(300), true }); got != fresh(300) {
 		t.Errorf("with another public number the rate is %g, want %g", got, fresh(300))
 	}
 }
@@ -145,7 +148,7 @@ func TestLeavingTheRecipeOfAFile(t *testing.T) {
 	p, err := follows(t, "mnist", grey, 3, nil)
 	check(t, err)
 	for key, want := range map[string]string{"lr": "none any more: --lr was given beside the file", "mirror": "best, as its configuration says"} {
-		c, by := p.Config, Default()
+		c, by := p.Config, config.Default()
 		by.LR, by.Mirror = ptr(0.25), true
 		c.Override(&by, map[string]bool{key: true})
 		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
@@ -158,7 +161,7 @@ func TestLeavingTheRecipeOfAFile(t *testing.T) {
 // A learning rate is for its features, model and optimizer: beside others it is left out, and
 // nothing says that it was chosen anywhere.
 func TestRecipeBesideOthers(t *testing.T) {
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Optimizer = "dp-adam" })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Optimizer = "dp-adam" })
 	check(t, err)
 	if c := p.Config; c.Features == "" || *c.LR != 2e-3 || c.Momentum != 0 || c.Clip != 1 || c.RecipeChosenOn != "" || len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "optimizer dp-adam") {
 		t.Errorf("warned of %q, filled in %+v", p.Warnings, c)
@@ -173,7 +176,7 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 		source := images("mnist", grey)
 		set, err := source["mnist"].Open("")
 		check(t, err)
-		c := Default()
+		c := config.Default()
 		c.Data, c.Recipe, c.Epsilon, c.Delta, c.Threads, set.PublicN = "mnist", recipes.Best, ptr(3.0), ptr(1e-5), 1, n
 		p, err := Resolve(c, Options{Sources: source})
 		check(t, err)
@@ -185,9 +188,9 @@ func TestRecipeOfFewerRecords(t *testing.T) {
 
 // Any images get the recipe of the nearest shape, and are told whose it is.
 func TestRecipeOfOwnImages(t *testing.T) {
-	by, given := Default(), map[string]bool{"whiten": true} // which would take its time
+	by, given := config.Default(), map[string]bool{"whiten": true} // which would take its time
 	by.Whiten = "none"
-	pixels := func(c *Config) { c.Override(&by, given) }
+	pixels := func(c *config.Config) { c.Override(&by, given) }
 	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, pixels)
 	check(t, err)
 	if !strings.Contains(p.DefaultsFrom(), "cifar10") || !strings.Contains(p.Recipe, "cifar10") || p.Config.Mirror || len(p.Warnings) != 0 {
@@ -209,10 +212,10 @@ func TestRecipeOfOwnImages(t *testing.T) {
 // Another ε beside the file of a recipe's run takes the recipe of that ε, but for what the user chose otherwise. Where there is none, the
 // file's settings stay, with a warning.
 func TestRecipeOfAnotherEpsilon(t *testing.T) {
-	p, err := follows(t, "mnist", grey, 3, func(c *Config) { c.Epochs = ptr(6.0) })
+	p, err := follows(t, "mnist", grey, 3, func(c *config.Config) { c.Epochs = ptr(6.0) })
 	check(t, err)
 	for epsilon, want := range map[float64]string{3: "", 3.5: "", 1: "", 1e-3: "too small for any recipe"} {
-		c, by := p.Config, Default()
+		c, by := p.Config, config.Default()
 		by.Epsilon = &epsilon
 		c.Override(&by, map[string]bool{"epsilon": true})
 		again, err := Resolve(c, Options{Sources: images("mnist", grey)})
@@ -239,8 +242,8 @@ func TestRecipeIsResolved(t *testing.T) {
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, text, 0o644))
-	c := Default()
-	check(t, ReadConfig(file, &c))
+	c := config.Default()
+	check(t, config.Read(file, &c))
 	again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 	check(t, err)
 	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom() != p.DefaultsFrom() {
@@ -254,11 +257,11 @@ func TestRecipeIsResolved(t *testing.T) {
 func TestRecipeByDefault(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "")
-	auto := func(c *Config, args map[string]any) {
-		by, given := Default(), map[string]bool{}
+	auto := func(c *config.Config, args map[string]any) {
+		by, given := config.Default(), map[string]bool{}
 		for key, v := range args {
-			s := Setting{Key: key}
-			s.put(&by, v)
+			s := setting.Row{Key: key}
+			s.Put(&by, v)
 			given[key] = true
 		}
 		c.Override(&by, given)
@@ -287,17 +290,17 @@ func TestRecipeByDefault(t *testing.T) {
 		{"a strategy, which changes no result", "mnist", grey, map[string]any{"epsilon": 3.0, "strategy": "ghost"}, taken},
 		{"too many images", "birds", grey, map[string]any{"epsilon": 3.0, "public_n": 10_000_000}, "none: the features of so many images may not fit into memory"},
 		{"fewer, but large images", "birds", [3]int{3, 32, 32}, map[string]any{"epsilon": 3.0, "public_n": 900_000}, "none: the features of so many images may not fit into memory"},
-		{"a table", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
-		{"a table with a rate", TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
+		{"a table", source.TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 0.2, "public_n": 2000, "delta": 1e-5}, taken + "tables of 2000 records, 5 values and 2 classes at ε = 0.2"},
+		{"a table with a rate", source.TablePrefix + "t.csv", [3]int{}, map[string]any{"epsilon": 3.0, "public_n": 2000, "delta": 1e-5, "lr": 0.5}, "none: --lr was given"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, sources := Default(), images(test.data, test.shape)
+			c, sources := config.Default(), images(test.data, test.shape)
 			c.Data, c.Threads, c.Accountant = test.data, 1, "rdp"
 			if _, declared := test.args["public_n"]; declared {
 				set, err := sources[test.data].Open("")
 				check(t, err)
 				set.PublicN = 0
-				if c.Delta = ptr(1e-9); strings.HasPrefix(test.data, TablePrefix) {
+				if c.Delta = ptr(1e-9); strings.HasPrefix(test.data, source.TablePrefix) {
 					sources = nil
 				}
 			}
@@ -319,9 +322,9 @@ func TestNoRecipeInMemory(t *testing.T) {
 	for width, want := range map[int]string{16: "best for tables of 60000 records, 16 values and 2 classes", 17: "none: it scales rows in memory"} {
 		split := datasets.Split{Shape: [3]int{width, 1, 1}, Unit: true, Mapped: true}
 		set := &datasets.Set{Name: "rows", Classes: 2, Train: split, Test: split, PublicN: 60000}
-		c := Default()
+		c := config.Default()
 		c.Data, c.Threads, c.Epsilon, c.Delta = "rows", 1, ptr(3.0), ptr(1e-6)
-		p, err := Resolve(c, Options{Sources: map[string]Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
+		p, err := Resolve(c, Options{Sources: map[string]source.Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
 		if check(t, err); !strings.HasPrefix(p.Recipe, want) {
 			t.Errorf("recipe %q, want %q", p.Recipe, want)
 		}
@@ -330,7 +333,7 @@ func TestNoRecipeInMemory(t *testing.T) {
 
 // Images that features do not take have the plain defaults, and what asks for features says why there are none.
 func TestNoRecipeForOddImages(t *testing.T) {
-	c := Default()
+	c := config.Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
 	const why = "its features take no images of size 1x28x30"
 	if _, err := Resolve(c, Options{Sources: images("mnist", [3]int{1, 28, 30})}); err == nil || !strings.Contains(err.Error(), "no network is made for images of size 1x28x30") {
@@ -345,12 +348,12 @@ func TestNoRecipeForOddImages(t *testing.T) {
 // Every setting of a recipe is one that a user chooses, or a way to look at an image.
 func TestRecipesSettle(t *testing.T) {
 	for _, key := range recipes.Keys() {
-		if !slices.Contains(choosing, key) && !slices.Contains(looking, key) {
+		if !slices.Contains(choosing, key) && !slices.Contains(config.Looking, key) {
 			t.Errorf("a recipe settles %s, also where the user gave it", key)
 		}
 	}
 	for _, key := range choosing {
-		if !slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == key }) {
+		if !slices.ContainsFunc(config.Rows(), func(s setting.Row) bool { return s.Key == key }) {
 			t.Errorf("there is no setting %s", key)
 		}
 	}
@@ -360,16 +363,16 @@ func TestRecipesSettle(t *testing.T) {
 func TestNoRecipeUnasked(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	check(t, os.WriteFile(file, []byte("epsilon: 3\n"), 0o644))
-	c := Default()
+	c := config.Default()
 	c.Data, c.Threads = "mnist", 1
-	check(t, ReadConfig(file, &c))
+	check(t, config.Read(file, &c))
 	p, err := Resolve(c, Options{Sources: images("mnist", grey)})
 	if check(t, err); p.Front != nil || p.Recipe != "" || p.Config.Model != "cnn-mnist" {
 		t.Errorf("of a file: %s, recipe %q", p.Config.Model, p.Recipe)
 	}
 	network, err := BuildNetwork("logistic", grey, 10, "tanh", 1)
 	check(t, err)
-	c = Default()
+	c = config.Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)
 	p, err = Resolve(c, Options{Sources: images("mnist", grey), Network: network})
 	if check(t, err); p.Front != nil || !strings.Contains(p.Recipe, "the program brings") {
@@ -379,18 +382,18 @@ func TestNoRecipeUnasked(t *testing.T) {
 
 func TestRecipeRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		want   string
 	}{
-		"without a budget":   {func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
-		"below the table":    {func(c *Config) { c.Epsilon = ptr(0.01) }, "begins at epsilon 0.5"},
-		"another recipe":     {func(c *Config) { c.Recipe = "fast" }, "choose one of"},
-		"whitening alone":    {func(c *Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
-		"mirror alone":       {func(c *Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
-		"deskew alone":       {func(c *Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
-		"nothing left open":  {func(c *Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
-		"unknown features":   {func(c *Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
-		"a network of pixel": {func(c *Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
+		"without a budget":   {func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
+		"below the table":    {func(c *config.Config) { c.Epsilon = ptr(0.01) }, "begins at epsilon 0.5"},
+		"another recipe":     {func(c *config.Config) { c.Recipe = "fast" }, "choose one of"},
+		"whitening alone":    {func(c *config.Config) { c.Recipe, c.Whiten = "", "pink" }, "give --features"},
+		"mirror alone":       {func(c *config.Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
+		"deskew alone":       {func(c *config.Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
+		"nothing left open":  {func(c *config.Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
+		"unknown features":   {func(c *config.Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
+		"a network of pixel": {func(c *config.Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := follows(t, "mnist", grey, 3, c.change)
@@ -401,13 +404,13 @@ func TestRecipeRefuses(t *testing.T) {
 		})
 	}
 	t.Run("no public size", func(t *testing.T) {
-		c := Default()
+		c := config.Default()
 		c.Data, c.Recipe, c.Epsilon = "mnist", recipes.Best, ptr(3.0)
 		set := images("mnist", grey)
 		published, err := set["mnist"].Open("")
 		check(t, err)
 		published.Published = true // if somebody says so
-		set["mnist"] = Source{Open: set["mnist"].Open}
+		set["mnist"] = source.Source{Open: set["mnist"].Open}
 		c.DataDir = "here"
 		if _, err := Resolve(c, Options{Sources: set}); err == nil || !strings.Contains(err.Error(), "give --public-n") {
 			t.Errorf("got %v", err)

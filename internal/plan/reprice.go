@@ -2,12 +2,11 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/datasets/mnist"
-	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -15,10 +14,11 @@ import (
 // Reprice plans steps, noise and releases of a run anew, from the configuration that the run
 // stored and the numbers of its records, parameters and classes: what an auditor can do who has no
 // data. The plan has no device, and no network but a linear model.
-func Reprice(c Config, records, params, classes int) (*Plan, error) {
+func Reprice(c config.Config, records, params, classes int) (*Plan, error) {
 	_, err := Model(c.Model)
 	ownNetwork := err != nil || nn.Registered(c.Model)
-	if err := c.check(ownNetwork); err != nil {
+	c.OwnNetwork = ownNetwork
+	if err := c.Check(); err != nil {
 		return nil, err
 	}
 	if records < 1 {
@@ -26,11 +26,11 @@ func Reprice(c Config, records, params, classes int) (*Plan, error) {
 	}
 	declared := c.PublicN
 	c.PublicN = nil // records has it, without those that are held out
-	p := &Plan{Config: c, Set: &datasets.Set{Name: c.Data, PublicN: records}, declared: c.declares(), ownNetwork: ownNetwork}
+	p := &Plan{Config: c, Set: &datasets.Set{Name: c.Data, PublicN: records}, declared: source.Declares(c), ownNetwork: ownNetwork}
 	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
 		return nil, usage.Wrap(err)
 	}
-	p.Method = p.Config.method() // which completes p.Config
+	p.Method = p.Config.Method() // which completes p.Config
 	for _, step := range []func() error{p.resolveRecords, func() error { return p.relinear(params, classes) }, p.complete, p.resolveSampling} {
 		if err := step(); err != nil {
 			return nil, err
@@ -56,41 +56,4 @@ func (p *Plan) relinear(params, classes int) (err error) {
 	}
 	p.Network, err = BuildNetwork(p.Config.Model, [3]int{1, 1, inputs}, max(classes, 2), p.Config.Activation, p.Config.Seed)
 	return err
-}
-
-// StatedN is the number of training records that the configuration stands for: the declared
-// one, or that of a published image set, of the classes that are kept. It is 0 where a
-// table's schema says more of it, or the index of shards.
-func (c Config) StatedN() (int, error) {
-	if strings.HasPrefix(c.Data, TablePrefix) || strings.HasPrefix(c.Data, shards.Form.Prefix) {
-		return 0, nil
-	}
-	if c.PublicN != nil {
-		return *c.PublicN, nil
-	}
-	for _, l := range append(Layouts(), &mnist.Fashion) {
-		if l.Name == c.Data {
-			set, err := c.choose(l.Facts())
-			if err != nil {
-				return 0, err
-			}
-			return set.PublicN, nil
-		}
-	}
-	return 0, nil
-}
-
-// declares is what declare assumes of files, whatever is in them.
-func (c Config) declares() (assumed []string) {
-	files := FormOf(c.Data) != nil || strings.HasPrefix(c.Data, TablePrefix)
-	for _, l := range Layouts() {
-		files = files || l.Name == c.Data
-	}
-	if files && c.PublishedSet {
-		assumed = append(assumed, publishedFiles)
-	}
-	if files && c.TestIsPublic && !c.DataIsPublic {
-		assumed = append(assumed, publicTest)
-	}
-	return assumed
 }

@@ -1,27 +1,33 @@
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
+)
 
 // The number of records of what was published, or declared, is not a result's to choose.
 func TestStatedN(t *testing.T) {
 	declared := 500
 	for name, c := range map[string]struct {
-		config Config
+		config config.Config
 		want   int
 	}{
-		"built in":        {Config{Data: "fmnist"}, 60000},
-		"some classes":    {Config{Data: "mnist", Classes: []int{3, 5}}, 6131 + 5421},
-		"one of some":     {Config{Data: "mnist", Classes: []int{3, 5}, Positive: "3"}, 6131 + 5421},
-		"declared":        {Config{Data: "dir:photos", PublicN: &declared}, 500},
-		"declared for it": {Config{Data: "mnist", PublicN: &declared}, 500},
-		"a table":         {Config{Data: "csv:t.csv", PublicN: &declared}, 0}, // a part of it may be held out
-		"a caller's own":  {Config{Data: "made"}, 0},
+		"built in":        {config.Config{Data: "fmnist"}, 60000},
+		"some classes":    {config.Config{Data: "mnist", Settings: dpoptim.Settings{Classes: []int{3, 5}}}, 6131 + 5421},
+		"one of some":     {config.Config{Data: "mnist", Settings: dpoptim.Settings{Classes: []int{3, 5}}, Positive: "3"}, 6131 + 5421},
+		"declared":        {config.Config{Data: "dir:photos", PublicN: &declared}, 500},
+		"declared for it": {config.Config{Data: "mnist", PublicN: &declared}, 500},
+		"a table":         {config.Config{Data: "csv:t.csv", PublicN: &declared}, 0}, // a part of it may be held out
+		"a caller's own":  {config.Config{Data: "made"}, 0},
 	} {
-		if got, err := c.config.StatedN(); err != nil || got != c.want {
+		if got, err := source.StatedN(c.config); err != nil || got != c.want {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, c.want)
 		}
 	}
-	if _, err := (Config{Data: "mnist", Classes: []int{11}}).StatedN(); err == nil {
+	if _, err := source.StatedN(config.Config{Data: "mnist", Settings: dpoptim.Settings{Classes: []int{11}}}); err == nil {
 		t.Error("a class that is none")
 	}
 }
@@ -41,10 +47,10 @@ func TestReprice(t *testing.T) {
 	if again, err := Reprice(p.Config, 2*p.PublicN, p.Network.Program.NumParams(), len(p.Set.ClassNames)); err != nil || again.SamplingRate >= p.SamplingRate {
 		t.Errorf("of twice the records: %v, %v", again, err)
 	}
-	for name, spoil := range map[string]func(*Config){
-		"optimizer": func(c *Config) { c.Optimizer = "none" },
-		"budget":    func(c *Config) { c.Epsilon = ptr(-1.0) },
-		"batch":     func(c *Config) { c.Batch = ptr(1e9) },
+	for name, spoil := range map[string]func(*config.Config){
+		"optimizer": func(c *config.Config) { c.Optimizer = "none" },
+		"budget":    func(c *config.Config) { c.Epsilon = ptr(-1.0) },
+		"batch":     func(c *config.Config) { c.Batch = ptr(1e9) },
 	} {
 		spoilt := p.Config
 		spoil(&spoilt)

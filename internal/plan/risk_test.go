@@ -5,12 +5,15 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/price"
 )
 
 // What a guarantee means for attacks: of a committed schedule by its own events, of a filter by
 // its (ε, δ), and nothing without a guarantee.
 func TestRisk(t *testing.T) {
-	plan := func(change func(*Config)) *Plan {
+	plan := func(change func(*config.Config)) *Plan {
 		t.Helper()
 		c := small()
 		change(&c)
@@ -20,36 +23,36 @@ func TestRisk(t *testing.T) {
 	}
 	sum := accountant.PoissonBatch(0.2, 24, accountant.Gaussian{NoiseMultiplier: 1})
 	for name, c := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		events []accountant.Event
 	}{
-		"sums":       {func(*Config) {}, []accountant.Event{sum}},
-		"and losses": {func(c *Config) { c.TrainLossNoise = ptr(2.0) }, []accountant.Event{sum, accountant.PoissonBatch(0.2, 5, accountant.Gaussian{NoiseMultiplier: 2})}},
+		"sums":       {func(*config.Config) {}, []accountant.Event{sum}},
+		"and losses": {func(c *config.Config) { c.TrainLossNoise = ptr(2.0) }, []accountant.Event{sum, accountant.PoissonBatch(0.2, 5, accountant.Gaussian{NoiseMultiplier: 2})}},
 	} {
 		want, err := accountant.RiskOf(c.events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-5})
 		check(t, err)
-		if p := plan(c.change); p.Risk == nil || p.Risk.Advantage != want.Advantage {
-			t.Errorf("%s: %v, want %v", name, p.Risk, want)
+		if p := plan(c.change); p.Guarantee.Risk == nil || p.Guarantee.Risk.Advantage != want.Advantage {
+			t.Errorf("%s: %v, want %v", name, p.Guarantee.Risk, want)
 		}
 	}
-	budget := func(c *Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) }
+	budget := func(c *config.Config) { c.NoiseMultiplier, c.Epsilon = nil, ptr(2.0) }
 	alone := accountant.RiskAt(2, 1e-5)
-	filtered := plan(func(c *Config) { budget(c); c.Optimizer, c.Accountant = "dp-blsgd-ac", accountant.RDP })
-	if !filtered.Filtered() || filtered.Risk == nil || filtered.Risk.Advantage != alone.Advantage {
-		t.Errorf("a filter: %v, want %v", filtered.Risk, alone)
+	filtered := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Accountant = "dp-blsgd-ac", accountant.RDP })
+	if !filtered.Filtered() || filtered.Guarantee.Risk == nil || filtered.Guarantee.Risk.Advantage != alone.Advantage {
+		t.Errorf("a filter: %v, want %v", filtered.Guarantee.Risk, alone)
 	}
-	pure := plan(func(c *Config) { budget(c); c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil })
-	if want := accountant.RiskAt(2, 0); pure.Risk == nil || pure.Risk.Advantage != want.Advantage {
-		t.Errorf("a pure method: %v, want %v", pure.Risk, want)
+	pure := plan(func(c *config.Config) { budget(c); c.Optimizer, c.Batch, c.Steps, c.LR = "majority", nil, nil, nil })
+	if want := accountant.RiskAt(2, 0); pure.Guarantee.Risk == nil || pure.Guarantee.Risk.Advantage != want.Advantage {
+		t.Errorf("a pure method: %v, want %v", pure.Guarantee.Risk, want)
 	}
-	for name, change := range map[string]func(*Config){
-		"no noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"seeded":   func(c *Config) { c.Noise = noiseSeeded },
-		"paper":    func(c *Config) { c.Accountant = accountant.Paper },
-		"plain":    func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+	for name, change := range map[string]func(*config.Config){
+		"no noise": func(c *config.Config) { c.NoiseMultiplier = ptr(0.0) },
+		"seeded":   func(c *config.Config) { c.Noise = dpoptim.Seeded },
+		"paper":    func(c *config.Config) { c.Accountant = accountant.Paper },
+		"plain":    func(c *config.Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
 	} {
-		if p := plan(change); p.Risk != nil {
-			t.Errorf("%s: %v without a guarantee", name, p.Risk)
+		if p := plan(change); p.Guarantee.Risk != nil {
+			t.Errorf("%s: %v without a guarantee", name, p.Guarantee.Risk)
 		}
 	}
 }
@@ -73,13 +76,13 @@ func TestDoubts(t *testing.T) {
 
 // Settings that no noise serves are named, with what to change.
 func TestBudgetOutOfReach(t *testing.T) {
-	for want, change := range map[string]func(*Config){
-		"almost no noise": func(c *Config) { c.Epsilon = ptr(1e6) },
+	for want, change := range map[string]func(*config.Config){
+		"almost no noise": func(c *config.Config) { c.Epsilon = ptr(1e6) },
 		// By rdp, since pld takes long over so much loss.
-		"with --clipping adaptive": func(c *Config) {
+		"with --clipping adaptive": func(c *config.Config) {
 			c.Epsilon, c.Clipping, c.Batch, c.Steps, c.Accountant = ptr(0.5), "adaptive", ptr(1.0), ptr(2000), accountant.RDP
 		},
-		"with --train-loss-noise 1:": func(c *Config) { c.Epsilon, c.TrainLossNoise, c.EvalEvery = ptr(0.01), ptr(1.0), 1 },
+		"with --train-loss-noise 1:": func(c *config.Config) { c.Epsilon, c.TrainLossNoise, c.EvalEvery = ptr(0.01), ptr(1.0), 1 },
 	} {
 		c := small()
 		c.NoiseMultiplier = nil
@@ -94,7 +97,7 @@ func TestBudgetOutOfReach(t *testing.T) {
 // The δ that messages name is one over ten times the records, rounded down to a power of ten.
 func TestSuggestedDelta(t *testing.T) {
 	for n, want := range map[int]string{1: "1e-01", 900: "1e-04", 1000: "1e-04", 1001: "1e-05", 5000: "1e-05", 20000: "1e-06", 60000: "1e-06"} {
-		if got := suggestedDelta(n); got != want {
+		if got := price.SuggestedDelta(n); got != want {
 			t.Errorf("%d records: %s, want %s", n, got, want)
 		}
 	}

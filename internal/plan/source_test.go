@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A source of a program's own needs no directory, and is told the one that was given.
@@ -13,7 +14,7 @@ func TestOwnSourceNeedsNoDirectory(t *testing.T) {
 		c := small()
 		c.Classes, c.DataDir, c.PublicN, c.Delta = nil, given, ptr(400), ptr(1e-5)
 		told := "nothing"
-		own := map[string]Source{"made": {Open: func(dir string) (*datasets.Set, error) { told = dir; return made(1, 400), nil }}}
+		own := map[string]source.Source{"made": {Open: func(dir string) (*datasets.Set, error) { told = dir; return made(1, 400), nil }}}
 		_, err := Resolve(c, Options{Sources: own})
 		check(t, err)
 		if told != given {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/shards"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // A file that is there and cannot be read is called that, whatever it should hold: one without the right to read it,
@@ -52,17 +54,17 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"shards:s", shard[0]},
 		{"mnist", write("train-images-idx3-ubyte", "")},
 		{"mnist", write("train-images-idx3-ubyte.gz", "")},
-		{"-c", write("config.yaml", "steps: 3\n")},
+		{"-c", write("yaml", "steps: 3\n")},
 	} {
 		open := func() error {
 			if x.data == "-c" {
-				return ReadConfig(x.file, &Config{})
+				return config.Read(x.file, &config.Config{})
 			}
-			c := Config{Data: x.data, DataDir: dir}
+			c := config.Config{Data: x.data, DataDir: dir}
 			if strings.HasPrefix(x.data, "npz:a") {
 				c.ClassNames = []string{"a", "b"}
 			}
-			_, _, err := OpenData(&c, Sources())
+			_, _, err := source.OpenData(&c, source.Sources())
 			return err
 		}
 		write("b.npz", archive.String())
@@ -112,12 +114,12 @@ func TestFaultsOfTestRecords(t *testing.T) {
 		"1 of 6 public test records have a label that is none of the 3 classes, and are left out of the accuracy (labels of arrays, and these records, are numbered from 0; labels of tables are listed in the schema): record 3",
 		"1 of 6 public test records are damaged, and count as they are: x_test[4] has a value that is not finite",
 	}
-	if got := unlabeled(set); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := source.Unusable(set); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%q", got)
 	}
 	set.TestFaults = nil
 	set.Test.Labels = bytes.Repeat([]byte{9}, 8)
-	if got := unlabeled(set); len(got) != 1 || !strings.HasSuffix(got[0], ": record 0; record 1; record 2; record 3; record 4; and 3 more") {
+	if got := source.Unusable(set); len(got) != 1 || !strings.HasSuffix(got[0], ": record 0; record 1; record 2; record 3; record 4; and 3 more") {
 		t.Errorf("%q", got)
 	}
 }

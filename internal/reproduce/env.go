@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -73,7 +73,7 @@ func (e *Env) Images(c *train.Config, name string) bool {
 	marks := map[string]string{"mnist": "train-images-idx3-ubyte", "cifar10": "data_batch_1.bin"}
 	path := e.Find(name, marks[name])
 	if !ok || path == "" {
-		e.Skip("%s is left out: --data-dir DIR (or %s) has no files of it in DIR or DIR/%[1]s; get them with `privgrad data fetch %[1]s --data-dir DIR/%[1]s`", name, plan.DataDirVariable)
+		e.Skip("%s is left out: --data-dir DIR (or %s) has no files of it in DIR or DIR/%[1]s; get them with `privgrad data fetch %[1]s --data-dir DIR/%[1]s`", name, config.DataDirVariable)
 		return false
 	}
 	c.DataDir, c.PublishedSet = filepath.Dir(path), true

@@ -14,8 +14,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/train"
@@ -69,7 +69,7 @@ func (o *Options) complete(f *Figure) error {
 	}
 	o.Seeds, o.Work = cmp.Or(o.Seeds, seeds), cmp.Or(o.Work, work)
 	o.Out = written.Path(o.Out)
-	o.DataDir = cmp.Or(o.DataDir, os.Getenv(plan.DataDirVariable))
+	o.DataDir = cmp.Or(o.DataDir, os.Getenv(config.DataDirVariable))
 	o.Sources = cached(o.Sources)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
@@ -56,14 +56,14 @@ func (j *Job) settings() ([]byte, error) {
 	c := j.Config
 	c.DataDir, c.Device, c.Threads, c.Memory = "", "", 0, ""
 	c.PublishedSet = false // images from files always are
-	if path, ok := strings.CutPrefix(c.Data, plan.TablePrefix); ok {
-		c.Data = plan.TablePrefix + filepath.Base(path) // wherever it lies
+	if path, ok := strings.CutPrefix(c.Data, source.TablePrefix); ok {
+		c.Data = source.TablePrefix + filepath.Base(path) // wherever it lies
 	}
 	if j.Protector != nil {
-		c.Protector = j.Protector.Digest
+		c.L2P.Protector = j.Protector.Digest
 	}
 	if j.Lesson != nil {
-		c.Protector = j.Lesson.What
+		c.L2P.Protector = j.Lesson.What
 	}
 	return c.YAML()
 }
@@ -105,8 +105,8 @@ func (e *Env) train(ctx context.Context, j Job, first Record) (Records, error) {
 		}
 	}
 	if protector != nil {
-		c.Protector = filepath.Join(dir, "protector.safetensors")
-		if err := protector.Write(c.Protector); err != nil {
+		c.L2P.Protector = filepath.Join(dir, "protector.safetensors")
+		if err := protector.Write(c.L2P.Protector); err != nil {
 			return nil, err
 		}
 	}

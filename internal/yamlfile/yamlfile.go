@@ -276,7 +276,10 @@ func checkNumber(n ast.ScalarNode, t reflect.Type, key string) error {
 // keys are those of a struct.
 func keys(t reflect.Type) (all []string) {
 	for f := range t.Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); name != "" && name != "-" {
+		switch name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case options == inline:
+			all = append(all, keys(f.Type)...)
+		case name != "" && name != "-":
 			all = append(all, name)
 		}
 	}
@@ -285,20 +288,40 @@ func keys(t reflect.Type) (all []string) {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
-	known, ok := fields.Load(t)
-	if !ok {
-		named := map[string]reflect.StructField{}
-		for f := range t.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-			if _, taken := named[name]; !taken {
-				named[name] = f
-			}
-		}
-		known, _ = fields.LoadOrStore(t, named)
+	at := place{t, key}
+	if known, ok := fields.Load(at); ok {
+		return known.(reflect.StructField), true
 	}
-	f, ok := known.(map[string]reflect.StructField)[key]
-	return f, ok
+	field, ok := fieldOf(t, key)
+	if ok { // keys that no field has come from files, without end
+		fields.Store(at, field)
+	}
+	return field, ok
 }
 
-// fields are those of the types that were asked for, by their keys.
-var fields sync.Map
+// fields are those that were asked for: to look for one takes long.
+var fields sync.Map // of place to reflect.StructField
+
+type place struct {
+	of  reflect.Type
+	key string
+}
+
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name == key && key != "" && key != "-" {
+			return f, true
+		}
+		if options == inline {
+			if g, ok := Field(f.Type, key); ok {
+				g.Index = append(slices.Clone(f.Index), g.Index...)
+				return g, true
+			}
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+// inline marks a struct whose keys stand among those of the struct around it.
+const inline = "inline"

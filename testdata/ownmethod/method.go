@@ -9,7 +9,7 @@ type sign struct{ dpoptim.NoSettings }
 
 func (sign) Traits() dpoptim.Traits { return dpoptim.Traits{Name: "dp-signsgd", Private: true} }
 
-func (sign) Declare(s *dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
+func (sign) Declare(s dpoptim.Settings, _ dpoptim.Facts) (dpoptim.Declaration, error) {
 	return dpoptim.Declaration{Asks: []dpoptim.Ask{dpoptim.GaussianSum(s.Clip)}}, nil
 }
 

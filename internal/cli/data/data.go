@@ -16,7 +16,8 @@ import (
 	"github.com/privgrad/privgrad/datasets/mnist"
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
 	"github.com/privgrad/privgrad/datasets/tabular"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/train"
 )
@@ -53,7 +54,7 @@ func openFashion() (*datasets.Set, error) {
 }
 
 // layouts are the image sets that can be fetched and verified.
-var layouts = append([]*datasets.Layout{&mnist.Fashion}, plan.Layouts()...)
+var layouts = append([]*datasets.Layout{&mnist.Fashion}, source.Layouts()...)
 
 func layout(name string) (*datasets.Layout, error) {
 	var names []string
@@ -92,9 +93,9 @@ func OfShape(shape [3]int) (*datasets.Set, error) {
 }
 
 func needDirectory(flag, what string) (string, error) {
-	dir := cmp.Or(flag, os.Getenv(plan.DataDirVariable))
+	dir := cmp.Or(flag, os.Getenv(config.DataDirVariable))
 	if dir == "" {
-		return "", usage.Errorf("no folder %s is given: name it by --data-dir, or in the environment variable %s", what, plan.DataDirVariable)
+		return "", usage.Errorf("no folder %s is given: name it by --data-dir, or in the environment variable %s", what, config.DataDirVariable)
 	}
 	return dir, nil
 }

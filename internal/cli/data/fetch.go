@@ -11,7 +11,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -33,7 +33,7 @@ never overwrites a file.`,
 		Example: "  privgrad data fetch mnist --data-dir data/mnist\n  privgrad train --data mnist --data-dir data/mnist --published-set --epsilon 3",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&dir, "data-dir", "", "directory to fetch into (or "+plan.DataDirVariable+")")
+			f.StringVar(&dir, "data-dir", "", "directory to fetch into (or "+config.DataDirVariable+")")
 		},
 		Progress: true,
 		Run: func(c *cli.Call) error {

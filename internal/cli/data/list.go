@@ -11,7 +11,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 )
 
 // Info is a data set in data list and info.
@@ -22,11 +22,11 @@ type Info struct {
 	Shape   [3]int   `json:"shape"` // channels, height, width
 	Classes []string `json:"classes"`
 	Files   []string `json:"files"`
-	Sources []source `json:"sources"`
+	Sources []origin `json:"sources"`
 	Note    string   `json:"note"`
 }
 
-type source struct {
+type origin struct {
 	URL    string `json:"url"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -36,7 +36,7 @@ func Infos() []Info {
 	known := Sources()
 	var all []Info
 	for _, l := range layouts {
-		s := Info{Name: l.Name, BuiltIn: known[l.Name].BuiltIn, Shape: l.Shape, Classes: l.ClassNames, Note: l.Note, Sources: []source{}}
+		s := Info{Name: l.Name, BuiltIn: known[l.Name].BuiltIn, Shape: l.Shape, Classes: l.ClassNames, Note: l.Note, Sources: []origin{}}
 		for _, n := range l.PerClass {
 			s.Records += n
 		}
@@ -44,7 +44,7 @@ func Infos() []Info {
 			s.Files = append(s.Files, p.File)
 		}
 		for _, d := range datasets.Downloads(l.Name) {
-			s.Sources = append(s.Sources, source{d.URL, d.Size, d.SHA256})
+			s.Sources = append(s.Sources, origin{d.URL, d.Size, d.SHA256})
 		}
 		all = append(all, s)
 	}
@@ -125,7 +125,7 @@ func describeSet(w io.Writer, s Info) {
 }
 
 func describeTables(w io.Writer, tables []tableInfo) {
-	fmt.Fprintf(w, "tables, by --data %sPATH:\n", plan.TablePrefix)
+	fmt.Fprintf(w, "tables, by --data %sPATH:\n", source.TablePrefix)
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "  schema\tfile, also as .gz\tpublic N\tfeatures\tlabel\ttest")
 		for _, t := range tables {

@@ -11,8 +11,9 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/durable"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -62,10 +63,10 @@ as male or A12, from names of columns. So look at what it prints before you show
 			if err := datasets.CheckName(name); err != nil {
 				return usage.Wrap(err)
 			}
-			if !strings.HasPrefix(name, plan.TablePrefix) {
-				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, plan.TablePrefix)
+			if !strings.HasPrefix(name, source.TablePrefix) {
+				return usage.Errorf("data set %s: a schema is for a table: give %sPATH", name, source.TablePrefix)
 			}
-			path, err := (&plan.Config{Data: name}).Path()
+			path, err := source.Path(&config.Config{Data: name})
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,8 @@ import (
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )
@@ -26,7 +27,7 @@ type sharded struct {
 }
 
 func shard() *cobra.Command {
-	var c plan.Config
+	var c config.Config
 	var out string
 	var number, publicN int
 	return cli.Command{
@@ -75,9 +76,9 @@ Malformed records stay in the shards and count as zero, as in the files they com
 
 // writeShards writes the records of a configuration's data set. Those of a table pass through memory a
 // few at a time.
-func writeShards(c *plan.Config, out string, publicN, number int) error {
-	isTable := strings.HasPrefix(c.Data, plan.TablePrefix)
-	set, err := plan.OpenFiles(c, Sources(), isTable)
+func writeShards(c *config.Config, out string, publicN, number int) error {
+	isTable := strings.HasPrefix(c.Data, source.TablePrefix)
+	set, err := source.OpenFiles(c, Sources(), isTable)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func writeShards(c *plan.Config, out string, publicN, number int) error {
 	}
 	if isTable {
 		var path string
-		if path, err = c.Path(); err == nil {
+		if path, err = source.Path(c); err == nil {
 			err = tabular.Each(path, tabular.Options{Schema: c.Schema, DropFirst: c.DropFirst}, take)
 		}
 	} else {

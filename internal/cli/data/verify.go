@@ -15,7 +15,8 @@ import (
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -77,26 +78,26 @@ looks at digests. If the files are the published ones, train with --published-se
 		Example: "  privgrad data verify dir:photos --class-names cat,dog --image-size 3x32x32\n  privgrad data verify fmnist                           # what is built in\n  privgrad data verify mnist --data-dir data/mnist\n  privgrad data verify csv:adult.data\n  privgrad data verify csv:mine.csv --schema mine.yaml",
 		Args:    cli.OneArg("the name of a data set"),
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&dir, "data-dir", "", "folder of the files (or $"+plan.DataDirVariable+"); fmnist needs none")
+			f.StringVar(&dir, "data-dir", "", "folder of the files (or $"+config.DataDirVariable+"); fmnist needs none")
 			f.StringSliceVar(&own.Classes, "class-names", nil, cli.Help("class_names"))
 			f.StringVar(&own.Size, "image-size", "", cli.Help("image_size"))
 			f.StringVar(&schema, "schema", "", "schema of a table: a file (default PATH.schema.yaml) or one of "+strings.Join(TableNames(), ", "))
 		},
 		Run: func(c *cli.Call) error {
 			name := c.Arguments[0]
-			form, isTable := plan.FormOf(name), strings.HasPrefix(name, plan.TablePrefix)
+			form, isTable := source.FormOf(name), strings.HasPrefix(name, source.TablePrefix)
 			if _, err := layout(name); err != nil && form == nil && !isTable {
-				return plan.UnknownData(name, Names())
+				return source.UnknownData(name, Names())
 			}
 			switch {
 			case schema != "" && !isTable:
-				return usage.Errorf("schema %s: a schema is for tables (%sPATH), and %s is none; leave out --schema", schema, plan.TablePrefix, name)
+				return usage.Errorf("schema %s: a schema is for tables (%sPATH), and %s is none; leave out --schema", schema, source.TablePrefix, name)
 			case form == nil && (own.Classes != nil || own.Size != ""):
 				return usage.Errorf("data set %s has its own classes and size; leave out --class-names and --image-size, which are for your own images and arrays", name)
 			case form == nil && !isTable:
 				return verifySet(c, name, dir)
 			}
-			path, err := (&plan.Config{Data: name, DataDir: dir}).Path()
+			path, err := source.Path(&config.Config{Data: name, DataDir: dir})
 			if err != nil {
 				return err
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/meta"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -180,7 +180,7 @@ func (o *settings) fromImages() (meta.Source, error) {
 	}
 	dir := o.dir
 	if !source.BuiltIn {
-		dir = cmp.Or(dir, os.Getenv(plan.DataDirVariable))
+		dir = cmp.Or(dir, os.Getenv(config.DataDirVariable))
 	}
 	set, err := source.Open(dir)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim/l2p"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/meta"
-	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
 )
@@ -43,7 +43,7 @@ func (o *settings) define(f *pflag.FlagSet) {
 	f.StringVar(&o.Accountant, "accountant", accountant.RDP, "accountant that computes the noise for an ε")
 	f.IntVar(&o.records, "public-n", 2500, "records per task")
 	f.IntSliceVar(&o.classes, "classes", nil, "images: classes of which tasks are pairs (default all)")
-	f.StringVar(&o.dir, "data-dir", "", "directory of the image files (or "+plan.DataDirVariable+")")
+	f.StringVar(&o.dir, "data-dir", "", "directory of the image files (or "+config.DataDirVariable+")")
 	f.StringVar(&o.schema, "schema", "", "csv: schema of the tables, a name or a file (default PATH.schema.yaml, or the known one)")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything; the same seed makes the same protector")
 	f.IntVar(&o.Workers, "threads", 0, "simulations at a time; 0: all cores; does not change the result")

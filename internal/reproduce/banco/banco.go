@@ -8,8 +8,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -145,15 +146,15 @@ func planAll(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 func censusRuns(e *reproduce.Env) (jobs []reproduce.Job) {
 	path := e.Find("tabular", census)
 	if path == "" {
-		e.Skip("Adult is left out: put %s (or %[1]s.gz; `privgrad data list` says where from) into a directory and name that by --data-dir or %s", census, plan.DataDirVariable)
+		e.Skip("Adult is left out: put %s (or %[1]s.gz; `privgrad data list` says where from) into a directory and name that by --data-dir or %s", census, config.DataDirVariable)
 		return nil
 	}
 	for _, noise := range []string{"gamma", "hemisphere"} {
 		for _, epsilon := range []float64{1, 4} {
 			for seed := 1; seed <= e.Seeds; seed++ {
 				c := train.Default()
-				c.Data, c.PublishedSet, c.Model, c.Optimizer = plan.TablePrefix+path, true, "logistic", "banco"
-				c.LocalNoise, c.Epsilon, c.Seed, c.EvalEvery = noise, new(epsilon), uint64(seed), 1<<30
+				c.Data, c.PublishedSet, c.Model, c.Optimizer = source.TablePrefix+path, true, "logistic", "banco"
+				c.Local.Noise, c.Epsilon, c.Seed, c.EvalEvery = noise, new(epsilon), uint64(seed), 1<<30
 				j := reproduce.Job{Config: c}
 				j.Panel, j.Series, j.X, j.Seed = adult, "banco, "+noise, epsilon, seed
 				jobs = append(jobs, j)

@@ -8,8 +8,9 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -51,10 +52,10 @@ func (b *benchmark) open(e *reproduce.Env, c *train.Config, r *reproduce.Record)
 		return true
 	}
 	if path == "" {
-		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.panel, b.file, plan.DataDirVariable)
+		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.panel, b.file, config.DataDirVariable)
 		return false
 	}
-	c.Data, c.Folds, c.Fold = plan.TablePrefix+path, folds, fold
+	c.Data, c.Folds, c.Fold = source.TablePrefix+path, folds, fold
 	for _, k := range tabular.Schemas() {
 		if k.File == b.file { // whatever copy of it this is
 			c.PublicN = new(k.Records + k.TestRecords)

@@ -81,7 +81,7 @@ func networkRun(n network, series string, steps, points int) train.Config {
 	default:
 		c.Optimizer, c.LR = "dp-blsgd", new(networkStart)
 		c.NoiseMultiplier = new(1 / (stepMu * math.Sqrt(1-searchShare)))
-		c.Search = &train.Search{Budget: "fixed", Share: new(searchShare)}
+		c.Search = train.Search{Budget: "fixed", Share: new(searchShare)}
 		if series == publishedSearch {
 			c.Search.Form, c.Search.Batches = "losses", string(accountant.PaperBatches)
 		}

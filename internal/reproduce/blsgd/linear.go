@@ -39,15 +39,15 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 	switch optimizer {
 	case "outpert-gd":
 		if accounting == paperAccounting {
-			c.OutpertForm = outpert.Paper
+			c.Outpert.Form = outpert.Paper
 		}
 		return c
 	case "outpert-rsgd":
-		c.OutpertAverage = true // section 5.3
+		c.Outpert.Average = true // section 5.3
 		return c
 	case "objpert":
 		if accounting == paperAccounting {
-			c.ObjpertForm = objpert.Paper
+			c.Objpert.Form = objpert.Paper
 		}
 		return c
 	case "privgene":
@@ -60,10 +60,10 @@ func linear(e *reproduce.Env, optimizer, model, accounting string, epsilon float
 	}
 	switch optimizer {
 	case "dp-agd":
-		c.Search = &train.Search{Batches: string(batches)}
+		c.Search = train.Search{Batches: string(batches)}
 		c.Steps = new(e.Steps(mostSteps))
 	case "dp-blsgd", "dp-blsgd-ac", "dp-blgd":
-		c.Search = &train.Search{Batches: string(batches), Noise: string(accountant.BTLSLaplace)}
+		c.Search = train.Search{Batches: string(batches), Noise: string(accountant.BTLSLaplace)}
 		c.LR, c.Steps = new(linearStart), new(e.Steps(mostSteps))
 		if optimizer != "dp-blgd" {
 			c.SamplingRate = new(0.1)

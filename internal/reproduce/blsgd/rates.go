@@ -61,7 +61,7 @@ func ratesJobs(e *reproduce.Env, all []ratedRun) (jobs []reproduce.Job, _ error)
 			c.EvalEvery = steps
 			c.Optimizer, c.LR, c.Seed = r.optimizer, &r.lr, uint64(seed)
 			if r.optimizer != plainSGD {
-				c.Search = &train.Search{Form: r.form}
+				c.Search = train.Search{Form: r.form}
 			}
 			j := reproduce.Job{Config: c}
 			j.Panel, j.Series, j.Setting, j.X, j.Seed = ratesPanel, r.series, r.setting, r.lr, seed

@@ -5,8 +5,9 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/accountant"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
+	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -57,7 +58,7 @@ func planConvex(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 	for _, t := range tables {
 		path := e.Find("tabular", t[1])
 		if path == "" {
-			e.Skip("%s is left out: put %s (or %[2]s.gz; `privgrad data list` says where from) into a directory and name that by --data-dir or %s", t[0], t[1], plan.DataDirVariable)
+			e.Skip("%s is left out: put %s (or %[2]s.gz; `privgrad data list` says where from) into a directory and name that by --data-dir or %s", t[0], t[1], config.DataDirVariable)
 			continue
 		}
 		for _, l := range lines {
@@ -77,7 +78,7 @@ func planConvex(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 
 func (l line) job(path, panel string, epsilon float64, seed int) reproduce.Job {
 	c := train.Default()
-	c.Data, c.PublishedSet = plan.TablePrefix+path, true
+	c.Data, c.PublishedSet = source.TablePrefix+path, true
 	c.Optimizer, c.Model, c.Seed = l.optimizer, "logistic", uint64(seed)
 	c.EvalEvery = 1 << 30 // at the end
 	switch {

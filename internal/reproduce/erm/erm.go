@@ -13,7 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
 )
 
@@ -66,7 +66,7 @@ type open struct {
 func (b *benchmark) open(e *reproduce.Env) *open {
 	path := e.Find("tabular", b.file)
 	if path == "" {
-		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.name, b.file, plan.DataDirVariable)
+		e.Skip("%s is left out: put %s (or %[2]s.gz), as the UCI repository publishes it, into a directory and name that by --data-dir or %s", b.name, b.file, config.DataDirVariable)
 		return nil
 	}
 	o := &open{benchmark: b, path: path}

@@ -43,7 +43,7 @@ func planRounds(e *reproduce.Env) (jobs []reproduce.Job, _ error) {
 			c.Epsilon, c.Delta, c.Steps = new(roundEpsilon), new(delta), new(e.Steps(roundRecords*roundRecords))
 			c.EvalEvery = 1 << 30 // at the end
 			if series == publishedNoise {
-				c.RRPSGDForm = "paper"
+				c.RRPSGD.Form = "paper"
 			}
 			j := reproduce.Job{Config: c, Network: network, After: judge.after}
 			j.Panel, j.Series, j.X, j.Seed = roundPanel, series, roundEpsilon, seed
@@ -209,7 +209,7 @@ func showRounds(e *reproduce.Env, rs reproduce.Records) reproduce.Page {
 	chart.Lines = []reproduce.Line{measured, bounds}
 	p.Charts, p.Tables = [][]reproduce.Chart{{chart}}, []reproduce.Table{h}
 	p.How = []string{
-		fmt.Sprintf("Every run is `train --optimizer rrpsgd --model %s --public-n %d --epsilon %g --delta %g` with tanh, on the first %[2]d records, for at most %[5]d rounds of one record, all of which are paid for. The published noise is --rrpsgd-form paper.", roundModel, roundRecords, roundEpsilon, delta, steps),
+		fmt.Sprintf("Every run is `train --optimizer rrpsgd --model %s --public-n %d --epsilon %g --delta %g` with tanh, on the first %[2]d records, for at most %[5]d rounds of one record, all of which are paid for. The published noise is rrpsgd_form: paper.", roundModel, roundRecords, roundEpsilon, delta, steps),
 		"F is the mean loss of these records, and its gradient is that of F, without clipping and in float64. At the start the last layer is zero, so that F is ln 10.",
 		"The bound takes the clip norm, 1, for L and 1 for β, and F at the start for D_F. A network has no such L and β, so the theorem does not cover these runs: the page says how the numbers compare. The paper has no experiment with algorithm 2, and does not say how to find β.",
 	}

@@ -169,7 +169,7 @@ func (k *comparison) other(e *reproduce.Env, name string, j reproduce.Job) repro
 		c.Model = "huber-svm" // these need a smooth loss
 	}
 	if name == agdLine {
-		c.Clip, c.Search, c.Steps = 3, &train.Search{Batches: string(accountant.Fresh)}, new(e.Steps(10_000)) // its budget ends it
+		c.Clip, c.Search, c.Steps = 3, train.Search{Batches: string(accountant.Fresh)}, new(e.Steps(10_000)) // its budget ends it
 	}
 	return j
 }

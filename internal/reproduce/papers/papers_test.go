@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -65,7 +65,7 @@ func TestPageOfPapers(t *testing.T) {
 			}
 			switch kind {
 			case "train":
-				if !slices.Contains(plan.Optimizers(), words[0]) {
+				if !slices.Contains(config.Optimizers(), words[0]) {
 					t.Errorf("there is no optimizer %s: %s", words[0], line)
 				}
 			case "reproduce":

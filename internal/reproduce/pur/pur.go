@@ -31,7 +31,7 @@ type line struct {
 	optimizer string  // empty: a schedule
 	byPaper   bool    // zCDP's budget by the paper's conversion, else the exact one
 	sigma     float64 // of a constant schedule; 0: PUR's (c), or (b) without a regularizer
-	k         float64 // --pur-k; 0: none
+	k         float64 // pur_k; 0: none
 }
 
 // The names of lines. "As printed" is by zCDP and its conversion to ε, as in the paper.
@@ -146,14 +146,14 @@ func (s *setup) run(l line, epsilon float64, seed int) reproduce.Job {
 	case kind != "":
 		c.Optimizer = "pur-" + string(kind)
 		if l.byPaper {
-			c.Epsilon, c.Rho = nil, new(s.rho(l, epsilon))
+			c.Epsilon, c.PUR.Rho = nil, new(s.rho(l, epsilon))
 		}
 		if l.k > 0 {
-			c.PURK = &l.k
+			c.PUR.K = &l.k
 		}
 		switch kind {
 		case papers.PURConstant:
-			c.PURSigma = &l.sigma
+			c.PUR.Sigma = &l.sigma
 		case papers.PURConvex:
 			c.Radius = new(reach / s.z)
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/reproduce"
 	"github.com/privgrad/privgrad/train"
 )
@@ -42,7 +42,7 @@ func Images(records int) *datasets.Set {
 // Tiny are options for the least of work.
 func Tiny(t *testing.T) reproduce.Options {
 	t.Helper()
-	t.Setenv(plan.DataDirVariable, "")
+	t.Setenv(config.DataDirVariable, "")
 	return reproduce.Options{
 		Out: t.TempDir(), Seeds: 1, Quick: true, Work: 0.003, Threads: 2,
 		Sources: map[string]train.Source{"fmnist": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return Images(600), nil }}},

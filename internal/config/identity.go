@@ -1,4 +1,4 @@
-package plan
+package config
 
 import (
 	"crypto/sha256"
@@ -18,9 +18,9 @@ import (
 
 // identity is the configuration without what a resumed run with such noise may change.
 func (c Config) identity(noise string) Config {
-	for _, s := range settings {
-		if s.resume.allowed(noise) {
-			s.value(&c).SetZero()
+	for _, r := range rows {
+		if r.Resume.Allowed(noise == noiseSeeded) {
+			r.Value(&c).SetZero()
 		}
 	}
 	if c.CountRecords != nil && !*c.CountRecords {
@@ -29,9 +29,9 @@ func (c Config) identity(noise string) Config {
 	return c
 }
 
-// fingerprint identifies everything that must not change between a run and its
+// Fingerprint identifies everything that must not change between a run and its
 // resumption. Ledgers hold it.
-func (c Config) fingerprint() (string, error) {
+func (c Config) Fingerprint() (string, error) {
 	id := c.identity(c.Noise)
 	if id.Precision == device.Float32.String() {
 		id.Precision = "" // as in runs from before there were others
@@ -56,11 +56,11 @@ func (c Config) Matches(stored Config, path string) error {
 
 // Differs names what differs from a stored configuration, of what a resumed run may not change, with both values.
 func (c Config) Differs(stored Config) (differ []string, err error) {
-	f1, err := c.fingerprint()
+	f1, err := c.Fingerprint()
 	if err != nil {
 		return nil, err
 	}
-	f2, err := stored.fingerprint()
+	f2, err := stored.Fingerprint()
 	if err != nil || f1 == f2 {
 		return nil, err
 	}
@@ -119,15 +119,15 @@ func (c Config) byKey() (m map[string]any, err error) {
 	return m, yaml.Unmarshal(b, &m)
 }
 
-// survivesYAML refuses the odd string that a YAML file would not give back.
-func (c Config) survivesYAML(fingerprint string) error {
+// SurvivesYAML refuses the odd string that a YAML file would not give back.
+func (c Config) SurvivesYAML(fingerprint string) error {
 	b, err := c.YAML()
 	if err != nil {
 		return err
 	}
 	var back Config
 	if err := yaml.Unmarshal(b, &back); err == nil {
-		if f, err := back.fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
+		if f, err := back.Fingerprint(); err == nil && f == fingerprint && back.DataDir == c.DataDir {
 			return nil
 		}
 	}
@@ -138,7 +138,7 @@ func (c Config) survivesYAML(fingerprint string) error {
 // so by digests, and kind is what it is in a few words.
 func (c Config) Changed(dir rundir.Dir, mismatch, kind error) error {
 	var begun Config
-	if !dir.Has(rundir.Begun) || ReadConfig(dir.Path(rundir.Begun), &begun) != nil {
+	if !dir.Has(rundir.Begun) || Read(dir.Path(rundir.Begun), &begun) != nil {
 		return fmt.Errorf("%w. If they are the same, an earlier version of privgrad began the run, and this one works out other noise for its ε: go on with that version", mismatch)
 	}
 	differ, err := c.Differs(begun)

@@ -1,4 +1,4 @@
-package plan
+package config
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestReadConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Default()
-		err := ReadConfig(path, &c)
+		err := Read(path, &c)
 		var u *usage.Error
 		if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &u) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%q: %v, want %q", test.text, err, test.want)

@@ -1,4 +1,4 @@
-package plan
+package config
 
 import (
 	"os"
@@ -15,11 +15,11 @@ func TestSpellings(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := Default()
-		err := ReadConfig(path, &c)
+		err := Read(path, &c)
 		return c, err
 	}
 	for _, text := range []string{"neighboring: replace-one\nstrategy: materialize\n", "{neighboring: replace-one, strategy: materialize}\n", "{strategy: materialize,\n  \"neighboring\": replace-one}"} {
-		if c, err := read(text); err != nil || c.Neighbouring != "replace-one" || !c.given["neighbouring"] {
+		if c, err := read(text); err != nil || c.Neighbouring != "replace-one" || !c.Given["neighbouring"] {
 			t.Errorf("%q: %v: %q", text, err, c.Neighbouring)
 		}
 	}

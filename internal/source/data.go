@@ -1,4 +1,5 @@
-package plan
+// Package source finds and opens the data that a configuration names, and settles what of them is public.
+package source
 
 import (
 	"cmp"
@@ -18,10 +19,15 @@ import (
 	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
-	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
-	"github.com/privgrad/privgrad/nn"
+)
+
+// What is assumed of data, by the keys of a result.
+const (
+	PublishedFiles = "files_are_the_published_ones"
+	PublicTest     = "test_split_is_public"
 )
 
 // A Source opens one data set; dir is empty for what is built in, and where none was given for a source of one's own. A set that is built in
@@ -43,10 +49,6 @@ func Sources() map[string]Source {
 	}
 	return all
 }
-
-// DataDirVariable names the environment variable that stands in for --data-dir
-// where a data set is read from files.
-const DataDirVariable = "PRIVGRAD_DATA"
 
 // TablePrefix begins the name of a data set that is a table, before its path.
 const TablePrefix = "csv:"
@@ -70,26 +72,26 @@ func FormOf(data string) *datasets.Form {
 // OpenData reads a configuration's data set and keeps the classes it asks for. What it
 // found of its settings outside of the configuration it fills in: where the files are, and
 // what was declared in files beside them. It also says what was declared, as assumptions.
-func OpenData(c *Config, sources map[string]Source) (*datasets.Set, []string, error) {
-	return openData(c, sources, false, datasets.Rank{})
+func OpenData(c *config.Config, sources map[string]Source) (*datasets.Set, []string, error) {
+	return Open(c, sources, false, datasets.Rank{})
 }
 
 // OpenFiles reads a configuration's data set as it is, with all classes and what was published of it,
 // or its facts alone.
-func OpenFiles(c *Config, sources map[string]Source, facts bool) (*datasets.Set, error) {
+func OpenFiles(c *config.Config, sources map[string]Source, facts bool) (*datasets.Set, error) {
 	set, _, err := openSource(c, sources, facts, datasets.Rank{})
 	return set, usage.Wrap(err)
 }
 
-// openData is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
+// Open is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
 // part of the training records.
-func openData(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
+func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
 	set, builtIn, err := openSource(c, sources, facts, rank)
 	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
 		set, err = set.Take(rank)
 	}
 	if err == nil {
-		set, err = c.choose(set)
+		set, err = choose(c, set)
 	}
 	if err != nil {
 		return nil, nil, usage.Wrap(err)
@@ -97,11 +99,11 @@ func openData(c *Config, sources map[string]Source, facts bool, rank datasets.Ra
 	if builtIn {
 		return set, nil, nil
 	}
-	return c.declare(*set)
+	return declare(c, *set)
 }
 
 // choose makes of a set's classes those of the task.
-func (c *Config) choose(set *datasets.Set) (_ *datasets.Set, err error) {
+func choose(c *config.Config, set *datasets.Set) (_ *datasets.Set, err error) {
 	positive := -1
 	switch {
 	case c.Positive != "" && set.Classes == 0:
@@ -130,12 +132,12 @@ func (c *Config) choose(set *datasets.Set) (_ *datasets.Set, err error) {
 // declare holds for public of a set from files what the user says of it, and nothing
 // that follows from its records: what is shown would tell whether they are the
 // published ones.
-func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
+func declare(c *config.Config, set datasets.Set) (_ *datasets.Set, assumed []string, err error) {
 	switch {
 	case c.PublishedSet && !set.Published:
 		return nil, nil, usage.Errorf("published-set true: nothing was published of %s, which is your own; leave it out, and give --public-n and --delta", c.Data)
 	case c.PublishedSet:
-		assumed = append(assumed, publishedFiles)
+		assumed = append(assumed, PublishedFiles)
 	case set.Published:
 		set.PublicN, set.PerClass, set.TestIsPublic = 0, nil, false
 	}
@@ -150,13 +152,13 @@ func (c *Config) declare(set datasets.Set) (_ *datasets.Set, assumed []string, e
 		set.TestIsPublic = tested
 	case c.TestIsPublic || set.TestIsPublic && !c.PublishedSet: // by flag, or by the user's own schema
 		set.TestIsPublic = true
-		assumed = append(assumed, publicTest)
+		assumed = append(assumed, PublicTest)
 	}
 	return &set, assumed, nil
 }
 
 // openSource finds the form or the source of the data, and opens it, or its public facts alone.
-func openSource(c *Config, sources map[string]Source, facts bool, rank datasets.Rank) (_ *datasets.Set, builtIn bool, err error) {
+func openSource(c *config.Config, sources map[string]Source, facts bool, rank datasets.Rank) (_ *datasets.Set, builtIn bool, err error) {
 	form := FormOf(c.Data)
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
@@ -167,17 +169,17 @@ func openSource(c *Config, sources map[string]Source, facts bool, rank datasets.
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):
 		return nil, false, usage.Errorf("data set %s has classes and sizes of its own: leave out --class-names and --image-size, which are for data of your own (--data %s)", c.Data, formNames())
 	case form != nil:
-		set, err := c.openForm(form, facts, rank)
+		set, err := openForm(c, form, facts, rank)
 		return set, false, err
 	case isTable:
-		set, err := c.openTable(facts)
+		set, err := openTable(c, facts)
 		return set, false, err
 	}
-	return c.openPublished(sources, facts)
+	return openPublished(c, sources, facts)
 }
 
-func (c *Config) openTable(facts bool) (*datasets.Set, error) {
-	path, err := c.Path()
+func openTable(c *config.Config, facts bool) (*datasets.Set, error) {
+	path, err := Path(c)
 	if err != nil {
 		return nil, err
 	}
@@ -185,29 +187,26 @@ func (c *Config) openTable(facts bool) (*datasets.Set, error) {
 	if facts {
 		open = tabular.Facts
 	}
-	return open(path, c.tableOptions())
+	return open(path, tableOptions(c))
 }
 
-func (c *Config) tableOptions() tabular.Options {
-	return tabular.Options{Schema: c.Schema, Text: c.schema, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.traits().Local}
+func tableOptions(c *config.Config) tabular.Options {
+	return tabular.Options{Schema: c.Schema, Text: c.SchemaText, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.Traits().Local}
 }
-
-// KeepSchema has tables read by the schema that a model keeps. Those beside tables may have changed since.
-func (c *Config) KeepSchema(text string) { c.schema = text }
 
 // Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels. Doubts say
 // what could not be read.
-func (c *Config) Unlabeled(file string) (records *datasets.Split, doubts []string, err error) {
-	path, err := c.Path()
+func Unlabeled(c *config.Config, file string) (records *datasets.Split, doubts []string, err error) {
+	path, err := Path(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	records, doubts, err = tabular.Unlabeled(file, path, c.tableOptions())
+	records, doubts, err = tabular.Unlabeled(file, path, tableOptions(c))
 	return records, doubts, usage.Wrap(err)
 }
 
 // openPublished opens a set of the sources.
-func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
+func openPublished(c *config.Config, sources map[string]Source, facts bool) (_ *datasets.Set, builtIn bool, err error) {
 	source, ok := sources[c.Data]
 	if names := slices.Sorted(maps.Keys(sources)); !ok {
 		return nil, false, UnknownData(c.Data, names)
@@ -226,12 +225,12 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 		return set, true, err
 	}
 	_, published := Sources()[c.Data]
-	switch c.DataDir = cmp.Or(c.DataDir, os.Getenv(DataDirVariable)); {
+	switch c.DataDir = cmp.Or(c.DataDir, os.Getenv(config.DataDirVariable)); {
 	case c.DataDir == "" && !published: // a source of a program's own, which may read no files
 		set, err := source.Open("")
 		return set, false, err
 	case c.DataDir == "":
-		return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, DataDirVariable)
+		return nil, false, usage.Errorf("data set %s is read from files: give their directory by --data-dir or %s (privgrad data fetch gets them)", c.Data, config.DataDirVariable)
 	}
 	if c.DataDir, err = filepath.Abs(written.Path(c.DataDir)); err != nil {
 		return nil, false, err
@@ -241,8 +240,8 @@ func (c *Config) openPublished(sources map[string]Source, facts bool) (_ *datase
 }
 
 // openForm opens data of a form, and notes what its files declare.
-func (c *Config) openForm(form *datasets.Form, facts bool, rank datasets.Rank) (*datasets.Set, error) {
-	path, err := c.Path()
+func openForm(c *config.Config, form *datasets.Form, facts bool, rank datasets.Rank) (*datasets.Set, error) {
+	path, err := Path(c)
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +259,7 @@ func (c *Config) openForm(form *datasets.Form, facts bool, rank datasets.Rank) (
 
 // recordsOf names the data set whose records these are, as far as a configuration tells: shards count as those of the
 // published images that have the same classes and size.
-func (c *Config) recordsOf() string {
+func RecordsOf(c *config.Config) string {
 	if strings.HasPrefix(c.Data, shards.Form.Prefix) {
 		for _, l := range append(Layouts(), &mnist.Fashion) {
 			if slices.Equal(l.ClassNames, c.ClassNames) && datasets.SizeText(l.Shape) == c.ImageSize {
@@ -307,7 +306,7 @@ func formNames() string {
 // Path is the whole path that Data names behind a prefix. The directory to which that was
 // relative is kept in DataDir, so that the configuration means the same elsewhere: the
 // working directory, or the given one. Tables may lie in a folder of it.
-func (c *Config) Path() (string, error) {
+func Path(c *config.Config) (string, error) {
 	prefix, name, _ := strings.Cut(c.Data, ":")
 	folders := []string{""}
 	if prefix+":" == TablePrefix {
@@ -322,7 +321,7 @@ func (c *Config) Path() (string, error) {
 	bases := []string{c.DataDir}
 	if c.DataDir == "" {
 		bases = []string{"."}
-		if dir := os.Getenv(DataDirVariable); dir != "" {
+		if dir := os.Getenv(config.DataDirVariable); dir != "" {
 			bases = append(bases, dir)
 		}
 	}
@@ -358,40 +357,84 @@ func isThere(path string) bool {
 }
 
 // Absent is the path of data of the user's own, if nothing is there; else it is empty.
-func (c Config) Absent() string {
+func Absent(c config.Config) string {
 	if !strings.HasPrefix(c.Data, TablePrefix) && FormOf(c.Data) == nil {
 		return ""
 	}
-	path, err := c.Path()
+	path, err := Path(&c)
 	if err != nil || isThere(path) {
 		return ""
 	}
 	return path
 }
 
-// Model describes a named model; Input is the shape of Fashion-MNIST where
-// the model takes any.
-func Model(name string) (nn.Info, error) {
-	for _, m := range nn.Names() {
-		if m.Name == name {
-			if m.Input == [3]int{} {
-				m.Input = [3]int{1, 28, 28}
+// StatedN is the number of training records that the configuration stands for: the declared
+// one, or that of a published image set, of the classes that are kept. It is 0 where a
+// table's schema says more of it, or the index of shards.
+func StatedN(c config.Config) (int, error) {
+	if strings.HasPrefix(c.Data, TablePrefix) || strings.HasPrefix(c.Data, shards.Form.Prefix) {
+		return 0, nil
+	}
+	if c.PublicN != nil {
+		return *c.PublicN, nil
+	}
+	for _, l := range append(Layouts(), &mnist.Fashion) {
+		if l.Name == c.Data {
+			set, err := choose(&c, l.Facts())
+			if err != nil {
+				return 0, err
 			}
-			return m, nil
+			return set.PublicN, nil
 		}
 	}
-	_, err := nn.Build(name, nn.Options{})
-	return nn.Info{}, usage.Wrap(err)
+	return 0, nil
 }
 
-// Means gives the average loss and accuracy of a score, nil where undefined.
-func Means(s device.Score) (loss, accuracy *float64) {
-	if s.Count == 0 {
-		return nil, nil
+// declares is what declare assumes of files, whatever is in them.
+func Declares(c config.Config) (assumed []string) {
+	files := FormOf(c.Data) != nil || strings.HasPrefix(c.Data, TablePrefix)
+	for _, l := range Layouts() {
+		files = files || l.Name == c.Data
 	}
-	loss = Finite(s.Loss / float64(s.Count))
-	if s.Confusion != nil {
-		accuracy = Finite(float64(s.Correct) / float64(s.Count))
+	if files && c.PublishedSet {
+		assumed = append(assumed, PublishedFiles)
 	}
-	return loss, accuracy
+	if files && c.TestIsPublic && !c.DataIsPublic {
+		assumed = append(assumed, PublicTest)
+	}
+	return assumed
+}
+
+// CheckCommand is the command that shows the owner of the data's files what training would make of them;
+// empty for data that no command checks.
+func CheckCommand(c *config.Config) string {
+	form := FormOf(c.Data)
+	format := slices.ContainsFunc(Layouts(), func(l *datasets.Layout) bool { return l.Name == c.Data })
+	if form == nil && !strings.HasPrefix(c.Data, TablePrefix) && !format {
+		return ""
+	}
+	line := "privgrad data verify " + usage.Quote(c.Data)
+	add := func(flag, value string) {
+		if value != "" {
+			line += " --" + flag + " " + usage.Quote(value)
+		}
+	}
+	if form != nil {
+		add("class-names", strings.Join(c.ClassNames, ","))
+		add("image-size", c.ImageSize)
+	}
+	add("schema", c.Schema)
+	if here, err := os.Getwd(); err != nil || c.DataDir != here {
+		add("data-dir", c.DataDir)
+	}
+	return line
+}
+
+// Known says whether the data are a set, or of a form, that comes with privgrad.
+func Known(c *config.Config) bool {
+	if strings.HasPrefix(c.Data, TablePrefix) || FormOf(c.Data) != nil || c.Data == mnist.Fashion.Name {
+		return true
+	}
+	_, known := Sources()[c.Data]
+	return known
 }

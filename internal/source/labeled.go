@@ -1,4 +1,4 @@
-package plan
+package source
 
 import (
 	"cmp"
@@ -10,31 +10,32 @@ import (
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/shards"
 	"github.com/privgrad/privgrad/datasets/tabular"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // OpenLabeled reads the test records of other data, all of them public, as the configuration's own are read: its classes,
 // schema and size hold for them. A path alone is of the kind of the configuration's own data. It gives what is odd about the
 // records, too, and no record to train on.
-func (c Config) OpenLabeled(data, dataDir string, sources map[string]Source) (*datasets.Set, []string, error) {
+func OpenLabeled(c config.Config, data, dataDir string, sources map[string]Source) (*datasets.Set, []string, error) {
 	prefix, _, own := strings.Cut(c.Data, ":")
 	if FormOf(data) == nil && !strings.HasPrefix(data, TablePrefix) && sources[data].Open == nil && own && !strings.Contains(data, ":") {
 		data = prefix + ":" + data
 	}
-	set, err := c.openLabeled(data, dataDir, sources)
+	set, err := openLabeled(c, data, dataDir, sources)
 	if err == nil {
 		if set.PerClass == nil { // of which Keep would make a public number: there is none to train on
 			set.PerClass = make([]int, set.Classes)
 		}
-		set, err = c.choose(set)
+		set, err = choose(&c, set)
 	}
 	if err != nil {
 		return nil, nil, usage.Wrap(err)
 	}
-	return set, append(set.TestDoubts, unlabeled(set)...), nil
+	return set, append(set.TestDoubts, Unusable(set)...), nil
 }
 
-func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*datasets.Set, error) {
+func openLabeled(c config.Config, data, dataDir string, sources map[string]Source) (*datasets.Set, error) {
 	form, isTable := FormOf(data), strings.HasPrefix(data, TablePrefix)
 	trained := c
 	c.Data, c.DataDir = data, dataDir
@@ -43,29 +44,29 @@ func (c Config) openLabeled(data, dataDir string, sources map[string]Source) (*d
 			c.DataDir = cmp.Or(dataDir, trained.DataDir)
 		}
 		c.PublishedSet, c.TestIsPublic = false, false // they are of the set that was trained on
-		set, _, err := c.openPublished(sources, false)
+		set, _, err := openPublished(&c, sources, false)
 		return set, err
 	}
-	path, err := c.Path()
+	path, err := Path(&c)
 	if err != nil {
 		return nil, err
 	}
 	of := trained
-	own, err := of.Path() // which fills in where it was found
+	own, err := Path(&of) // which fills in where it was found
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case isTable && !strings.HasPrefix(trained.Data, TablePrefix) && trained.schema == "": // its own schema is all that there is
-		return tabular.Labeled(path, path, trained.tableOptions())
+	case isTable && !strings.HasPrefix(trained.Data, TablePrefix) && trained.SchemaText == "": // its own schema is all that there is
+		return tabular.Labeled(path, path, tableOptions(&trained))
 	case isTable:
-		return tabular.Labeled(path, own, trained.tableOptions())
+		return tabular.Labeled(path, own, tableOptions(&trained))
 	case form == &folder.Form && FormOf(trained.Data) == form && sameFolder(path, filepath.Join(own, "train")):
 		return nil, usage.Errorf("folder %s has the images that the model was trained on: give others", path)
 	}
 	declared := datasets.Declared{Size: c.ImageSize}
 	if form != &shards.Form { // which says itself
-		if declared.Classes, err = trained.allClasses(sources); err != nil {
+		if declared.Classes, err = allClasses(trained, sources); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +80,7 @@ func sameFolder(a, b string) bool {
 }
 
 // allClasses are the names of the classes of the data, before some were chosen; nil where nobody knows.
-func (c Config) allClasses(sources map[string]Source) ([]string, error) {
+func allClasses(c config.Config, sources map[string]Source) ([]string, error) {
 	if c.ClassNames != nil {
 		return c.ClassNames, nil
 	}
@@ -91,5 +92,5 @@ func (c Config) allClasses(sources map[string]Source) ([]string, error) {
 	if set.Classes == 0 {
 		return nil, usage.Errorf("%s has numbers for labels, and no classes: give a table with such numbers", c.Data)
 	}
-	return ClassNames(set), nil
+	return set.Names(), nil
 }

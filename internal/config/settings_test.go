@@ -1,4 +1,4 @@
-package plan
+package config
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -16,13 +17,12 @@ import (
 func yamlKeys(t reflect.Type, before string) (all []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		if !f.IsExported() { // no file sets it
-			continue
-		}
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
-			all = append(all, yamlKeys(f.Type.Elem(), key+".")...)
-		} else {
+		switch key, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		case options == "inline":
+			all = append(all, yamlKeys(f.Type, before)...)
+		case f.Type.Kind() == reflect.Struct && key != "-":
+			all = append(all, yamlKeys(f.Type, key+".")...)
+		case key != "-":
 			all = append(all, before+key)
 		}
 	}
@@ -30,29 +30,29 @@ func yamlKeys(t reflect.Type, before string) (all []string) {
 }
 
 func TestEveryKeyIsASetting(t *testing.T) {
-	var rows []string
-	for _, s := range Settings() {
-		rows = append(rows, s.Key)
+	var keys []string
+	for _, s := range Rows() {
+		keys = append(keys, s.Key)
 		if s.Help == "" {
 			t.Errorf("%s: nothing helps with it", s.Key)
 		}
-		for _, other := range []string{s.instead, s.with} {
-			if other != "" && !slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == other }) {
+		for _, other := range []string{s.Instead, s.With} {
+			if other != "" && !slices.ContainsFunc(rows, func(s setting.Row) bool { return s.Key == other }) {
 				t.Errorf("%s goes with %s, which is no setting", s.Key, other)
 			}
 		}
 	}
 	want := yamlKeys(reflect.TypeFor[Config](), "")
-	slices.Sort(rows)
+	slices.Sort(keys)
 	slices.Sort(want)
-	if !slices.Equal(rows, want) {
-		t.Errorf("settings\n%v, the configuration has\n%v", rows, want)
+	if !slices.Equal(keys, want) {
+		t.Errorf("settings\n%v, the configuration has\n%v", keys, want)
 	}
 }
 
 // alter gives a setting another value than it has.
-func alter(s Setting, c *Config, random *rand.Rand) {
-	v := s.value(c)
+func alter(s setting.Row, c *Config, random *rand.Rand) {
+	v := s.Value(c)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem())) // what was not given is 0
@@ -91,10 +91,10 @@ func TestWhatResumptionMayChange(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for noise, free := range free {
-		for _, s := range settings {
+		for _, s := range rows {
 			c := small()
-			c.Noise, c.Search = noise, &Search{}
-			for _, other := range settings {
+			c.Noise = noise
+			for _, other := range rows {
 				if other.Key != "noise" && random.IntN(2) == 0 {
 					alter(other, &c, random)
 				}
@@ -103,16 +103,14 @@ func TestWhatResumptionMayChange(t *testing.T) {
 				c.CountRecords = new(true)
 			}
 			was := c
-			search := *c.Search
-			was.Search = &search
 			alter(s, &c, random)
-			f1, err1 := was.fingerprint()
-			f2, err2 := c.fingerprint()
+			f1, err1 := was.Fingerprint()
+			f2, err2 := c.Fingerprint()
 			if err := errors.Join(err1, err2); err != nil {
 				t.Fatal(err)
 			}
 			same := f1 == f2
-			if allowed := s.resume.allowed(noise); same != allowed || allowed != slices.Contains(free, s.Key) {
+			if allowed := s.Resume.Allowed(noise == noiseSeeded); same != allowed || allowed != slices.Contains(free, s.Key) {
 				t.Errorf("%s, noise %s: the same run: %v; its row says %v", s.Key, noise, same, allowed)
 			}
 			if err := c.Matches(was, "out"); same != (err == nil) || !same && !strings.Contains(err.Error(), strings.Split(s.Key, ".")[0]+" is ") {
@@ -141,15 +139,15 @@ func TestLimits(t *testing.T) {
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
 		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-12, 1e+12]"},
 		{"radius", func(c *Config) { c.Radius = ptr(0.0) }, "radius 0: must be in [1e-12, 1e+12]"},
-		{"rho", func(c *Config) { c.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
-		{"pur_k", func(c *Config) { c.PURK = ptr(0.0) }, "pur-k 0: must be a finite number above 0"},
-		{"pur_sigma", func(c *Config) { c.PURSigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
-		{"outpert_form", func(c *Config) { c.OutpertForm = "m" }, `unknown outpert-form "m": choose one of tight, paper`},
-		{"objpert_form", func(c *Config) { c.ObjpertForm = "m" }, `unknown objpert-form "m": choose one of tight, paper`},
-		{"local_noise", func(c *Config) { c.Optimizer, c.LocalNoise = "banco", "loud" }, `unknown local-noise "loud": choose one of gamma, hemisphere`},
-		{"step_decay", func(c *Config) { c.Optimizer, c.StepDecay = "privgene", ptr(0.0) }, "step-decay 0: must be in (0, 1]"},
-		{"rrpsgd_form", func(c *Config) { c.RRPSGDForm = "m" }, `unknown rrpsgd-form "m": choose one of tight, paper`},
-		{"smoothness", func(c *Config) { c.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
+		{"rho", func(c *Config) { c.PUR.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},
+		{"pur_k", func(c *Config) { c.PUR.K = ptr(0.0) }, "pur_k 0: must be a finite number above 0"},
+		{"pur_sigma", func(c *Config) { c.PUR.Sigma = ptr(0.0) }, "pur-sigma 0: must be a finite number above 0"},
+		{"outpert_form", func(c *Config) { c.Outpert.Form = "m" }, `unknown outpert_form "m": choose one of tight, paper`},
+		{"objpert_form", func(c *Config) { c.Objpert.Form = "m" }, `unknown objpert_form "m": choose one of tight, paper`},
+		{"local_noise", func(c *Config) { c.Optimizer, c.Local.Noise = "banco", "loud" }, `unknown local_noise "loud": choose one of gamma, hemisphere`},
+		{"step_decay", func(c *Config) { c.Optimizer, c.PrivGene.Decay = "privgene", ptr(0.0) }, "step_decay 0: must be in (0, 1]"},
+		{"rrpsgd_form", func(c *Config) { c.RRPSGD.Form = "m" }, `unknown rrpsgd_form "m": choose one of tight, paper`},
+		{"smoothness", func(c *Config) { c.RRPSGD.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
 		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
@@ -180,20 +178,20 @@ func TestLimits(t *testing.T) {
 		said[test.key] = true
 		c := small()
 		test.set(&c)
-		err := c.check(false)
+		err := c.Check()
 		var u *usage.Error
 		if !errors.As(err, &u) || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.key, err, test.want)
 		}
 	}
-	for _, s := range settings {
-		if (s.limit != nil) != said[s.Key] {
-			t.Errorf("%s has limits: %v; tested: %v", s.Key, s.limit != nil, said[s.Key])
+	for _, s := range rows {
+		if (s.Limit != nil) != said[s.Key] {
+			t.Errorf("%s has limits: %v; tested: %v", s.Key, s.Limit != nil, said[s.Key])
 		}
 	}
 	both := small()
 	both.Momentum, both.Threads = 2, -1
-	if err := both.check(false); err == nil || err.Error() != "momentum 2: must be in [0, 1)\nthreads -1: must be 1 to 1024, or 0 for all cores" {
+	if err := both.Check(); err == nil || err.Error() != "momentum 2: must be in [0, 1)\nthreads -1: must be 1 to 1024, or 0 for all cores" {
 		t.Errorf("two faults: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package source
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 )
 
-// unlabeled says which records of a public test split are of no class or have no number, and which are damaged otherwise.
-func unlabeled(set *datasets.Set) (all []string) {
+// Unusable says which records of a public test split are of no class or have no number, and which are damaged otherwise.
+func Unusable(set *datasets.Set) (all []string) {
 	var left, out, counted []string
 	for i := range set.Test.Len() {
 		what, known := set.TestFaults[i]

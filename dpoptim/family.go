@@ -1,0 +1,26 @@
+package dpoptim
+
+import "github.com/privgrad/privgrad/internal/setting"
+
+// A Family is the settings that belong to one method, or to several that share them. It makes the methods. Every
+// field of a configuration that is a Family adds its methods and settings to privgrad.
+type Family interface {
+	// Kinds are the methods, and Rows the settings. A setting of a family that was not chosen is refused.
+	Kinds() []Kind
+	Rows() []setting.Row
+	// New makes a method with these settings, for a run.
+	New(name string, run Settings) Method
+}
+
+// Kind is what is known of a named method before it is made.
+type Kind struct {
+	Name  string
+	About string   // a line of help
+	Topic string   // page of help that has its settings; empty: none
+	Reads []string // keys of the run's settings that only some methods read
+	// ByBudget says that the budget decides how many steps there are.
+	ByBudget bool
+}
+
+// A Settler is a method that fills in settings of its family, which a configuration keeps, so that it can be run again.
+type Settler interface{ Settled() Family }
