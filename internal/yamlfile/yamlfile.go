@@ -288,7 +288,7 @@ func keys(t reflect.Type) (all []string) {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
-	at := place{t, key}
+	at := keyOf{t, key}
 	if known, ok := fields.Load(at); ok {
 		return known.(reflect.StructField), true
 	}
@@ -300,10 +300,10 @@ func Field(t reflect.Type, key string) (reflect.StructField, bool) {
 }
 
 // fields are those that were asked for: to look for one takes long.
-var fields sync.Map // of place to reflect.StructField
+var fields sync.Map // of keyOf to reflect.StructField
 
-type place struct {
-	of  reflect.Type
+type keyOf struct {
+	in  reflect.Type
 	key string
 }
 
