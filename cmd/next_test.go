@@ -138,8 +138,8 @@ func TestNextIsTheSameRun(t *testing.T) {
 			if string(was) != string(is) {
 				t.Errorf("%s is another run than\n%s\nbut\n%s", command, was, is)
 			}
-			if first.Declaration.Budget == again.Declaration.Budget && again.PublicN != first.PublicN || again.DefaultsFrom() != first.DefaultsFrom() {
-				t.Errorf("%s: of %d records, chosen on %s", command, again.PublicN, again.DefaultsFrom())
+			if first.Declaration.Budget == again.Declaration.Budget && again.PublicN != first.PublicN || again.DefaultsFrom != first.DefaultsFrom {
+				t.Errorf("%s: of %d records, chosen on %s", command, again.PublicN, again.DefaultsFrom)
 			}
 		})
 	}

@@ -109,7 +109,7 @@ func (r *run) evaluate(loss *float64) error {
 	c, step, slot := &r.plan.Config, r.step(), r.charge.Slot()
 	m := &Measurement{Step: step, Epoch: math.Round(float64(step)*r.plan.SamplingRate*1e4) / 1e4, EpsilonSoFar: r.epsilonSoFar(slot), NotPrivate: plan.Label(c), TrainLoss: loss}
 	if c.LR != nil {
-		rate := r.plan.RateAt(max(slot, 1))
+		rate := r.plan.Facts.Rate.At(max(slot, 1))
 		if f := r.figures(); f.Rate != 0 {
 			rate *= f.Rate
 		}

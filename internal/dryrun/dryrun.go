@@ -332,7 +332,7 @@ func (t *trial) estimate() *Estimate {
 		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Recipe: p.Recipe, Device: info.Name, Threads: info.Threads,
 		Guarantee: g.Guarantee, NoGuarantee: g.NoGuarantee, Claim: g,
 		Epsilon: g.Epsilon, Delta: g.Delta, Accountant: g.Accountant, Neighbouring: g.Neighbouring, NoiseMultiplier: p.NoiseMultiplier(),
-		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations(),
+		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations,
 		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
 	}
 	stated := e.Memory

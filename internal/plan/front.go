@@ -62,8 +62,7 @@ func (p *Plan) Reader() tables.Reader {
 	return tables.Reader{Front: p.Front, Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
 }
 
-// DefaultsFrom names the data on which the settings were chosen that the user left open.
-func (p *Plan) DefaultsFrom() string {
+func (p *Plan) defaultsFrom() string {
 	switch {
 	case p.Config.RecipeChosenOn != "":
 		return p.Config.RecipeChosenOn

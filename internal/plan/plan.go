@@ -52,8 +52,11 @@ type Plan struct {
 	Facts       dpoptim.Facts // what it knows of the run
 	Notes       dpoptim.Notes // what it says of it
 	Block       int           // steps that the ledger reserves at a time
+	Iterations  *int          // of a solver between two questions; nil where there is none
 	Fingerprint string        // of all that may not change between a run and its resumption
 	Warnings    []string
+	// DefaultsFrom names the data on which the settings were chosen that the user left open.
+	DefaultsFrom string
 
 	precision  device.Precision // of matrix products
 	costs      ir.Costs         // of the device
@@ -439,17 +442,6 @@ func (p *Plan) resolveFacts() error {
 	p.Facts.Rate = dpoptim.Rate{Peak: *c.LR, Shape: c.LRSchedule, Warmup: c.Warmup, Steps: p.Steps}
 	return usage.Wrap(p.Facts.Rate.Validate())
 }
-
-// Iterations are those of a solver between two questions; nil where there is none.
-func (p *Plan) Iterations() *int {
-	if s, ok := p.Method.(dpoptim.Solving); ok {
-		return new(s.Iterations(p.Facts))
-	}
-	return nil
-}
-
-// RateAt is the step size of a step of the committed schedule, counted from 1.
-func (p *Plan) RateAt(step int) float64 { return p.Facts.Rate.At(step) }
 
 func (p *Plan) resolveWork() error {
 	c := &p.Config

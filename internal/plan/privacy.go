@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -30,6 +31,10 @@ func (p *Plan) resolvePrivacy() (err error) {
 		c.ClipFloor, c.ClipCeiling, c.ClipQuantile = &a.Floor, &a.Ceiling, &a.Quantile
 	}
 	p.Facts.Planned, p.Facts.Least = p.Sigma, p.Least
+	p.DefaultsFrom = p.defaultsFrom()
+	if s, ok := p.Method.(dpoptim.Solving); ok {
+		p.Iterations = new(s.Iterations(p.Facts))
+	}
 	p.Warnings = append(append(p.Warnings, p.Price.Warnings...), p.doubts()...)
 	p.Guarantee, err = p.guarantee()
 	return err

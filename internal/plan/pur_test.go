@@ -252,7 +252,7 @@ func TestOracleIsNotPrivate(t *testing.T) {
 	if len(p.Guarantee.NoGuarantee) == 0 || p.Epsilon != nil || p.Steps != 100 || math.Abs(*p.Config.LR*0.52*5-1) > 1e-12 || !strings.Contains(strings.Join(p.Warnings, " "), "NOT PRIVATE") {
 		t.Errorf("%d steps at ε = %v: %q, %q", p.Steps, p.Epsilon, p.Guarantee.NoGuarantee, p.Warnings)
 	}
-	if from := p.DefaultsFrom(); from != dpoptim.FromBounds {
+	if from := p.DefaultsFrom; from != dpoptim.FromBounds {
 		t.Errorf("the defaults are from %s", from)
 	}
 }

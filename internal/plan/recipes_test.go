@@ -64,7 +64,7 @@ func TestRecipeFillsIn(t *testing.T) {
 		if len(values) > 0 {
 			t.Errorf("no setting has the keys %v", values)
 		}
-		if from := p.DefaultsFrom(); from != r.From() || !strings.Contains(from, "mnist") || p.Config.Recipe != "" {
+		if from := p.DefaultsFrom; from != r.From() || !strings.Contains(from, "mnist") || p.Config.Recipe != "" {
 			t.Errorf("settings chosen on %q, recipe %q", from, p.Config.Recipe)
 		}
 		shape := p.Front.Out()
@@ -193,8 +193,8 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	pixels := func(c *config.Config) { c.Override(&by, given) }
 	p, err := follows(t, "birds", [3]int{3, 32, 32}, 3, pixels)
 	check(t, err)
-	if !strings.Contains(p.DefaultsFrom(), "cifar10") || !strings.Contains(p.Recipe, "cifar10") || p.Config.Mirror || len(p.Warnings) != 0 {
-		t.Errorf("chosen on %q, recipe %q, mirrored %v, warned of %q", p.DefaultsFrom(), p.Recipe, p.Config.Mirror, p.Warnings)
+	if !strings.Contains(p.DefaultsFrom, "cifar10") || !strings.Contains(p.Recipe, "cifar10") || p.Config.Mirror || len(p.Warnings) != 0 {
+		t.Errorf("chosen on %q, recipe %q, mirrored %v, warned of %q", p.DefaultsFrom, p.Recipe, p.Config.Mirror, p.Warnings)
 	}
 	by.Mirror, given["mirror"] = true, true
 	if p, err = follows(t, "birds", [3]int{3, 32, 32}, 3, pixels); err != nil || !p.Config.Mirror {
@@ -204,8 +204,8 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	if r, err := recipes.Find("birds", [3]int{3, 40, 40}, 3); err != nil || r.Data != "cifar10" {
 		t.Errorf("%v: larger images get the recipe of %s", err, r.Data)
 	}
-	if p, err = follows(t, "letters", [3]int{1, 32, 32}, 3, pixels); err != nil || !strings.Contains(p.DefaultsFrom(), "mnist") {
-		t.Errorf("%v: chosen on %q", err, p.DefaultsFrom())
+	if p, err = follows(t, "letters", [3]int{1, 32, 32}, 3, pixels); err != nil || !strings.Contains(p.DefaultsFrom, "mnist") {
+		t.Errorf("%v: chosen on %q", err, p.DefaultsFrom)
 	}
 }
 
@@ -246,8 +246,8 @@ func TestRecipeIsResolved(t *testing.T) {
 	check(t, config.Read(file, &c))
 	again, err := Resolve(c, Options{Sources: images("mnist", grey)})
 	check(t, err)
-	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom() != p.DefaultsFrom() {
-		t.Errorf("the file gives another run, or one of settings chosen on %q", again.DefaultsFrom())
+	if again.Fingerprint != p.Fingerprint || again.DefaultsFrom != p.DefaultsFrom {
+		t.Errorf("the file gives another run, or one of settings chosen on %q", again.DefaultsFrom)
 	}
 	check(t, p.Config.Matches(again.Config, file))
 }

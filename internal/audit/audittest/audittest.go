@@ -139,7 +139,7 @@ func (a *Adversary) learn(t testing.TB, p *plan.Plan, d device.Device) {
 	var in device.Inputs
 	step(t, p, reach.Listen(d, &in.Scalars), func(*engine.Engine) {})
 	a.noise = reach.NoiseOf(&in.Scalars)
-	in.Scalars[device.Rate] = float32(p.RateAt(1))
+	in.Scalars[device.Rate] = float32(p.Facts.Rate.At(1))
 
 	rule := device.SGD
 	switch {
