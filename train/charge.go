@@ -48,7 +48,7 @@ func (r *run) openLedger() error {
 // newCharge is what pays for the run, by what its method declares.
 func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Charge, error) {
 	p, o := r.plan, &r.options
-	once := p.Method.Traits().Once
+	once := p.Traits.Once
 	t := charge.Terms{
 		Out: o.Out, Ledger: r.ledger, Sampler: sampler, Steps: p.Steps, Most: p.MostSteps, Seeded: p.Config.Noise == dpoptim.Seeded,
 		Release: o.onRelease, SaveEvery: r.saveEvery,
@@ -83,7 +83,7 @@ func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Ch
 func (r *run) step() int { return r.charge.Update() - 1 }
 
 // free reports whether the model is made in one go and without privacy: nothing of it is charged.
-func (r *run) free() bool { return r.plan.Method.Traits().Once && !r.plan.Config.Private() }
+func (r *run) free() bool { return r.plan.Traits.Once && !r.plan.Config.Private() }
 
 // saveEvery is how many steps a crash may lose where a budget adapts; what they spent stays spent. The
 // larger the state, the more, so that writing it takes a small part of the time.

@@ -40,10 +40,10 @@ func (r *run) result() (*Result, error) {
 	res.Assumptions = r.assumptions // also of earlier processes
 	if c.Private() {
 		r.reportPrivacy(res)
-	} else if p.Method.Traits().Once {
+	} else if p.Traits.Once {
 		res.Committed = &res.Steps // it stopped by itself
 	}
-	if p.Method.Traits().Local {
+	if p.Traits.Local {
 		res.ModelIs = new("the average of the iterates")
 	}
 	if res.TrainLoss != nil {

@@ -443,7 +443,7 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if c.RunID != r.runID {
 		return usage.Errorf("%s: checkpoint and ledger belong to different runs; restore the matching pair, or start a new run in another directory", out)
 	}
-	if c.Slot < c.Step && !(c.Slot == 0 && r.plan.Method.Traits().Once) {
+	if c.Slot < c.Step && !(c.Slot == 0 && r.plan.Traits.Once) {
 		return snapshot.Foreign(out)
 	}
 	if c.Front != r.plan.FrontDigest {
@@ -560,7 +560,7 @@ func (r *run) next() (save bool, err error) {
 		}
 	}
 	updates, err := r.engine.Steps.Step()
-	if err != nil && !r.plan.Method.Traits().Once {
+	if err != nil && !r.plan.Traits.Once {
 		err = fmt.Errorf("step %d: %w", r.charge.Update(), err)
 	}
 	if err != nil {

@@ -263,7 +263,7 @@ func (t *trial) run() error {
 	if err := t.engine.SetParams(p.Network.Params()); err != nil {
 		return err
 	}
-	if p.Method.Traits().Once {
+	if p.Traits.Once {
 		return nil
 	}
 	step, err := t.timeSteps(s)

@@ -131,7 +131,7 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	}
 	p := &Plan{Config: c, Set: set, Network: o.Network, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.decideCount()
-	p.Method = p.Config.Method() // which completes p.Config
+	p.Method, p.Traits = p.Config.Method(), p.Config.Traits()
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
 	}
@@ -296,7 +296,7 @@ func (p *Plan) complete() error {
 		g := p.Network.Program
 		n.Layers, n.Params = len(g.Ops), g.NumParams()
 		n.Linear, n.Why = convex.Of(g)
-		if p.Method.Traits().Flat {
+		if p.Traits.Flat {
 			if err := p.flatten(); err != nil {
 				return err
 			}
@@ -372,7 +372,7 @@ func (p *Plan) checkPublished() error {
 func (p *Plan) resolveSampling() (err error) {
 	c := &p.Config
 	n := float64(p.PublicN)
-	if t := p.Method.Traits(); t.Once && t.Private { // its schedule is the one release, of all records
+	if t := p.Traits; t.Once && t.Private { // its schedule is the one release, of all records
 		p.Steps, p.EvalEvery = 1, 1
 		if p.Batching, err = c.Drawn().Of(p.PublicN, 1); err != nil {
 			return err
@@ -412,7 +412,7 @@ func (p *Plan) resolveSampling() (err error) {
 	}
 	if p.EvalEvery = c.EvalEvery; p.EvalEvery == 0 {
 		p.EvalEvery = epoch
-		if epoch == 1 || p.Method.Traits().Draws() == batches.Subsets { // whose rounds are many, and small
+		if epoch == 1 || p.Traits.Draws() == batches.Subsets { // whose rounds are many, and small
 			p.EvalEvery = max(epoch, (p.Steps+fewEvaluations-1)/fewEvaluations)
 		}
 	}
@@ -434,7 +434,7 @@ func (p *Plan) resolveFacts() error {
 		}
 	}
 	switch {
-	case c.LR == nil && (p.Method.Traits().Once || p.Method.Traits().Local):
+	case c.LR == nil && (p.Traits.Once || p.Traits.Local):
 		return nil
 	case c.LR == nil:
 		return usage.Errorf("optimizer %s has no learning rate of its own: give --lr", c.Optimizer)

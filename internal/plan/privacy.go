@@ -15,7 +15,7 @@ func (p *Plan) resolvePrivacy() (err error) {
 	if p.Declaration, err = p.Method.Declare(c.Settings, p.Facts); err != nil {
 		return err
 	}
-	p.Traits, p.Settings, p.NormNoise = p.Method.Traits(), c.Settings, c.L2P.NormNoise
+	p.Settings, p.NormNoise = c.Settings, c.L2P.NormNoise
 	p.Counts = c.CountRecords != nil && *c.CountRecords && !p.PublicRecords()
 	if p.Traits.Local && p.Set.Moves && c.Neighbouring == string(accountant.ReplaceOne) {
 		return usage.Errorf("optimizer %s has records report at their places, and what a record of data set %s holds decides at which places others stand; %s", c.Optimizer, c.Data, p.keepPlaces())

@@ -30,7 +30,7 @@ func Reprice(c config.Config, records, params, classes int) (*Plan, error) {
 	if p.precision, err = device.ParsePrecision(c.Precision); err != nil {
 		return nil, usage.Wrap(err)
 	}
-	p.Method = p.Config.Method() // which completes p.Config
+	p.Method, p.Traits = p.Config.Method(), p.Config.Traits()
 	for _, step := range []func() error{p.resolveRecords, func() error { return p.relinear(params, classes) }, p.complete, p.resolveSampling} {
 		if err := step(); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ func (p *Plan) Together() error {
 		}
 	}
 	switch {
-	case p.Method.Traits().Once:
+	case p.Traits.Once:
 		return usage.Errorf("optimizer %s works out its model in one process, from all records: start it without mpirun", c.Optimizer)
 	case c.DataIsPublic || c.PrivateDiagnostics:
 		return usage.Errorf("data-is-public and private-diagnostics score all training records in one process: leave them out, or start without mpirun")
