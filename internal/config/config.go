@@ -138,7 +138,7 @@ func Default() Config {
 	return Config{
 		Settings: dpoptim.Settings{
 			Activation: "tanh", LRSchedule: dpoptim.Constant, Seed: 1, Clip: 1, Clipping: string(perexample.Flat),
-			Accountant: accountant.PLD, Neighbouring: string(accountant.AddRemove), Noise: noiseSecure,
+			Accountant: accountant.PLD, Neighbouring: string(accountant.AddRemove), Noise: dpoptim.Secure,
 		},
 		Data: "fmnist", Recipe: AutoRecipe, Optimizer: sgd.DPSGD,
 		Machine: Machine{Strategy: string(perexample.Auto), Device: "auto", GEMM: devices.GEMMOwn, Precision: device.Float32.String()},
@@ -288,24 +288,12 @@ var fileOrder = strings.Fields(`
 	tensorboard private_diagnostics data_is_public
 	strategy device gemm precision threads memory max_physical_batch`)
 
-// The ways to draw noise.
-const (
-	noiseSecure = dpoptim.Secure
-	noiseExact  = dpoptim.Exact
-	noiseSeeded = dpoptim.Seeded
-)
-
-// Bounds that keep a run within single precision and a machine within reason.
-const (
-	leastScale, mostScale = dpoptim.LeastScale, dpoptim.MostScale
-	mostThreads           = 1024
-	mostFolds             = 1000
-	mostSteps             = accountant.MostSteps
-)
+// Bounds that keep a machine within reason.
+const mostThreads, mostFolds = 1024, 1000
 
 // Exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.
-func (c *Config) Exact() bool { return c.Noise == noiseExact && c.Private() }
+func (c *Config) Exact() bool { return c.Noise == dpoptim.Exact && c.Private() }
 
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.Traits().Private }
@@ -318,8 +306,8 @@ func (c *Config) Adapts() bool { return c.Clipping == string(perexample.Adaptive
 func (c *Config) Adaptive() perexample.Adaptive {
 	a := perexample.Adaptive{
 		Quantile: perexample.AdaptiveQuantile,
-		Floor:    max(c.Clip/perexample.AdaptiveRange, leastScale),
-		Ceiling:  min(c.Clip*perexample.AdaptiveRange, mostScale),
+		Floor:    max(c.Clip/perexample.AdaptiveRange, dpoptim.LeastScale),
+		Ceiling:  min(c.Clip*perexample.AdaptiveRange, dpoptim.MostScale),
 	}
 	for _, given := range []struct{ from, to *float64 }{{c.ClipQuantile, &a.Quantile}, {c.ClipFloor, &a.Floor}, {c.ClipCeiling, &a.Ceiling}} {
 		if given.from != nil {
@@ -355,8 +343,8 @@ func (c *Config) checkClipping() error {
 	if !c.Private() && c.Clipping != string(perexample.Flat) {
 		return usage.Errorf("clipping %s: optimizer %s is not private and clips nothing; leave --clipping at its default or use dp-sgd", c.Clipping, c.Optimizer)
 	}
-	if !(c.Clip >= leastScale) || c.Clip > mostScale {
-		return usage.Errorf("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, leastScale, mostScale)
+	if !(c.Clip >= dpoptim.LeastScale) || c.Clip > dpoptim.MostScale {
+		return usage.Errorf("clip norm %v: must be in [%g, %g], so that single-precision arithmetic keeps to it", c.Clip, dpoptim.LeastScale, dpoptim.MostScale)
 	}
 	if !c.Adapts() {
 		for _, given := range []struct {
@@ -370,8 +358,8 @@ func (c *Config) checkClipping() error {
 		return nil
 	}
 	a := c.Adaptive()
-	if a.Floor < leastScale || a.Ceiling > mostScale {
-		return usage.Errorf("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, leastScale, mostScale)
+	if a.Floor < dpoptim.LeastScale || a.Ceiling > dpoptim.MostScale {
+		return usage.Errorf("clip floor %v and clip ceiling %v: must lie in [%g, %g], so that single-precision arithmetic keeps to them", a.Floor, a.Ceiling, dpoptim.LeastScale, dpoptim.MostScale)
 	}
 	return usage.Wrap(a.Validate(c.Clip))
 }

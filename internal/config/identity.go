@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -19,7 +20,7 @@ import (
 // identity is the configuration without what a resumed run with such noise may change.
 func (c Config) identity(noise string) Config {
 	for _, r := range rows {
-		if r.Resume.Allowed(noise == noiseSeeded) {
+		if r.Resume.Allowed(noise == dpoptim.Seeded) {
 			r.Value(&c).SetZero()
 		}
 	}

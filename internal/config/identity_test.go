@@ -21,12 +21,12 @@ var fingerprints = []struct {
 	{"a short run", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(*Config) {}},
 	{"another device", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.DataDir, c.Device, c.Threads = "/data", "cuda:1", 7 }},
 	{"another memory", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.Memory, c.MaxPhysicalBatch, c.GEMM = "2GiB", 3, devices.GEMMCuBLAS }},
-	{"seeded", "185e16413fed06fc4248a1dc51980c2f654fd9828635ce0ad8a5f75639894fe8", func(c *Config) { c.Noise = noiseSeeded }},
-	{"seeded on another device", "185e16413fed06fc4248a1dc51980c2f654fd9828635ce0ad8a5f75639894fe8", func(c *Config) { c.Noise, c.DataDir, c.Device, c.Threads = noiseSeeded, "d", "cpu", 2 }},
+	{"seeded", "185e16413fed06fc4248a1dc51980c2f654fd9828635ce0ad8a5f75639894fe8", func(c *Config) { c.Noise = dpoptim.Seeded }},
+	{"seeded on another device", "185e16413fed06fc4248a1dc51980c2f654fd9828635ce0ad8a5f75639894fe8", func(c *Config) { c.Noise, c.DataDir, c.Device, c.Threads = dpoptim.Seeded, "d", "cpu", 2 }},
 	{"seeded in another memory", "66239599c6c541a011eddc92f4468562d36f04c8e6dd897a71131bd660591cfe", func(c *Config) {
-		c.Noise, c.Memory, c.MaxPhysicalBatch, c.GEMM = noiseSeeded, "2GiB", 3, devices.GEMMCuBLAS
+		c.Noise, c.Memory, c.MaxPhysicalBatch, c.GEMM = dpoptim.Seeded, "2GiB", 3, devices.GEMMCuBLAS
 	}},
-	{"exact", "10651d72a1dc308b3eb547fd3ff424a9d351c53cd9fdae626b428f860eb57d88", func(c *Config) { c.Noise, c.Strategy = noiseExact, "materialise" }},
+	{"exact", "10651d72a1dc308b3eb547fd3ff424a9d351c53cd9fdae626b428f860eb57d88", func(c *Config) { c.Noise, c.Strategy = dpoptim.Exact, "materialise" }},
 	{"no precision", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.Precision = "" }},
 	{"tf32", "cdc19cf9c2bc46328198e5f9b3726788c51ef94fd6113b81a066a3e653d7815c", func(c *Config) { c.Precision = "tf32" }},
 	{"a table", "64e9d8ef45add2a081186fa3d96b6459133eaa96d46384c114b3cd9b45767564", func(c *Config) { *c = tableConfig(); c.Schema, c.Folds, c.Fold = "s.yaml", 5, 2 }},
@@ -67,14 +67,14 @@ func TestFingerprintsStay(t *testing.T) {
 
 // What multiplies may change when a run is resumed, but for one that promises bits.
 func TestResumeMayChangeGEMM(t *testing.T) {
-	for _, noise := range []string{noiseSecure, noiseSeeded} {
+	for _, noise := range []string{dpoptim.Secure, dpoptim.Seeded} {
 		a := small()
 		a.Noise = noise
 		b := a
 		b.GEMM = devices.GEMMCuBLAS
 		x, err1 := a.Fingerprint()
 		y, err2 := b.Fingerprint()
-		if err := errors.Join(err1, err2); err != nil || (x == y) != (noise == noiseSecure) {
+		if err := errors.Join(err1, err2); err != nil || (x == y) != (noise == dpoptim.Secure) {
 			t.Errorf("%s: the same run: %v (%v)", noise, x == y, err)
 		}
 	}

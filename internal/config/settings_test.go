@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -85,9 +86,9 @@ func alter(s setting.Row, c *Config, random *rand.Rand) {
 // A run that is resumed may differ in what its settings say may change, and in nothing else.
 func TestWhatResumptionMayChange(t *testing.T) {
 	free := map[string][]string{
-		noiseSecure: {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
-		noiseExact:  {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
-		noiseSeeded: {"data_dir", "device", "tensorboard", "threads"},
+		dpoptim.Secure: {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		dpoptim.Exact:  {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		dpoptim.Seeded: {"data_dir", "device", "tensorboard", "threads"},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for noise, free := range free {
@@ -110,7 +111,7 @@ func TestWhatResumptionMayChange(t *testing.T) {
 				t.Fatal(err)
 			}
 			same := f1 == f2
-			if allowed := s.Resume.Allowed(noise == noiseSeeded); same != allowed || allowed != slices.Contains(free, s.Key) {
+			if allowed := s.Resume.Allowed(noise == dpoptim.Seeded); same != allowed || allowed != slices.Contains(free, s.Key) {
 				t.Errorf("%s, noise %s: the same run: %v; its row says %v", s.Key, noise, same, allowed)
 			}
 			if err := c.Matches(was, "out"); same != (err == nil) || !same && !strings.Contains(err.Error(), strings.Split(s.Key, ".")[0]+" is ") {
