@@ -63,9 +63,9 @@ SLOW = ./train ./cmd ./cuda ./internal/cuda/... ./internal/cpu ./accountant ./au
 TEST = GOGC=400 GOMEMLIMIT=2GiB '$(CURDIR)/scripts/scratch.sh' $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' $(SLOW) ./...
-	cd internal/cpu/gen && $(TEST) ./...
-	$(TEST) -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
-	$(TEST) -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
+	cd internal/cpu/gen && $(TEST) -skip '^TestLong' ./...
+	$(TEST) -skip '^TestLong' -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
+	$(TEST) -skip '^TestLong' -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
 	$(TEST) -tags noasm -run Golden ./features
 
 RUN =
@@ -76,7 +76,7 @@ test-long: ## run the long tests (a quarter of an hour); LONG=./audit only those
 # Packages with goroutines of their own; of the slow ones the tests of these.
 race: ## run concurrent code with the race detector; needs a C compiler
 	$(TEST) -race -skip '^TestLong' ./accountant/ledger ./internal/cuda/driver/fake ./internal/stream
-	$(TEST) -race -run 'Release|Reals' ./internal/exact
+	$(TEST) -race -skip '^TestLong' -run 'Release|Reals' ./internal/exact
 	$(TEST) -race -run 'Threads|Bits' ./internal/cpu
 	$(TEST) -race -run 'Alone|Progress|Own' ./features
 	$(TEST) -race -run 'TestRunsDoNotWait|TestClosing|TestTableFreedUnderRuns' ./cuda

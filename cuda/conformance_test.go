@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 		if gputest.On() {
 			return d
 		}
-		return devicetest.Sampled(d, 23)
+		return devicetest.Sampled(d, 37)
 	})
 }
 

@@ -256,9 +256,7 @@ func npy(t testing.TB, path, kind string, values any, shape ...int) {
 // python runs a script where Python has the modules that it imports.
 func python(t *testing.T, modules string, args ...string) string {
 	t.Helper()
-	if out, err := exec.Command("python3", "-c", "import "+modules).CombinedOutput(); err != nil {
-		t.Skipf("python3 has no %s: %v %.200s", modules, err, out)
-	}
+	havePython(t, modules)
 	var stderr bytes.Buffer
 	c := exec.Command("python3", args...)
 	c.Stderr = &stderr
@@ -269,9 +267,18 @@ func python(t *testing.T, modules string, args ...string) string {
 	return string(out)
 }
 
+// havePython skips a test where Python has no such modules.
+func havePython(t *testing.T, modules string) {
+	t.Helper()
+	if out, err := exec.Command("python3", "-c", "import "+modules).CombinedOutput(); err != nil {
+		t.Skipf("python3 has no %s: %v %.200s", modules, err, out)
+	}
+}
+
 // onnxAgrees compares what ONNX Runtime makes of exported models with Predict.
-func onnxAgrees(t *testing.T, models map[string]*Model) {
-	dir := t.TempDir()
+func onnxAgrees(t *testing.T, long bool) {
+	havePython(t, "numpy, onnxruntime")
+	dir, models := t.TempDir(), exported(t, long)
 	for name, m := range models {
 		var file bytes.Buffer
 		check(t, m.ExportONNX(&file))
@@ -359,8 +366,8 @@ func plainly(r features.Images) (all []float64) {
 	return all
 }
 
-func TestONNXRuntimeAgrees(t *testing.T)     { onnxAgrees(t, exported(t, false)) }
-func TestLongONNXRuntimeAgrees(t *testing.T) { onnxAgrees(t, exported(t, true)) }
+func TestONNXRuntimeAgrees(t *testing.T)     { onnxAgrees(t, false) }
+func TestLongONNXRuntimeAgrees(t *testing.T) { onnxAgrees(t, true) }
 
 // A model that diverged predicts nothing, and says so.
 func TestNotFinite(t *testing.T) {

@@ -249,6 +249,9 @@ func TestPlanted(t *testing.T) {
 			"st.local.u32 [%w1], %r4;\nxor.b32 %w0, %w0, 4;\nmov.u32 %w2, own;\nadd.u32 %w2, %w2, %w0;\nld.local.u32 %w2, [%w2];\nadd.u32 %r5, %r5, %w2;", "accesses of local memory: "},
 		{"a spill", "bounds", ".maxnreg 32", "spills"},
 	} {
+		if os.Getenv("PTX_CHECK") == "" && c.place == "more" {
+			continue // each takes seconds
+		}
 		faulty, err := count(map[string]string{c.place: c.fault})
 		if c.what == "a spill" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -287,6 +288,26 @@ func keys(t reflect.Type) (all []string) {
 
 // Field is the field of a struct that a key names.
 func Field(t reflect.Type, key string) (reflect.StructField, bool) {
+	at := keyOf{t, key}
+	if known, ok := fields.Load(at); ok {
+		return known.(reflect.StructField), true
+	}
+	field, ok := fieldOf(t, key)
+	if ok { // keys that no field has come from files, without end
+		fields.Store(at, field)
+	}
+	return field, ok
+}
+
+// fields are those that were asked for: to look for one takes long.
+var fields sync.Map // of keyOf to reflect.StructField
+
+type keyOf struct {
+	in  reflect.Type
+	key string
+}
+
+func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if name == key && key != "" && key != "-" {

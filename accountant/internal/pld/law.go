@@ -379,7 +379,7 @@ func atom(i int, g grid, mass, loss, slack float64) cell {
 }
 
 // An atoms is a discrete privacy loss distribution in no particular order.
-type atoms []struct{ mass, loss float64 }
+type atoms []struct{ mass, loss, log float64 } // log is the mass's
 
 // newAtoms are the parts' means, or the mirror image of it.
 func newAtoms(parts []part, mirror bool) atoms {
@@ -389,7 +389,7 @@ func newAtoms(parts []part, mirror bool) atoms {
 			x = swap(parts[len(parts)-1-i])
 		}
 		if x.p > 0 && x.q > 0 {
-			a[i].mass, a[i].loss = x.p, math.Log(x.p/x.q)
+			a[i].mass, a[i].loss, a[i].log = x.p, math.Log(x.p/x.q), math.Log(x.p)
 		}
 	}
 	return a
@@ -399,8 +399,8 @@ func newAtoms(parts []part, mirror bool) atoms {
 func (a atoms) moments(t float64) (k, mean, variance float64) {
 	top, at := math.Inf(-1), 0.0
 	for _, x := range a {
-		if x.mass > 0 && t*x.loss+math.Log(x.mass) > top {
-			top, at = t*x.loss+math.Log(x.mass), x.loss
+		if x.mass > 0 && t*x.loss+x.log > top {
+			top, at = t*x.loss+x.log, x.loss
 		}
 	}
 	sum := 0.0

@@ -51,11 +51,11 @@ func TestOneRankIsADevice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return devicetest.Sampled(Wrap(d, alone{}), 4)
+			return devicetest.Sampled(Wrap(d, alone{}), 9)
 		})
 	})
 	t.Run("reference", func(t *testing.T) {
-		devicetest.Run(t, func(*testing.T) device.Device { return devicetest.Sampled(Wrap(reference.Open(), alone{}), 16) })
+		devicetest.Run(t, func(*testing.T) device.Device { return devicetest.Sampled(Wrap(reference.Open(), alone{}), 31) })
 	})
 }
 

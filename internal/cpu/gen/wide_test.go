@@ -16,6 +16,26 @@ import (
 // kernelsOf compiles a unit and gives its functions by name and a machine that knows its constants.
 func kernelsOf(t *testing.T, dir, file string) (map[string]*ir.Function, *machine) {
 	t.Helper()
+	k, ok := compiled[[2]string{dir, file}]
+	if !ok {
+		k.functions, k.symbols = compileUnit(t, dir, file)
+		compiled[[2]string{dir, file}] = k
+	}
+	m := &machine{symbols: map[string][]byte{}}
+	for name, data := range k.symbols {
+		m.symbols[name] = slices.Clone(data)
+	}
+	return k.functions, m
+}
+
+// compiled are the units that tests asked for: to compile one takes a second.
+var compiled = map[[2]string]struct {
+	functions map[string]*ir.Function
+	symbols   map[string][]byte
+}{}
+
+func compileUnit(t *testing.T, dir, file string) (map[string]*ir.Function, map[string][]byte) {
+	t.Helper()
 	for _, u := range units {
 		if u.dir != dir || u.file != file {
 			continue
@@ -24,7 +44,7 @@ func kernelsOf(t *testing.T, dir, file string) (map[string]*ir.Function, *machin
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := &machine{symbols: map[string][]byte{}}
+		symbols := map[string][]byte{}
 		for _, s := range f.Sections {
 			if g, ok := s.(*ir.Global); ok {
 				for _, d := range g.Data {
@@ -32,7 +52,7 @@ func kernelsOf(t *testing.T, dir, file string) (map[string]*ir.Function, *machin
 					if _, err := fmt.Sscanf(strings.TrimPrefix(d.Value.Asm(), "$"), "0x%x", &v); err != nil {
 						t.Fatal(err)
 					}
-					m.symbols[g.Symbol.Name] = binary.LittleEndian.AppendUint32(m.symbols[g.Symbol.Name], v)
+					symbols[g.Symbol.Name] = binary.LittleEndian.AppendUint32(symbols[g.Symbol.Name], v)
 				}
 			}
 		}
@@ -40,7 +60,7 @@ func kernelsOf(t *testing.T, dir, file string) (map[string]*ir.Function, *machin
 		for _, fn := range f.Functions() {
 			functions[fn.Name] = fn
 		}
-		return functions, m
+		return functions, symbols
 	}
 	t.Fatalf("no unit %s/%s", dir, file)
 	return nil, nil

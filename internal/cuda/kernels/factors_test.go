@@ -91,7 +91,7 @@ func TestNormGhosts(t *testing.T) {
 func TestFactors(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 2))
 	for _, clipping := range []ir.Clipping{ir.Unclipped, ir.Flat, ir.PerLayer, ir.Automatic} {
-		for _, groups := range []int{1, 2, 7} {
+		for _, groups := range []int{1, 7} {
 			if groups > 1 && clipping != ir.PerLayer {
 				continue
 			}

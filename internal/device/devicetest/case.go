@@ -1,9 +1,11 @@
 package devicetest
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -69,6 +71,28 @@ func newCase(t testing.TB, d device.Device, p *ir.Program, rows int, seed uint64
 // NewCase draws parameters and rows, all with accepted targets and none within
 // Margin of a kink. The seed fixes every bit.
 func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
+	t.Helper()
+	type what struct {
+		program string
+		rows    int
+		seed    uint64
+	}
+	// Looking for kinks takes long, and many tests use the same cases.
+	key := what{fmt.Sprintf("%+v", *p), rows, seed}
+	known, ok := cases.Load(key)
+	if !ok {
+		known, _ = cases.LoadOrStore(key, drawCase(t, p, rows, seed))
+	}
+	c := *known.(*Case)
+	c.Program = p
+	c.Params, c.Features, c.Rows.Targets = slices.Clone(c.Params), slices.Clone(c.Features), slices.Clone(c.Rows.Targets)
+	return &c
+}
+
+// cases are those that were drawn.
+var cases sync.Map
+
+func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 	t.Helper()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
