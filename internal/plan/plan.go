@@ -1,3 +1,5 @@
+// Package plan completes a configuration before any record is looked at: recipe, network, batches, price, promise and
+// memory. From a plan follow runs, audits and dry runs.
 package plan
 
 import (
