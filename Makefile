@@ -15,7 +15,7 @@ MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
+.PHONY: help build demo test golden test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -67,6 +67,10 @@ test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' -tags noasm ./internal/cpu/gemm ./internal/cpu/peak ./internal/cpu/vec ./internal/stream
 	$(TEST) -skip '^TestLong' -tags noasm -run 'FirstPath|Table|Fixed|Release|Draws|Layout|Golden|Kernels' ./internal/exact
 	$(TEST) -tags noasm -run Golden ./features
+
+golden: ## write help, messages, recorded results and the documentation of settings anew; look at the diff
+	$(GO) test ./cmd -run Golden -update
+	$(GO) test ./train -run TestSettingsAreDocumented -update
 
 RUN =
 LONG = $(sort $(dir $(shell grep -rl '^func TestLong' --include='*_test.go' .)))

@@ -99,7 +99,7 @@ func TestNumberOfFlags(t *testing.T) {
 		visit(c)
 	}
 	if len(ofTrain) > mostOfTrain || len(all) > mostFlags {
-		t.Errorf("%d flags on the pages of train, %d on all, of %d and %d at most: %s", len(ofTrain), len(all), mostOfTrain, mostFlags,
+		t.Errorf("%d flags on the pages of train, %d on all, of %d and %d at most: set InFile in the row of a new one, or take one out: %s", len(ofTrain), len(all), mostOfTrain, mostFlags,
 			strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 }
