@@ -101,6 +101,34 @@ func TestSamplersKeepTheRate(t *testing.T) {
 	}
 }
 
+// With the same words, a record that is added puts no other into a batch, and takes none out: an event is of that record
+// alone. A kind of which that is not true has a price under one relation, in which records keep their places.
+func TestARecordMovesNoOther(t *testing.T) {
+	const n = 40
+	for _, k := range kinds {
+		if k.Relation != "" {
+			continue
+		}
+		b, err := k.Of(n, 0.13)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batches [2][]int32
+		for step := range 200 {
+			for i := range batches {
+				s, err := b.Sampler(n-i, stream.KeyFromSeed(1, "moves of "+k.Name), stream.ChaCha20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				batches[i] = slices.Sorted(slices.Values(s.Batch(Position(step, First), nil)))
+			}
+			if with := slices.DeleteFunc(batches[0], func(i int32) bool { return i == n-1 }); !slices.Equal(with, batches[1]) {
+				t.Fatalf("%s: with another record, batch %d is %v, was %v", k.Name, step, with, batches[1])
+			}
+		}
+	}
+}
+
 // A sampler reads the words that it says, from where its position begins: the next one of its reader is the
 // next one of the stream. A Poisson sampler may save the digits of its last gap. A word is
 // rejected, or one equals another that is not compared here, with a probability below 1e-15.
