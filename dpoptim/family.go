@@ -15,12 +15,24 @@ type Family interface {
 // Kind is what is known of a named method before it is made.
 type Kind struct {
 	Name  string
-	About string   // a line of help
-	Topic string   // page of help that has its settings; empty: none
-	Reads []string // keys of the run's settings that only some methods read
+	About string // a line of help
+	Topic string // page of help that has its settings; empty: none
+	// Reads are keys of settings that only some methods read. A setting of the family that no kind names is read by all
+	// of them.
+	Reads []string
 	// ByBudget says that the budget decides how many steps there are.
 	ByBudget bool
 }
+
+// Plain is the family of a method that has no settings of its own.
+type Plain struct {
+	Kind Kind
+	Make func() Method
+}
+
+func (p Plain) Kinds() []Kind               { return []Kind{p.Kind} }
+func (p Plain) Rows() []setting.Row         { return nil }
+func (p Plain) New(string, Settings) Method { return p.Make() }
 
 // A Settler is a method that fills in settings of its family, which a configuration keeps, so that it can be run again.
 type Settler interface{ Settled() Family }

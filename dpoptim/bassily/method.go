@@ -24,16 +24,11 @@ const Name = "bassily-sgd"
 
 const defaultBatch = 50
 
-// Settings are none: the method reads those of a run alone.
-type Settings struct{}
-
-func (Settings) Kinds() []dpoptim.Kind {
-	return []dpoptim.Kind{{Name: Name, About: "SGD with the noise of Bassily et al. 2014, to compare with", Topic: setting.Convex.Topic, Reads: []string{"radius"}}}
+// Family lists the method.
+var Family = dpoptim.Plain{
+	Kind: dpoptim.Kind{Name: Name, About: "SGD with the noise of Bassily et al. 2014, to compare with", Topic: setting.Convex.Topic, Reads: []string{"radius"}},
+	Make: func() dpoptim.Method { return &Method{} },
 }
-
-func (Settings) Rows() []setting.Row { return nil }
-
-func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return &Method{} }
 
 // Method is that descent.
 type Method struct {

@@ -121,9 +121,10 @@ func TestARecordMovesNoOther(t *testing.T) {
 					t.Fatal(err)
 				}
 				batches[i] = slices.Sorted(slices.Values(s.Batch(Position(step, First), nil)))
+				batches[i] = slices.DeleteFunc(batches[i], func(at int32) bool { return at == n-1 })
 			}
-			if with := slices.DeleteFunc(batches[0], func(i int32) bool { return i == n-1 }); !slices.Equal(with, batches[1]) {
-				t.Fatalf("%s: with another record, batch %d is %v, was %v", k.Name, step, with, batches[1])
+			if !slices.Equal(batches[0], batches[1]) {
+				t.Fatalf("%s: with another record, batch %d is %v, was %v", k.Name, step, batches[0], batches[1])
 			}
 		}
 	}

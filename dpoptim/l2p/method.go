@@ -36,7 +36,7 @@ func (Settings) Rows() []setting.Row {
 	return []setting.Row{
 		{Key: "protector", Group: on, Help: "a name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote"},
 		{Key: "protector_sha256", InFile: true, Group: on, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
-		{Key: "norm_noise", Group: on, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
+		{Key: "norm_noise", Group: on, Limit: setting.Noise, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
 	}
 }
 
@@ -68,8 +68,6 @@ func (m *Method) check(c dpoptim.Settings) error {
 	switch {
 	case c.Clipping == string(perexample.AdaptiveFlat):
 		return usage.Errorf("clipping %s: a protector was trained for a clip norm that stays; use --clipping flat", c.Clipping)
-	case z != nil && setting.Noise("norm-noise", *z) != nil:
-		return usage.Wrap(setting.Noise("norm-noise", *z))
 	case z != nil && c.Noise == dpoptim.Exact:
 		return usage.Errorf("norm-noise %v: exact noise works on integers, and norms are not integers; leave it out, or use --noise secure", *z)
 	case subsets && c.Neighbouring != string(accountant.ReplaceOne):

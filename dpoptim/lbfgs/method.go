@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/setting"
 )
 
 const Name = "lbfgs"
@@ -12,16 +11,11 @@ const Name = "lbfgs"
 // mostIterations where --steps says nothing.
 const mostIterations = 500
 
-// Settings are none.
-type Settings struct{}
-
-func (Settings) Kinds() []dpoptim.Kind {
-	return []dpoptim.Kind{{Name: Name, About: "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"}}
+// Family lists the method.
+var Family = dpoptim.Plain{
+	Kind: dpoptim.Kind{Name: Name, About: "the minimum by L-BFGS, on all records, without privacy (NOT PRIVATE)"},
+	Make: func() dpoptim.Method { return New() },
 }
-
-func (Settings) Rows() []setting.Row { return nil }
-
-func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return New() }
 
 // Method finds the minimum of the mean loss, without privacy.
 type Method struct {

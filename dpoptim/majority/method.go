@@ -5,22 +5,16 @@ package majority
 import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
-	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 const Name = "majority"
 
-// Settings are none.
-type Settings struct{}
-
-func (Settings) Kinds() []dpoptim.Kind {
-	return []dpoptim.Kind{{Name: Name, About: "releases only the class of most records, to compare with"}}
+// Family lists the method.
+var Family = dpoptim.Plain{
+	Kind: dpoptim.Kind{Name: Name, About: "releases only the class of most records, to compare with"},
+	Make: func() dpoptim.Method { return Method{} },
 }
-
-func (Settings) Rows() []setting.Row { return nil }
-
-func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return Method{} }
 
 // Method makes one release of ε, and a model of a bias.
 type Method struct{ dpoptim.NoSettings }

@@ -6,7 +6,6 @@ package nesterov
 import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/sgd"
-	"github.com/privgrad/privgrad/internal/setting"
 )
 
 const Name = "dp-nesterov"
@@ -14,16 +13,11 @@ const Name = "dp-nesterov"
 // defaultMomentum is μ where none is given.
 const defaultMomentum = 0.9
 
-// Settings are none.
-type Settings struct{}
-
-func (Settings) Kinds() []dpoptim.Kind {
-	return []dpoptim.Kind{{Name: Name, About: "DP-SGD with Nesterov momentum"}}
+// Family lists the method.
+var Family = dpoptim.Plain{
+	Kind: dpoptim.Kind{Name: Name, About: "DP-SGD with Nesterov momentum"},
+	Make: func() dpoptim.Method { return New() },
 }
-
-func (Settings) Rows() []setting.Row { return nil }
-
-func (Settings) New(string, dpoptim.Settings) dpoptim.Method { return New() }
 
 // Method is DP-SGD that looks ahead. Its price is that of DP-SGD: all it does is done to
 // noisy values.

@@ -37,10 +37,10 @@ type Settings struct {
 }
 
 func (Settings) Kinds() []dpoptim.Kind {
-	topic, reads := setting.Convex.Topic, []string{"radius"}
+	topic := setting.Convex.Topic
 	return []dpoptim.Kind{
-		{Name: GD, About: "gradient descent without noise on a linear model, released once", Topic: topic, Reads: reads},
-		{Name: RSGD, About: "passes of SGD without noise on a linear model, released once", Topic: topic, Reads: reads},
+		{Name: GD, About: "gradient descent without noise on a linear model, released once", Topic: topic, Reads: []string{"radius", "outpert_form"}},
+		{Name: RSGD, About: "passes of SGD without noise on a linear model, released once", Topic: topic, Reads: []string{"radius", "outpert_average"}},
 	}
 }
 
@@ -113,8 +113,6 @@ func (m *Method) check(c dpoptim.Settings) error {
 	switch {
 	case c.SamplingRate != nil && *c.SamplingRate != 1 || c.Batch != nil || c.Epochs != nil:
 		return usage.Errorf("optimizer %s looks at all records in every step: leave out --batch, --sampling-rate and --epochs; --steps sets the number of steps", m.name)
-	case m.own.Average:
-		return usage.Errorf("outpert_average: optimizer %s releases its last iterate; leave it out, or use --optimizer %s", m.name, RSGD)
 	}
 	return nil
 }
@@ -128,8 +126,6 @@ func (m *Method) checkPasses(c dpoptim.Settings) error {
 		return usage.Errorf("steps %d: optimizer %s goes over the records in passes; give --epochs and --batch", *c.Steps, m.name)
 	case !whole(c.Epochs) || !whole(c.Batch):
 		return usage.Errorf("optimizer %s makes whole passes in whole batches: give whole numbers as --epochs and --batch", m.name)
-	case m.paper():
-		return usage.Errorf("outpert_form %s is that of optimizer %s; leave it out", Paper, GD)
 	}
 	return nil
 }

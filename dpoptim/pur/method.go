@@ -62,14 +62,14 @@ type Settings struct {
 
 func (Settings) Kinds() (all []dpoptim.Kind) {
 	for _, k := range []dpoptim.Kind{
-		{Name: NonConvex, ByBudget: true, About: "full-batch steps with falling noise, for smooth losses (Fay et al.)"},
-		{Name: Convex, ByBudget: true, About: "the same for convex losses, with weights in a ball"},
-		{Name: StronglyConvex, ByBudget: true, About: "the same for strongly convex losses"},
-		{Name: Constant, ByBudget: true, About: "the same with constant noise, to compare with"},
-		{Name: Oracle, ByBudget: true, About: "noise by the exact gradient's norm, to compare with (NOT PRIVATE)"},
+		{Name: NonConvex, ByBudget: true, Reads: []string{"rho", "pur_k"}, About: "full-batch steps with falling noise, for smooth losses (Fay et al.)"},
+		{Name: Convex, ByBudget: true, Reads: []string{"rho", "pur_k"}, About: "the same for convex losses, with weights in a ball"},
+		{Name: StronglyConvex, ByBudget: true, Reads: []string{"rho", "pur_k"}, About: "the same for strongly convex losses"},
+		{Name: Constant, ByBudget: true, Reads: []string{"rho", "pur_sigma"}, About: "the same with constant noise, to compare with"},
+		{Name: Oracle, ByBudget: true, Reads: []string{"pur_k"}, About: "noise by the exact gradient's norm, to compare with (NOT PRIVATE)"},
 		{Name: NoisyGD, About: "full-batch steps with constant noise, priced exactly"},
 	} {
-		k.Topic, k.Reads = setting.Convex.Topic, []string{"radius"}
+		k.Topic, k.Reads = setting.Convex.Topic, append(k.Reads, "radius")
 		all = append(all, k)
 	}
 	return all
@@ -116,14 +116,9 @@ func (m *Method) check(c dpoptim.Settings) error {
 	if err := m.checkBudget(c); err != nil {
 		return err
 	}
-	s := m.settings
 	switch {
-	case s.Sigma != nil && m.name != Constant:
-		return usage.Errorf("pur-sigma %v: optimizer %s has noise of its own; leave it out, or use --optimizer %s", *s.Sigma, m.name, Constant)
-	case s.Sigma == nil && m.name == Constant:
+	case m.settings.Sigma == nil && m.name == Constant:
 		return usage.Errorf("optimizer %s has the same noise in every step: give its standard deviation, on a coordinate of the mean gradient, by --pur-sigma, such as 0.01", m.name)
-	case s.K != nil && (m.name == Constant || m.name == NoisyGD):
-		return usage.Errorf("pur_k %v: the noise of optimizer %s does not follow the gradient; leave it out", *s.K, m.name)
 	case m.name == StronglyConvex && !(c.L2 > 0):
 		return usage.Errorf("l2 %v: optimizer %s is for strongly convex losses: give --l2, or use --optimizer %s", c.L2, m.name, Convex)
 	}
@@ -136,8 +131,6 @@ func (m *Method) checkBudget(c dpoptim.Settings) error {
 	switch {
 	case m.name == Oracle && (c.Epsilon != nil || c.NoiseMultiplier != nil):
 		return usage.Errorf("optimizer %s is not private: its noise follows from the exact gradient, and has no ε; leave out --epsilon and --noise-multiplier, or use --optimizer %s or %s", m.name, StronglyConvex, NoisyGD)
-	case rho != nil && !planned:
-		return usage.Errorf("rho %v: optimizer %s has no budget in zCDP; leave it out", *rho, m.name)
 	case rho != nil && c.Epsilon != nil:
 		return usage.Errorf("rho %v and epsilon %v: both are the budget; give one of them", *rho, *c.Epsilon)
 	case rho != nil && c.NoiseMultiplier != nil:

@@ -27,9 +27,9 @@ const topic = "adam"
 func (Settings) Kinds() []dpoptim.Kind {
 	return []dpoptim.Kind{
 		{Name: DPSGD, About: "SGD on clipped, noisy gradients"},
-		{Name: DPAdam, About: "Adam on clipped, noisy gradients", Topic: topic},
+		{Name: DPAdam, About: "Adam on clipped, noisy gradients", Topic: topic, Reads: []string{"beta1", "beta2", "adam_epsilon", "subtract_noise_variance"}},
 		{Name: PlainSGD, About: "SGD without privacy (NOT PRIVATE)"},
-		{Name: PlainAdam, About: "Adam without privacy (NOT PRIVATE)", Topic: topic},
+		{Name: PlainAdam, About: "Adam without privacy (NOT PRIVATE)", Topic: topic, Reads: []string{"beta1", "beta2", "adam_epsilon"}},
 	}
 }
 
@@ -57,26 +57,12 @@ func (s Settings) moments() Moments {
 	return m
 }
 
-// check finds faults; optimizers without moments refuse their settings.
+// check finds faults.
 func (s Settings) check(optimizer string, c dpoptim.Settings) error {
-	adam := optimizer == DPAdam || optimizer == PlainAdam
-	if adam && c.Momentum != 0 {
+	if (optimizer == DPAdam || optimizer == PlainAdam) && c.Momentum != 0 {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
 	}
-	if !adam {
-		for _, given := range []struct {
-			name  string
-			value *float64
-		}{{"beta1", s.Beta1}, {"beta2", s.Beta2}, {"adam_epsilon", s.Epsilon}} {
-			if given.value != nil {
-				return usage.Errorf("%s %v: optimizer %s has no such moments; leave it out or use dp-adam or adam", given.name, *given.value, optimizer)
-			}
-		}
-	}
-	switch {
-	case s.SubtractNoise && optimizer != DPAdam:
-		return usage.Errorf("subtract-noise-variance true: optimizer %s has no second moment of noisy gradients; leave it out or use dp-adam", optimizer)
-	case s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat):
+	if s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat) {
 		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
 	return usage.Wrap(s.moments().validate())

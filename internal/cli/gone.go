@@ -52,7 +52,7 @@ func init() {
 		if of, name, nested := strings.Cut(r.Key, "."); nested {
 			key = of + ": {" + name + ": VALUE}"
 		}
-		word := "--" + strings.NewReplacer("_", "-", ".", "-").Replace(r.Key)
+		word := "--" + r.Dashed()
 		Gone = append(Gone, struct{ Command, Words, Instead string }{"train", word, "write `" + key + "` into a file, and give it by -c FILE"})
 	}
 }
@@ -60,6 +60,7 @@ func init() {
 // instead is what to write in place of a flag or a command that is gone; nil if it never was there.
 func instead(cmd *cobra.Command, word string) error {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	word = strings.NewReplacer("_", "-", "normalize", "normalise").Replace(word)
 	for _, g := range Gone {
 		if g.Command == path && slices.Contains(strings.Fields(g.Words), word) {
 			return usage.Errorf("%s of `%s` is gone: %s", word, cmd.CommandPath(), g.Instead)

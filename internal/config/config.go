@@ -43,7 +43,7 @@ import (
 // Config is a whole run as a user writes it, in flags or YAML. Zero values of
 // pointers and empty strings stand for "not given"; a plan fills them in.
 //
-// Its fields that are a dpoptim.Family are the methods that privgrad has, each with the settings of its own.
+// Its fields that are a dpoptim.Family are methods with settings of their own.
 type Config struct {
 	dpoptim.Settings `yaml:",inline"` // what a method of training may read, and settle where it was left open
 
@@ -87,10 +87,6 @@ type Config struct {
 	PrivGene privgene.Settings `yaml:",inline"`
 	Local    local.Settings    `yaml:",inline"`
 	RRPSGD   rrpsgd.Settings   `yaml:",inline"`
-	Bassily  bassily.Settings  `yaml:",inline"`
-	Nesterov nesterov.Settings `yaml:",inline"`
-	LBFGS    lbfgs.Settings    `yaml:",inline"`
-	Majority majority.Settings `yaml:",inline"`
 
 	Sampling  string `yaml:"sampling,omitempty"`
 	EvalEvery int    `yaml:"eval_every,omitempty"`
@@ -107,6 +103,9 @@ type Config struct {
 
 	Unwritten `yaml:"-"`
 }
+
+// plain are the methods without settings of their own.
+var plain = []dpoptim.Family{bassily.Family, nesterov.Family, lbfgs.Family, majority.Family}
 
 // Machine says where a run computes, and how fast. It cannot change ε.
 type Machine struct {

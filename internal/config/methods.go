@@ -14,8 +14,9 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// families are the fields that make methods, with the settings that these have.
-func (c *Config) families() (all []dpoptim.Family) {
+// families make the methods, with the settings that these have.
+func (c *Config) families() []dpoptim.Family {
+	all := slices.Clone(plain)
 	for _, v := range reflect.ValueOf(c).Elem().Fields() {
 		if f, ok := v.Interface().(dpoptim.Family); ok {
 			all = append(all, f)
@@ -188,22 +189,21 @@ func (c *Config) checkDrawing() error {
 
 // checkUnread refuses settings that the method does not read.
 func (c *Config) checkUnread() error {
-	chosen, kind := c.family()
 	for _, f := range c.families() {
-		if reflect.TypeOf(f) != reflect.TypeOf(chosen) {
-			for _, r := range f.Rows() {
-				if err := c.unread(r, f.Kinds()); err != nil {
-					return err
-				}
+		for _, r := range f.Rows() {
+			named := func(k dpoptim.Kind) bool { return slices.Contains(k.Reads, r.Key) }
+			anyNames := slices.ContainsFunc(f.Kinds(), named)
+			if err := c.unread(r, slices.DeleteFunc(f.Kinds(), func(k dpoptim.Kind) bool { return anyNames && !named(k) })); err != nil {
+				return err
 			}
 		}
 	}
 	for _, r := range ofRuns {
-		if r.Some && !slices.Contains(kind.Reads, r.Key) {
-			readers := slices.DeleteFunc(Kinds(), func(k dpoptim.Kind) bool { return !slices.Contains(k.Reads, r.Key) })
-			if err := c.unread(r, readers); err != nil {
-				return err
-			}
+		if !r.Named {
+			continue
+		}
+		if err := c.unread(r, slices.DeleteFunc(Kinds(), func(k dpoptim.Kind) bool { return !slices.Contains(k.Reads, r.Key) })); err != nil {
+			return err
 		}
 	}
 	if d := c.Delta; d != nil && *d == 0 && c.Private() && !c.Traits().Pure {
@@ -212,10 +212,10 @@ func (c *Config) checkUnread() error {
 	return c.checkDrawing()
 }
 
-// unread refuses a setting that has a value, and that others alone read.
+// unread refuses a setting that has a value, unless the method is one of those that read it.
 func (c *Config) unread(r setting.Row, readers []dpoptim.Kind) error {
 	v, given := r.Given(c)
-	if !given {
+	if !given || c.OwnMethod == nil && slices.Contains(names(readers), c.Optimizer) {
 		return nil
 	}
 	return usage.Errorf("%s %v: optimizer %s does not read it; leave it out, or use --optimizer %s", r.Flag(), v, c.Optimizer, strings.Join(names(readers), ", "))

@@ -126,7 +126,7 @@ var ofRuns = []setting.Row{
 
 	{Key: "feature_norm", Group: setting.Convex, Arg: "Z", Limit: setting.Length,
 		Help: "scale each record's features to norm Z at most (default 1 for methods that need a bound; else as they are)"},
-	{Key: "radius", Group: setting.Convex, Some: true, Limit: setting.Length, Help: "keep the weights in the ball of this radius around 0, by projection"},
+	{Key: "radius", Group: setting.Convex, Named: true, Limit: setting.Length, Help: "keep the weights in the ball of this radius around 0, by projection"},
 }
 
 // ofMachines are the settings that say where a run computes, and how fast.

@@ -102,8 +102,8 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	if c.OwnNetwork = o.Network != nil; c.OwnNetwork {
 		c.Model, c.Activation = o.Network.Program.Name, ""
 	}
-	if o.Method != nil {
-		c.OwnMethod, c.Optimizer = o.Method, o.Method.Traits().Name
+	if c.OwnMethod = o.Method; o.Method != nil {
+		c.Optimizer = o.Method.Traits().Name
 	}
 	c.Incline()
 	if o.Front != nil { // whose name is no setting

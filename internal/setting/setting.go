@@ -26,7 +26,7 @@ type Row struct {
 	Resume  Change
 	Instead string // key of the setting whose place it takes
 	With    string // key of the setting to whose value it belongs
-	Some    bool   // only methods whose Kind says so read it
+	Named   bool   // only methods that name it in Kind.Reads read it
 	InFile  bool   // it has no flag: it is written into a configuration file
 }
 
@@ -42,8 +42,11 @@ func (r Row) Flag() string {
 	if r.InFile {
 		return r.Key
 	}
-	return strings.NewReplacer("_", "-", ".", "-").Replace(r.Key)
+	return r.Dashed()
 }
+
+// Dashed is the key as flags are written.
+func (r Row) Dashed() string { return strings.NewReplacer("_", "-", ".", "-").Replace(r.Key) }
 
 // Field is a pointer to the setting in a configuration, to which c points.
 func (r Row) Field(c any) any { return r.Value(c).Addr().Interface() }
