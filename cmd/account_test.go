@@ -74,9 +74,7 @@ func TestAccountEvents(t *testing.T) {
 	list := `[{"batch":{"poisson":0.01,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1.0}]},"count":1000},
 		{"mechanism":"gaussian","noise_multiplier":5,"count":3}]`
 	file := filepath.Join(t.TempDir(), "events.json")
-	if err := os.WriteFile(file, []byte(list), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(list), 0o644))
 	text := ok(t, "account", "--events", file, "--delta", "1e-5", "--json", "--order", "8")
 	r := object(t, text)
 	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
@@ -103,9 +101,7 @@ func TestAccountEvents(t *testing.T) {
 
 func TestAccountRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.json")
-	if err := os.WriteFile(file, []byte(`[{"mechanism":"gaussian","sigma":5}]`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(`[{"mechanism":"gaussian","sigma":5}]`), 0o644))
 	for _, c := range []struct{ args, want string }{
 		{"--delta 1e-5", "--noise-multiplier"},
 		{"--noise-multiplier 1", "--delta"},

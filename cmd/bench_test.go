@@ -93,9 +93,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 func TestBenchCompareRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.json")
-	if err := os.WriteFile(empty, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(empty, []byte("{}"), 0o600))
 	for args, want := range map[string]string{
 		"--out a.gif":         ".json, .md, .svg, .png",
 		"--rounds 0":          "rounds 0",

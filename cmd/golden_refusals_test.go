@@ -180,9 +180,7 @@ func TestGoldenRefusals(t *testing.T) {
 	}
 	files := mnistFiles(t)
 	t.Chdir(t.TempDir())
-	if err := os.Rename(files, "data"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(files, "data"))
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(refusals), "\n") {
 		base := small("data")

@@ -216,9 +216,7 @@ func TestDataFetch(t *testing.T) {
 
 	// A file of another content is neither taken for the set's nor replaced.
 	mine := filepath.Join(dir, "train-labels-idx1-ubyte")
-	if err := os.WriteFile(mine, []byte("mine"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(mine, []byte("mine"), 0o644))
 	fails(t, cli.ExitFailed, []string{"data", "fetch", "mnist", "--data-dir", dir}, mine)
 	if readFile(t, mine) != "mine" {
 		t.Error("fetch replaced a file")
