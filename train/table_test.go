@@ -228,18 +228,13 @@ func TestTableRefusals(t *testing.T) {
 		"--delta":               func(c *Config) { c.Delta = nil },
 		"nothing was published": func(c *Config) { c.PublishedSet = true },
 		"the fold that is held": func(c *Config) { c.TestIsPublic, c.Folds, c.Fold = true, 3, 1 },
-		"u.csv does not exist":  func(c *Config) { c.Data = source.TablePrefix + "u.csv" },
 		"nowhere.yaml":          func(c *Config) { c.Schema = "nowhere.yaml" },
 		`no column`:             func(c *Config) { c.Schema = "bank" },
 		"huber-regression with": func(c *Config) { c.Model, c.Schema = "svm", "number.yaml" },
 		"model cnn-mnist takes": func(c *Config) { c.Model = "cnn-mnist" },
-		"folds 1":               func(c *Config) { c.Folds, c.Fold = 1, 1 },
-		"fold 4 of 3":           func(c *Config) { c.Folds, c.Fold = 3, 4 },
-		"fold 0 of 3":           func(c *Config) { c.Folds = 3 },
 		"fold 2 of 0":           func(c *Config) { c.Fold = 2 },
 		"public-n 1":            func(c *Config) { c.PublicN, c.Folds, c.Fold = ptr(1), 3, 1 },
 		"no published size per": func(c *Config) { c.Classes = []int{0, 1} },
-		"leave out --schema":    func(c *Config) { c.Data, c.Schema = "mnist", "bank" },
 	} {
 		c := tableConfig()
 		change(&c)
