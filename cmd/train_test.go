@@ -258,9 +258,7 @@ func TestBadSettings(t *testing.T) {
 		want []string
 	}{
 		{[]string{"--epsilon", "1e999"}, []string{"--epsilon", "1e999", "out of range"}},
-		{[]string{"--steps", "2.5", "--epsilon", "1"}, []string{"--steps", `"2.5"`}},
 		{[]string{"--classes", "3;5", "--epsilon", "1"}, []string{"--classes", `"3;5"`, "3,5"}},
-		{[]string{"--seed", "-1", "--epsilon", "1"}, []string{"--seed", `"-1"`}},
 		{[]string{"--epsilon", "1", "--progress", "loud"}, []string{"loud", "choose one of auto, on, off"}},
 		{[]string{"-c", yaml("epsilonn: 1\n")}, []string{"epsilonn", "run.yaml"}},
 		{[]string{"-c", yaml("epsilon: [1, 2\n")}, []string{"run.yaml"}},
@@ -275,9 +273,7 @@ func TestBadSettings(t *testing.T) {
 			t.Errorf("privgrad %s left %s", strings.Join(args, " "), out)
 		}
 	}
-	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--data-dir", data, "--published-set", "--epsilon", "1", "--batch", "60001"}, "batch 60001", "60000")
 	fails(t, cli.ExitUsage, []string{"train", "--data", "mnist", "--epsilon", "1"}, "--data-dir", config.DataDirVariable, "privgrad data fetch")
-	fails(t, cli.ExitUsage, []string{"train", "--resume", "--epsilon", "1"}, "--out")
 	out := filepath.Join(t.TempDir(), "run")
 	fails(t, cli.ExitFailed, small(data, "--epsilon", "1", "--device", "cuda", "--out", out), "cuda", "--device cpu")
 	ok(t, small(data, "--epsilon", "1", "--device", "cpu", "--out", out)...) // nothing was left in the way
