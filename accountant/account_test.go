@@ -33,10 +33,18 @@ func drawSetting(t *rapid.T) setting {
 
 func (s setting) epsilon(t *rapid.T) float64 {
 	r, err := Account([]Event{PoissonBatch(s.q, s.steps, Gaussian{s.sigma})}, Options{Accountant: RDP, Neighbouring: s.n, Delta: s.delta})
+	must(t, err)
+	return r.Epsilon
+}
+
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.Epsilon
 }
 
 func TestEpsilonIsMonotone(t *testing.T) {
@@ -65,9 +73,7 @@ func TestRDPIsMonotoneInTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSetting(t)
 		c, err := NewCurve([]Event{PoissonBatch(s.q, 1, Gaussian{s.sigma})}, s.n, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := 1; i < len(c.RDP); i++ {
 			if c.RDP[i] < c.RDP[i-1]*(1-rounding) {
 				t.Fatalf("order %v costs %v, order %v only %v", c.Orders[i-1], c.RDP[i-1], c.Orders[i], c.RDP[i])
@@ -82,17 +88,11 @@ func TestCompositionAdds(t *testing.T) {
 		k := rapid.IntRange(1, 30).Draw(t, "k")
 		one := PoissonBatch(s.q, 1, Gaussian{s.sigma})
 		apart, err := NewCurve(slices.Repeat([]Event{one}, k), s.n, []float64{1.5, 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		together, err := NewCurve([]Event{PoissonBatch(s.q, k, Gaussian{s.sigma})}, s.n, []float64{1.5, 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		single, err := NewCurve([]Event{one}, s.n, []float64{1.5, 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range apart.RDP {
 			near(t, "k events", apart.RDP[i], together.RDP[i], 1e-13)
 			near(t, "k times one", float64(k)*single.RDP[i], together.RDP[i], 1e-13)
@@ -110,13 +110,9 @@ func TestGaussiansOnOneBatchAmountToOne(t *testing.T) {
 			precision += 1 / (sigma * sigma)
 		}
 		joint, err := NewCurve([]Event{PoissonBatch(s.q, s.steps, parts...)}, s.n, []float64{1.2, 4, 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		one, err := NewCurve([]Event{PoissonBatch(s.q, s.steps, Gaussian{1 / math.Sqrt(precision)})}, s.n, []float64{1.2, 4, 20})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range one.RDP {
 			near(t, "joint", joint.RDP[i], one.RDP[i], 1e-10)
 		}
@@ -161,14 +157,10 @@ func TestOrderNearOneReturnsZero(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		// The divergence tends to Kullback and Leibler's from above.
 		kl, err := NewCurve(events, n, []float64{1 + 1e-6})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		orders := []float64{1 + 4e-16, 1 + 1e-12, 1 + 1e-9, 1.0001, 1.001, 1.01}
 		c, err := NewCurve(events, n, orders)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, a := range orders {
 			near(t, fmt.Sprintf("%s, order %v", n, a), c.RDP[i], kl.RDP[0], 1e-5+3*(a-1))
 			for _, convert := range []conversion{tight, proposition1} {
@@ -259,9 +251,7 @@ func TestDeltaInvertsEpsilon(t *testing.T) {
 			return // many δ share it
 		}
 		r, err := Account(events, Options{Accountant: RDP, Neighbouring: s.n, Epsilon: &e})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// An error of 1e-14 in the exponent (α−1)(rdp−ε) of up to 511·ε.
 		near(t, "delta", r.Delta, s.delta, 1e-9*(1+e))
 	})
@@ -302,9 +292,7 @@ func TestResult(t *testing.T) {
 	// Order reports the whole list's total.
 	two := append(events, PoissonBatch(1, 3, Gaussian{5}))
 	o, err := Account(two, Options{Accountant: RDP, Neighbouring: AddRemove, Delta: 1e-5, Order: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	near(t, "order 8", *o.RDP, 1000*0.0008936439076057141+3*8/(2*25.0), 1e-9)
 }
 
@@ -488,9 +476,7 @@ func TestCalibrationOvershoots(t *testing.T) {
 		}
 		target := rapid.Float64Range(0.1, 20).Draw(t, "target")
 		sigma, reached, err := s.Calibrate(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if reached > target || reached < target*(1-1e-4) {
 			t.Errorf("target %v by %s: multiplier %v reaches %v", target, s.Accountant, sigma, reached)
 		}
@@ -571,14 +557,10 @@ func TestCalibrateSteps(t *testing.T) {
 				s := dpsgd(n)
 				s.Batch = batch
 				steps, reached, err := s.CalibrateSteps(target, 1.1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				s.Steps = steps
 				e, err := s.Epsilon(1.1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				near(t, "reached", reached, e, 1e-12)
 				if reached > target {
 					t.Errorf("%d steps reach %v, target %v", steps, reached, target)
@@ -616,9 +598,7 @@ func TestCalibrateSamplingRate(t *testing.T) {
 		for _, target := range []float64{0.2, 1, 3, 20} {
 			s := dpsgd(n)
 			rate, reached, err := s.CalibrateSamplingRate(target, 1.1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if reached > target || reached < target*(1-1e-4) {
 				t.Errorf("rate %v reaches %v, target %v", rate, reached, target)
 			}
@@ -645,18 +625,12 @@ func TestCalibrationsAgree(t *testing.T) {
 	for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 		s := dpsgd(n)
 		sigma, _, err := s.Calibrate(3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		steps, _, err := s.CalibrateSteps(3, sigma)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		near(t, "steps", float64(steps), float64(s.Steps), 1e-3)
 		rate, _, err := s.CalibrateSamplingRate(3, sigma)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		near(t, "rate", rate, s.SamplingRate, 1e-4)
 	}
 }

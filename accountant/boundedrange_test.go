@@ -56,9 +56,7 @@ func TestBoundedRangeAccounts(t *testing.T) {
 	event := []Event{{Mechanisms: []Mechanism{BoundedRange{0.2}}, Count: 9}}
 	twice := []Event{{Mechanisms: []Mechanism{BoundedRange{0.4}}, Count: 9}}
 	one, err := Account(event, Options{Accountant: PLD, Neighbouring: ReplaceOne, Delta: 1e-6})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{PLD, RDP, ZCDP} {
 		r, err := Account(twice, Options{Accountant: name, Neighbouring: AddRemove, Delta: 1e-6})
 		if err != nil || r.Epsilon < one.Interval.Lower || name == PLD && math.Abs(r.Epsilon-one.Epsilon) > 1e-9 {

@@ -25,9 +25,7 @@ func TestLeastAdmitted(t *testing.T) {
 			admitted bool
 		}{{sigma, true}, {sigma * (1 - 2e-9), false}} {
 			b, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := b.Ask(event(x.sigma)); (err == nil) != x.admitted || err != nil && !errors.Is(err, ErrBudget) {
 				t.Errorf("%s: σ %v of at least %v: %v", name, x.sigma, sigma, err)
 			}
@@ -49,9 +47,7 @@ func TestRepeatedOrder(t *testing.T) {
 	e := PoissonBatch(0.01, 1, Gaussian{1})
 	for _, epsilon := range []float64{0.01, 0.5, 3} {
 		got, err := RepeatedOrder([]Event{e}, AddRemove, epsilon, 1e-5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		count := 1
 		for account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 2*count, Gaussian{1})).Epsilon <= epsilon {
 			count *= 2

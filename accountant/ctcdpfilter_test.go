@@ -11,9 +11,7 @@ import (
 func TestCtCDPFilterAgreesWithTheAccountant(t *testing.T) {
 	const epsilon, delta, q = 0.8, 1e-8, 0.01
 	f, err := newCtCDPFilter(epsilon, delta, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var events []Event
 	for i := 0; ; i++ {
 		e := SubsetBatch(q, 1, Gaussian{10 + float64(i%5)})
@@ -41,9 +39,7 @@ func TestCtCDPFilterAgreesWithTheAccountant(t *testing.T) {
 	}
 
 	again, err := newCtCDPFilter(epsilon, delta, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := again.Restore(f.Spent()); err != nil || again.Left() != f.Left() {
 		t.Errorf("restored, %v is left of %v: %v", again.Left(), f.Left(), err)
 	}
@@ -70,9 +66,7 @@ func TestCtCDPFilterConstraints(t *testing.T) {
 		"other than Gaussians": {5, 0.01, SubsetBatch(0.01, 1, Laplace{20})},
 	} {
 		f, err := newCtCDPFilter(x.epsilon, 1e-8, x.q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := f.Ask(x.e); err == nil || f.Left() != 1 {
 			t.Errorf("%s: %v, %v left", name, err, f.Left())
 		}

@@ -189,9 +189,7 @@ func TestEventsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.Custom(drawEvent), 1, 5).Draw(t, "events")
 		b, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := ParseEvents(bytes.NewReader(b))
 		if err != nil {
 			t.Fatalf("%s: %v", b, err)
@@ -244,9 +242,7 @@ func FuzzParseEvents(f *testing.F) {
 			}
 		}
 		again, err := json.Marshal(events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		second, err := ParseEvents(bytes.NewReader(again))
 		if err != nil || !reflect.DeepEqual(events, second) {
 			t.Fatalf("%q became %q on the way back: %v", b, again, err)

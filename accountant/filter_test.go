@@ -13,14 +13,10 @@ import (
 func TestFilterAdmitsItsBudget(t *testing.T) {
 	step := PoissonBatch(0.01, 1, Gaussian{1})
 	order, err := FilterOrder([]Event{PoissonBatch(0.01, 1000, Gaussian{1})}, AddRemove, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	budget := account(t, RDP, AddRemove, 1e-5, PoissonBatch(0.01, 1000, Gaussian{1})).Epsilon
 	f, err := NewFilter(budget*(1+1e-9), 1e-5, AddRemove, order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	admitted := 0
 	for f.Ask(step) == nil {
 		admitted++
@@ -45,9 +41,7 @@ func TestFilterNeverOverruns(t *testing.T) {
 		if errors.Is(err, ErrBudget) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var admitted []Event
 		for range 30 {
 			e := PoissonBatch(rapid.Float64Range(1e-3, 1).Draw(t, "q"), rapid.IntRange(1, 50).Draw(t, "count"), Gaussian{rapid.Float64Range(0.3, 9).Draw(t, "σ")})
@@ -66,9 +60,7 @@ func TestFilterNeverOverruns(t *testing.T) {
 			return
 		}
 		c, err := NewCurve(admitted, n, []float64{order})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := tight(c.RDP[0], order, delta); got > epsilon*(1+1e-12) {
 			t.Fatalf("admitted releases cost ε %v at order %v, the budget is %v", got, order, epsilon)
 		}
@@ -92,9 +84,7 @@ func TestFilterRefuses(t *testing.T) {
 		refused(t, err, test.want)
 	}
 	f, err := NewFilter(3, 1e-5, AddRemove, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{0})); !errors.Is(err, ErrBudget) {
 		t.Errorf("a release without noise: %v", err)
 	}

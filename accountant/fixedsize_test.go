@@ -27,13 +27,9 @@ func subsetsAgainstRenyi(t *testing.T, schedules int) {
 		events, delta := anySubsets(r), math.Pow(10, -3-5*r.Float64())
 		o := Options{Accountant: PLD, Neighbouring: ReplaceOne, Delta: delta}
 		steps, err := lossSteps(events)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := o.ends(steps, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		renyi := account(t, RDP, ReplaceOne, delta, events...).Epsilon
 		var direction []Event
 		for _, e := range events {

@@ -26,13 +26,9 @@ type golden struct {
 func readGolden(t *testing.T) golden {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/sgm_epsilon.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var g golden
-	if err := json.Unmarshal(raw, &g); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &g))
 	if len(g.Vectors) == 0 {
 		t.Fatal("no vectors")
 	}
@@ -56,9 +52,7 @@ func near(t failer, what string, got, want, rel float64) {
 func account(t testing.TB, name string, n Neighbouring, delta float64, events ...Event) Result {
 	t.Helper()
 	r, err := Account(events, Options{Accountant: name, Neighbouring: n, Delta: delta})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -81,15 +75,11 @@ func TestGoldenOrders(t *testing.T) {
 		}
 		for order, want := range v.RDP {
 			a, err := strconv.ParseFloat(order, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			delta := v.Delta
 			r, err := Account([]Event{PoissonBatch(v.Q, 1, Gaussian{v.Sigma})},
 				Options{Accountant: RDP, Neighbouring: AddRemove, Delta: delta, Order: a})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			near(t, "order "+order, *r.RDP, want, 1e-9)
 		}
 	}

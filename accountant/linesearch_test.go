@@ -47,9 +47,7 @@ func TestGoldenPaperEpsilon(t *testing.T) {
 			Gradient: Gaussian{math.Sqrt(1 / (1.8 * v.Rho))}, Search: paperSearch(0.1 * v.Rho),
 		}
 		r, err := l.PaperEpsilon(1e-8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		near(t, "paper", r.Epsilon, v.Separate, 1e-9)
 		if r.NotAGuarantee == "" {
 			t.Error("the paper's figure passes for a guarantee")
@@ -68,9 +66,7 @@ func TestLineSearchEvents(t *testing.T) {
 		return account(t, PLD, AddRemove, 1e-6, l.events()...).Epsilon
 	}
 	mu, err := search.search().Mu()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	precision := 1/(1.5*1.5) + mu*mu
 	shared, fresh := price(Shared, 200), price(Fresh, 200)
 	near(t, "shared", shared, account(t, PLD, AddRemove, 1e-6,

@@ -13,9 +13,7 @@ func TestMemo(t *testing.T) {
 	ask := func(o Options, events ...Event) int {
 		t.Helper()
 		v, err := m.of(events, o, func([]Event, Options) (int, error) { asked++; return asked, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return v
 	}
 	a, b := PoissonBatch(0.1, 3, Gaussian{1}), PoissonBatch(0.1, 3, Laplace{1})

@@ -37,9 +37,7 @@ func TestGoldenAnalyticGaussian(t *testing.T) {
 	}](t, "../internal/papers/testdata/analytic_gaussian.json") {
 		s := Schedule{SamplingRate: 1, Steps: 1, Neighbouring: AddRemove, Accountant: GDP, Delta: v.Delta}
 		sigma, reached, err := s.Calibrate(v.Epsilon)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		near(t, "σ", sigma, v.Sigma, 1e-10)
 		if reached > v.Epsilon {
 			t.Errorf("ε %v is above its target %v", reached, v.Epsilon)
@@ -61,9 +59,7 @@ func TestAccountantsAgreeWithoutSampling(t *testing.T) {
 			}
 			epsilon := concentrated
 			r, err := Account(events, Options{Accountant: ZCDP, Neighbouring: n, Epsilon: &epsilon})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			near(t, "δ of the concentrated ε", r.Delta, 1e-6, 1e-6)
 		}
 	}
@@ -98,9 +94,7 @@ func TestIntervalsHold(t *testing.T) {
 		delta := math.Pow(10, -between(3, 10))
 		at := func(name string, q, sigma float64, steps int) Result {
 			r, err := Account([]Event{PoissonBatch(q, steps, Gaussian{sigma})}, Options{Accountant: name, Neighbouring: n, Delta: delta})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return r
 		}
 		base := at(PLD, q, sigma, steps)
@@ -132,20 +126,14 @@ func TestCalibrateUnderEveryAccountant(t *testing.T) {
 		for _, target := range []float64{0.3, 3} {
 			s := Schedule{SamplingRate: c.q, Steps: c.steps, Neighbouring: AddRemove, Accountant: c.accountant, Delta: 1e-6}
 			sigma, reached, err := s.Calibrate(target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			again, err := s.Epsilon(sigma)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if again != reached || reached > target || reached < target*(1-1e-4) {
 				t.Errorf("%s, ε %v: multiplier %v gives %v, said %v", c.accountant, target, sigma, again, reached)
 			}
 			less, err := s.Epsilon(sigma * (1 - 1e-3))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if less <= target {
 				t.Errorf("%s, ε %v: multiplier %v was enough, calibration gave %v", c.accountant, target, sigma*(1-1e-3), sigma)
 			}
@@ -156,22 +144,16 @@ func TestCalibrateUnderEveryAccountant(t *testing.T) {
 func TestCalibrateStepsAndRateByPLD(t *testing.T) {
 	s := Schedule{SamplingRate: 0.01, Steps: 100, Neighbouring: AddRemove, Accountant: PLD, Delta: 1e-6}
 	steps, reached, err := s.CalibrateSteps(2, 1.1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Steps = steps + max(1, steps/1000)
 	over, err := s.Epsilon(1.1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reached > 2 || over <= 2 {
 		t.Errorf("%d steps give %v, %d give %v", steps, reached, s.Steps, over)
 	}
 	s.Steps = 100
 	rate, reached, err := s.CalibrateSamplingRate(2, 1.1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reached > 2 || reached < 2*(1-1e-4) {
 		t.Errorf("rate %v gives %v", rate, reached)
 	}

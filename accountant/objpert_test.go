@@ -141,9 +141,7 @@ func testObjectivePerturbation(t *testing.T, d densities, event Event, n Neighbo
 		truth := d.hockeyStick(epsilon)
 		for _, name := range []string{GDP, PLD, RDP} {
 			r, err := Account([]Event{event}, Options{Accountant: name, Neighbouring: n, Epsilon: &epsilon})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if truth > r.Delta*(1+1e-4)+1e-9 {
 				t.Errorf("%s, %s, %v: δ(%v) is %v, claimed %v", name, n, event.Mechanisms[0], epsilon, truth, r.Delta)
 			}
@@ -154,9 +152,7 @@ func testObjectivePerturbation(t *testing.T, d densities, event Event, n Neighbo
 	}
 	orders := []float64{1.5, 4, 16}
 	c, err := NewCurve([]Event{event}, n, orders)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, order := range orders {
 		if truth := d.renyi(order); truth > c.RDP[i]+1e-4 {
 			t.Errorf("%s, %v, order %v: the divergence is %v, claimed %v", n, event.Mechanisms[0], order, truth, c.RDP[i])
@@ -179,9 +175,7 @@ func TestObjectivePerturbationIsTight(t *testing.T) {
 		truth := minima(v.first, v.second, lambda, sigma).hockeyStick(v.epsilon)
 		r, err := Account([]Event{{Mechanisms: []Mechanism{ObjectivePerturbation{NoiseMultiplier: sigma, Curvature: 1. / lambda}}, Count: 1}},
 			Options{Accountant: GDP, Neighbouring: v.n, Epsilon: &v.epsilon})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if truth < 0.9*r.Delta || truth > r.Delta {
 			t.Errorf("%s: δ is %v, claimed %v", v.n, truth, r.Delta)
 		}
@@ -195,9 +189,7 @@ func TestObjectivePerturbationNeedsCurvature(t *testing.T) {
 	epsilon := 0.5
 	truth := minima([]glm{hinged(1, 0.5)}, nil, lambda, sigma).hockeyStick(epsilon)
 	gaussian, err := Account([]Event{{Mechanisms: []Mechanism{Gaussian{sigma}}, Count: 1}}, Options{Accountant: GDP, Neighbouring: AddRemove, Epsilon: &epsilon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if truth < 1.1*gaussian.Delta {
 		t.Errorf("δ is %v, of the Gaussian %v", truth, gaussian.Delta)
 	}
@@ -213,18 +205,14 @@ func TestObjectivePerturbationNoise(t *testing.T) {
 		for _, n := range []Neighbouring{AddRemove, ReplaceOne} {
 			s := Schedule{Steps: 1, SamplingRate: 1, Neighbouring: n, Accountant: GDP, Delta: 1e-8}
 			gaussian, _, err := s.Calibrate(v.epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Price = func(s Schedule, sigma float64) (float64, error) {
 				m := ObjectivePerturbation{NoiseMultiplier: sigma, Curvature: 0.001}
 				r, err := Account([]Event{{Mechanisms: []Mechanism{m}, Count: 1}}, Options{Accountant: GDP, Neighbouring: n, Delta: s.Delta})
 				return r.Epsilon, err
 			}
 			sigma, _, err := s.Calibrate(v.epsilon)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if sigma <= gaussian || sigma > v.most*n.distance() {
 				t.Errorf("%s, ε %v: σ/L is %v, of the analytic Gaussian %v", n, v.epsilon, sigma, gaussian)
 			}
@@ -275,9 +263,7 @@ func TestObjectivePerturbationAngles(t *testing.T) {
 			}
 			m := ObjectivePerturbation{NoiseMultiplier: 1 / l, Curvature: kappa, TwoSided: two}
 			r, err := Account([]Event{{Mechanisms: []Mechanism{m}, Count: 1}}, Options{Accountant: GDP, Neighbouring: ReplaceOne, Epsilon: &epsilon})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if truth > r.Delta*1.01+1e-6 { // kinks cut through the cells
 				t.Errorf("angle %v, %v: δ(%v) is %v, claimed %v", angle, m, epsilon, truth, r.Delta)
 			}
@@ -299,9 +285,7 @@ func TestObjectivePerturbationSides(t *testing.T) {
 		for i, two := range []bool{false, true} {
 			m := ObjectivePerturbation{NoiseMultiplier: 4, Curvature: 0.01, TwoSided: two}
 			r, err := Account([]Event{{Mechanisms: []Mechanism{m}, Count: 1}}, Options{Accountant: GDP, Neighbouring: n, Epsilon: &epsilon})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			delta[i] = r.Delta
 		}
 		if ratio := delta[1] / delta[0]; math.Abs(ratio-want) > 1e-9 {

@@ -13,13 +13,9 @@ func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
 	for _, search := range []NoisyBTLS{paperSearch(0.05), laplace} {
 		l := LineSearch{SamplingRate: 0.01, Steps: 200, Gradient: Gaussian{1.2}, Search: search}
 		want, err := l.PaperEpsilon(1e-6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := newPaperFilter(want.Epsilon*(1+1e-9), 1e-6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		admitted := 0
 		for {
 			if f.Ask(PoissonBatch(0.01, 1, l.Gradient)) != nil || f.Ask(PoissonBatch(0.01, 1, search)) != nil {
@@ -40,12 +36,8 @@ func TestPaperFilterIsThePapersArithmetic(t *testing.T) {
 // Without sampling nothing is amplified.
 func TestPaperFilterOnTheFullBatch(t *testing.T) {
 	f, err := newPaperFilter(3, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Ask(PoissonBatch(1, 7, Gaussian{10})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, f.Ask(PoissonBatch(1, 7, Gaussian{10})))
 	want := math.Inf(1)
 	for a := 2.0; a < 129; a++ {
 		want = math.Min(want, 7*a/200+math.Log(1e5)/(a-1))
@@ -62,14 +54,10 @@ func TestPaperFilterRefuses(t *testing.T) {
 	_, err = newPaperFilter(1, 1)
 	refused(t, err, "delta 1")
 	f, err := newPaperFilter(1, 1e-5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	refused(t, f.Ask(PoissonBatch(0.1, 1, Laplace{5})), "pure releases only")
 	refused(t, f.Ask(PoissonBatch(2, 1, Gaussian{5})), "2")
-	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{3})); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Ask(PoissonBatch(0.1, 1, Gaussian{3})))
 	left := f.Left()
 	if err := f.Ask(PoissonBatch(0.1, 1, Gaussian{0.01})); !errors.Is(err, ErrBudget) {
 		t.Errorf("a release beyond the budget: %v", err)
@@ -98,9 +86,7 @@ func TestSpentBefore(t *testing.T) {
 	} {
 		fresh := func() filter {
 			f, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return f
 		}
 		whole := fresh()
@@ -115,9 +101,7 @@ func TestSpentBefore(t *testing.T) {
 		}
 		first := fresh()
 		for range all / 3 {
-			if err := first.Ask(e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, first.Ask(e))
 		}
 		second := fresh()
 		second.SpentBefore(1 - first.Left())
@@ -194,9 +178,7 @@ func (j jump) divergence(order float64) float64 {
 func TestAllOrdersSpendDeltaTwice(t *testing.T) {
 	const epsilon, delta, low, high = 1.0, 1e-16, 45, 500
 	f, err := newPaperFilter(epsilon, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	paper, tighter := f.budget, make([]float64, paperOrders)
 	for i := range tighter {
 		order := float64(i + 2)
@@ -256,22 +238,16 @@ func TestFirstGradientNeedsBudget(t *testing.T) {
 		t.Errorf("a gradient costs ε %v", exact)
 	}
 	paper, err := newPaperFilter(epsilon, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cost, err := paper.cost(paperRelease{1, Gaussian{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, c := range cost {
 		if c <= paper.budget[i] {
 			t.Fatalf("order %d has a budget of %v for a gradient that costs %v", i+2, paper.budget[i], c)
 		}
 	}
 	own, err := NewFilter(epsilon, delta, AddRemove, 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, f := range map[string]Budget{"own": own, "paper": paper} {
 		if err := f.Ask(gradient); !errors.Is(err, ErrBudget) || f.Left() != 1 {
 			t.Errorf("%s filter: %v, %v of the budget is left", name, err, f.Left())

@@ -115,9 +115,7 @@ func TestCalibrateByAdvantage(t *testing.T) {
 	for _, name := range []string{PLD, RDP} {
 		s := Schedule{SamplingRate: 0.01, Steps: 300, Neighbouring: AddRemove, Accountant: name}
 		sigma, reached, err := s.ByAdvantage().Calibrate(0.1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := risk(t, name, AddRemove, s.Events(sigma)...).Advantage; got != reached || got > 0.1 || got < 0.1*(1-1e-4) {
 			t.Errorf("%s: σ %v is said to give %v, and gives %v", name, sigma, reached, got)
 		}

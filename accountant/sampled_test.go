@@ -11,13 +11,9 @@ import (
 func vectors[T any](t *testing.T, name string) []T {
 	t.Helper()
 	raw, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var v []T
-	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &v))
 	if len(v) == 0 {
 		t.Fatalf("%s holds no vectors", name)
 	}
@@ -81,9 +77,7 @@ func TestGoldenGeneralBound(t *testing.T) {
 		best := math.Inf(1)
 		for a := 2.0; a < 64; a++ {
 			r, err := b.rdp(a, (*batch).poisson)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			best = min(best, proposition1(1000*r, a, 1e-8))
 		}
 		near(t, "joint", best, v.Joint, 1e-9)
@@ -98,9 +92,7 @@ func TestGeneralBoundsAreAboveTheExact(t *testing.T) {
 			b := batch{q: q, bounds: []bound{{mu: mu}}}
 			for _, order := range []float64{1.3, 2, 3.7, 16, 63} {
 				got, err := b.rdp(order, (*batch).poisson)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if exact := rdpSampledGaussian(q, 1/mu, order, AddRemove); got < exact*(1-1e-9) {
 					t.Errorf("μ %v, q %v, order %v: the general bound %v is below the exact divergence %v", mu, q, order, got, exact)
 				}
@@ -127,9 +119,7 @@ func TestGoldenFixedSize(t *testing.T) {
 				continue
 			}
 			r, err := b.rdp(a, (*batch).fixedSize)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			best = min(best, tight(v.T*r, a, v.Delta))
 		}
 		near(t, "fixed size", best, v.Want, 1e-9)
@@ -165,9 +155,7 @@ func TestPoissonBatchesOfOtherMechanisms(t *testing.T) {
 	const q, epsilon = 0.1, 0.5
 	e := PoissonBatch(q, 1, Pure{epsilon})
 	c, err := NewCurve([]Event{e}, AddRemove, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, order := range c.Orders {
 		if most := rdpPure(math.Log1p(q*math.Expm1(epsilon)), order); c.RDP[i] > most*(1+1e-9) {
 			t.Errorf("order %v: divergence %v of an amplified release that is randomised response of %v at most", order, c.RDP[i], most)

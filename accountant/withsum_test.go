@@ -12,9 +12,7 @@ func TestCountOnTheSumsBatch(t *testing.T) {
 	for n, want := range map[Neighbouring]float64{AddRemove: 3.1360339838536495, ReplaceOne: 3.5249270378432627} {
 		s := Schedule{SamplingRate: 0.005, Steps: 1000, Neighbouring: n, Accountant: RDP, Delta: 1e-5, Batch: beside(count)}
 		joint, err := s.Epsilon(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		near(t, string(n), joint, want, 1e-8)
 		// One Gaussian of 1/σ² = 1/σ_g² + 1/(4σ_b²) is another way to say it.
 		near(t, string(n), account(t, RDP, n, s.Delta, PoissonBatch(0.005, 1000, Gaussian{0.7071067811865475})).Epsilon, want, 1e-8)

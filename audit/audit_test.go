@@ -14,6 +14,13 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // probability is that of k in n trials.
 func probability(k, n int, p float64) float64 {
 	lgamma := func(x int) float64 { y, _ := math.Lgamma(float64(x)); return y }
@@ -50,14 +57,10 @@ func TestLikelihood(t *testing.T) {
 func released(t *testing.T, c Config) *game {
 	t.Helper()
 	p, err := c.resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p.Sigma = 0
 	r, err := newRecords(c, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &game{
 		config: c, plan: p, records: r, params: p.Network.Params(), keys: newKeys, sampler: p.Sampler,
 		open: func() (device.Device, error) { return devices.Open(c.Device, 1) },
@@ -81,12 +84,8 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 					t.Errorf("%s, %s: the gradient is %v clip norms long", clipping, canary, g.records.norm/c.Clip)
 				}
 				l, err := g.newLane(0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := l.engine.SetParams(g.params); err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
+				check(t, l.engine.SetParams(g.params))
 				rows, shares := []int32{0, 1, 2, 3, 4, 5, 6, 7}, slices.Clone(g.records.shares)
 				for world, row := range g.records.canary {
 					if row >= 0 {
@@ -94,12 +93,8 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 					}
 				}
 				for i, row := range rows {
-					if err := l.supply.Step(l.engine, []int32{row}); err != nil {
-						t.Fatal(err)
-					}
-					if err := l.engine.Released(l.release.values); err != nil {
-						t.Fatal(err)
-					}
+					check(t, l.supply.Step(l.engine, []int32{row}))
+					check(t, l.engine.Released(l.release.values))
 					off := dot(l.release.values, l.release.values) + dot(shares[i], shares[i]) - 2*dot(l.release.values, shares[i])
 					// The parameters move by the step size from row to row.
 					if length := dot(shares[i], shares[i]); off > 1e-6*c.Clip*c.Clip || length > c.Clip*c.Clip*(1+1e-6) {
@@ -143,23 +138,15 @@ func TestAdaptiveShares(t *testing.T) {
 	g := released(t, c)
 	g.plan.ExpectedBatch = 1e-3 // the noise of a count is a twentieth of it
 	l, err := g.newLane(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer l.close()
 	rows, shares, norms := []int32{0, 1, g.records.canary[1]}, append(slices.Clone(g.records.shares[:2]), g.records.canaries[1]), []float64{g.records.norms[0], g.records.norms[1], g.records.lengths[1]}
 	for _, clip := range []float64{0.01, 0.1, norms[0] * 0.999, norms[0] * 1.001, 2 * norms[2]} {
 		for i, row := range rows {
-			if err := l.engine.SetParams(g.params); err != nil {
-				t.Fatal(err)
-			}
+			check(t, l.engine.SetParams(g.params))
 			l.engine.Adaptation.Clip = clip
-			if err := l.supply.Step(l.engine, []int32{row}); err != nil {
-				t.Fatal(err)
-			}
-			if err := l.engine.Released(l.release.values); err != nil {
-				t.Fatal(err)
-			}
+			check(t, l.supply.Step(l.engine, []int32{row}))
+			check(t, l.engine.Released(l.release.values))
 			share := g.share(norms[i], clip)
 			for j, x := range l.release.values {
 				if want := share * float64(shares[i][j]); math.Abs(float64(x)-want) > 1e-5*min(norms[i], clip) {
@@ -189,9 +176,7 @@ func TestSimulationAgreesWithTheEngine(t *testing.T) {
 		c := Default()
 		c.Neighbouring, c.Clipping = x[0], x[1]
 		g, err := prepare(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		g.keys = keysFromSeed(3)
 		g.plan.Sigma /= 2
 		if c.adapts() {
@@ -199,9 +184,7 @@ func TestSimulationAgreesWithTheEngine(t *testing.T) {
 		}
 		const n = 1500
 		stats, err := g.runs(context.Background(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		d := newIdeal(g, half)
 		for world, pool := range d.pools {
 			slices.Sort(stats[world])
@@ -225,9 +208,7 @@ func TestLongPower(t *testing.T) {
 	}{{0.75, 16_000, 0.99, 1}, {0.8, 16_000, 0.95, 1}, {0.9, 16_000, 0.2, 0.4}, {0.9, 64_000, 0.95, 1}, {0.95, 64_000, 0, 0.5}} {
 		c := Default()
 		g, err := prepare(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		_, power := newIdeal(g, x.part).design(x.runs, g.claim)
 		t.Logf("%v of the noise, %d runs: %v", x.part, x.runs, power)
 		if power < x.from || power > x.top {
@@ -292,9 +273,7 @@ func TestSeededAuditsRepeat(t *testing.T) {
 		for _, threads := range []int{1, 3} {
 			c.Threads = threads
 			r, err := Run(context.Background(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			r.Threads, r.Seconds = 0, 0
 			if first == nil {
 				first = r
@@ -306,17 +285,11 @@ func TestSeededAuditsRepeat(t *testing.T) {
 	c.Canary = Gradient
 	c.Noise = "secure"
 	g, err := prepare(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	x, err := g.runs(context.Background(), 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	y, err := g.runs(context.Background(), 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if x[0][0] == y[0][0] || x[0][0] == x[0][1] || x[0][0] == x[0][lanes] {
 		t.Errorf("secure noise repeats: %v, %v, %v", x[0][0], y[0][0], x[0][lanes])
 	}
@@ -389,9 +362,7 @@ func TestNotes(t *testing.T) {
 		c.Runs = 200
 		change(&c)
 		r, err := Run(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if !strings.Contains(strings.Join(r.Notes, "\n"), want) {
 			t.Errorf("%q is not among %q", want, r.Notes)
 		}
@@ -405,9 +376,7 @@ func TestLearnedFromOtherRuns(t *testing.T) {
 		c := Default()
 		c.Canary, c.Runs, c.Steps, c.Threads = canary, 200, 2, 1
 		g, err := prepare(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		used := map[int]bool{}
 		g.keys = func(lane int) (laneKeys, error) {
 			if used[lane] {
@@ -424,9 +393,7 @@ func TestLearnedFromOtherRuns(t *testing.T) {
 			last, total = done, of
 		}
 		r, err := g.play(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if len(used) != want {
 			t.Errorf("%s: %d keys, want %d", canary, len(used), want)
 		}

@@ -73,9 +73,7 @@ func addsDrawn(add adding, draw func(*stream.Reader, int) []float64) func() (dev
 func answers(t *testing.T, g *game, games int) int {
 	t.Helper()
 	x, err := g.runs(context.Background(), games/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	right := 0
 	for i := range x[0] {
 		if x[0][i] <= 0 {
@@ -110,9 +108,7 @@ func answerDigits(t *testing.T, games int) {
 		t.Run(x.name, func(t *testing.T) {
 			games := games
 			g, err := prepare(onlyDigits(x.noise))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if x.add != nil {
 				g.open = adds(x.add)
 			}
@@ -134,13 +130,9 @@ func TestNoiseCoversTheSums(t *testing.T) {
 		c := onlyDigits(x.noise)
 		c.Strategy = x.strategy
 		g, err := prepare(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		l, err := g.newLane(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := l.run(1); err != nil {
 			t.Fatal(err)
 		}
@@ -300,8 +292,6 @@ func directories(t *testing.T, worlds [2]audittest.World, games int) []string {
 	}
 	close(next)
 	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(errs...))
 	return dirs
 }

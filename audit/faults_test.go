@@ -29,13 +29,9 @@ func network(t *testing.T, convolution bool) *nn.Network {
 		layers = []nn.Layer{nn.Conv("edges", 4, 3, 1, 1, nn.Glorot(1)), nn.Tanh, nn.AvgPool(4, 4), nn.Flatten, nn.Dense("out", 4, nn.Glorot(3))}
 	}
 	logits, err := nn.Apply(x, layers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n, err := nn.Lower(logits, nn.WithName("small"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return n
 }
 
@@ -44,17 +40,13 @@ func network(t *testing.T, convolution bool) *nn.Network {
 func outcome(t *testing.T, c Config, spoil func(*testing.T, *game)) *Result {
 	t.Helper()
 	g, err := prepare(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	g.keys = keysFromSeed(c.Seed)
 	if spoil != nil {
 		spoil(t, g)
 	}
 	r, err := g.play(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	power := math.NaN()
 	if r.PowerAgainstTwiceMu != nil {
 		power = *r.PowerAgainstTwiceMu
@@ -79,9 +71,7 @@ var faults = []struct {
 	{"a quarter of the noise missing", false, func(c *Config) { c.Runs = 16_000 }, func(_ *testing.T, g *game) { g.plan.Sigma *= 0.75 }},
 	{"clipping off", false, func(*Config) {}, func(t *testing.T, g *game) {
 		s, err := perexample.Plain(g.plan.Network.Program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s.Chunk = g.plan.Schedule.Chunk
 		g.plan.Schedule = s
 	}},
@@ -150,9 +140,7 @@ var faults = []struct {
 		c := g.config
 		c.Clipping = "flat"
 		charged, err := c.resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if g.claim, err = g.config.claimed(charged); err != nil {
 			t.Fatal(err)
 		}
@@ -161,9 +149,7 @@ var faults = []struct {
 		c := g.config
 		c.Steps /= 2
 		charged, err := c.resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if g.claim, err = g.config.claimed(charged); err != nil {
 			t.Fatal(err)
 		}

@@ -25,17 +25,13 @@ func verdictOn(t *testing.T, c Config, s stage, spoil func(*testing.T, *hearing)
 	c.Device, c.Noise, c.Threads = "cpu", dpoptim.Seeded, 2
 	c.Epsilon, c.Delta = s.epsilon, s.delta
 	g, err := prepareHearing(c, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if spoil != nil {
 		spoil(t, g)
 	}
 	e := verdict.NewDesign(c.Runs, g.claim)
 	stats, err := g.runs(context.Background(), e.Runs()/2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	v := e.Judge(stats, g.claim)
 	t.Logf("| `%s` | %s | %d | %.3g%% (%.3g%%) | %.3g%% (%.3g%%) | %.3g%% | %.3g / %.3g | %v |", c.Optimizer, g.plan.Config.Neighbouring, c.Runs,
 		100*v.FPR.Rate, 100*v.FPR.Upper, 100*v.FNR.Rate, 100*v.FNR.Upper, 100*v.Allowed, v.Epsilon, g.claim.Epsilon, v.Convicted)
@@ -139,9 +135,7 @@ var sharedCurve = stage{"", 8, 1e-2, func(c *config.Config) {
 func pricedAs(relation accountant.Neighbouring, change func(accountant.Mechanism) accountant.Mechanism) func(*testing.T, *hearing) {
 	return func(t *testing.T, g *hearing) {
 		events, err := g.plan.Events()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, e := range events {
 			for i, m := range e.Mechanisms {
 				e.Mechanisms[i] = change(m)
@@ -176,9 +170,7 @@ var bent = stage{"", 1, 1e-5, asIs, func(neighbouring string) *hear.Scene {
 // its own.
 func amplifiedTwice(t *testing.T, g *hearing) {
 	events, err := g.plan.Events()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var apart []accountant.Event
 	for _, e := range events {
 		for _, m := range e.Mechanisms {
@@ -323,9 +315,7 @@ func TestStages(t *testing.T) {
 		c := Default()
 		c.Optimizer = o.Name
 		p, err := c.resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if asks := p.Declaration.Asks; len(asks) != 1 || asks[0].Question != dpoptim.Gradients || p.Filtered() {
 			t.Errorf("optimizer %s asks for %v, of which an audit hears the gradients alone", o.Name, asks)
 		}
@@ -353,14 +343,10 @@ func TestPermuteAndFlipIsNoBoundedRange(t *testing.T) {
 	const epsilon, runs = 1.0, 4000
 	events := []accountant.Event{{Mechanisms: []accountant.Mechanism{accountant.BoundedRange{Epsilon: epsilon}}, Count: 1}}
 	k, err := verdict.NewClaim(events, accountant.Options{Accountant: accountant.PLD, Neighbouring: accountant.AddRemove, Delta: 1e-9})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	newStream := func(lane int) *stream.Stream {
 		s, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(uint64(lane), "choices"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return s
 	}
 	for name, x := range map[string]struct {
@@ -369,26 +355,20 @@ func TestPermuteAndFlipIsNoBoundedRange(t *testing.T) {
 	}{
 		"exponential mechanism": {false, func(lane int) func([]uint8, uint64) (int, error) {
 			m, err := mechanism.NewExponential(epsilon, 1, newStream(lane), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			return func(labels []uint8, draw uint64) (int, error) {
 				return m.Select([]int64{int64(1 - labels[0]), int64(labels[0])}, draw)
 			}
 		}},
 		"permute and flip": {true, func(lane int) func([]uint8, uint64) (int, error) {
 			m, err := mechanism.NewNoisyMax(epsilon/2, newStream(lane), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			return func(labels []uint8, draw uint64) (int, error) { return m.Select(device.CountLabels(labels, 2), draw) }
 		}},
 	} {
 		e := verdict.NewDesign(runs, k)
 		stats, err := playRuns(context.Background(), Config{Threads: 2}, e.Runs()/2, func(lane int) (player, error) { return &choice{choose: x.choose(lane)}, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		v := e.Judge(stats, k)
 		t.Logf("%s: ε ≥ %.3g of %.3g, %+v", name, v.Epsilon, k.Epsilon, v)
 		if v.Convicted != x.convicted {

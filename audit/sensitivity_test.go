@@ -29,17 +29,11 @@ type asking struct {
 // ask records a question about extreme records, of a network under a clipping.
 func ask(t *testing.T, network *nn.Network, clipping ir.Clipping, clip float64, record func(n device.Net, q device.Queue, data device.Data, dst device.Sum), values int) *asking {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	schedule, err := perexample.Plain(network.Program)
 	if clipping != ir.Unclipped {
 		schedule, err = perexample.Private(network.Program, perexample.Options{Strategy: perexample.Materialise, Clipping: clipping})
 	}
-	must(err)
+	check(t, err)
 	rows := device.Rows{Count: 4, Width: ir.Size(network.Program.Shape), Targets: []float32{0, 0, 1, 1}}
 	features := make(device.Floats, rows.Count*rows.Width)
 	for i := range features {
@@ -50,32 +44,32 @@ func ask(t *testing.T, network *nn.Network, clipping ir.Clipping, clip float64, 
 	}
 	d := reference.Open()
 	data, err := d.Load(rows, features)
-	must(err)
+	check(t, err)
 	a := &asking{}
 	a.net, err = d.Compile(schedule, device.Options{Capacity: rows.Count})
-	must(err)
+	check(t, err)
 	t.Cleanup(func() { a.net.Close() })
-	must(a.net.Write(a.net.Params(), network.Params()))
+	check(t, a.net.Write(a.net.Params(), network.Params()))
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(0, "never drawn from"))
-	must(err)
+	check(t, err)
 	var private device.Sum
 	if values == 0 {
 		values = network.Program.NumParams()
 		private, err = a.net.NewSum()
-		must(err)
+		check(t, err)
 		a.vector, err = a.net.NewVector(1)
 	} else {
 		private, err = a.net.NewScalarSum(values)
-		must(err)
+		check(t, err)
 		a.vector, err = a.net.NewScalars(values)
 	}
-	must(err)
+	check(t, err)
 	a.step, err = a.net.Record(func(q device.Queue) { record(a.net, q, data, private) })
-	must(err)
+	check(t, err)
 	m := mechanism.NewUnprotected(clip, noise)
 	m.Set(&a.inputs)
 	a.read, err = a.net.Record(func(q device.Queue) { m.Release(q, a.vector, private) })
-	must(err)
+	check(t, err)
 	a.buffer = make([]float32, values)
 	return a
 }
@@ -86,17 +80,11 @@ func (a *asking) of(t *testing.T, rows ...int32) []float64 {
 	a.draw++
 	a.inputs.Rows, a.inputs.Draw = rows, 0
 	if len(rows) > 0 {
-		if err := a.step.Run(&a.inputs); err != nil {
-			t.Fatal(err)
-		}
+		check(t, a.step.Run(&a.inputs))
 	}
 	a.inputs.Rows, a.inputs.Draw = nil, a.draw
-	if err := a.read.Run(&a.inputs); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.net.Read(a.vector, a.buffer); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.read.Run(&a.inputs))
+	check(t, a.net.Read(a.vector, a.buffer))
 	all := make([]float64, len(a.buffer))
 	for i, x := range a.buffer {
 		all[i] = float64(x)
@@ -145,9 +133,7 @@ func TestSensitivities(t *testing.T) {
 	normOf := func() *asking {
 		return ask(t, n, ir.Flat, clip, func(net device.Net, q device.Queue, data device.Data, dst device.Sum) {
 			sum, err := net.NewSum()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			q.ClippedSum(sum, data)
 			q.Norm(dst, sum)
 		}, 1)
@@ -155,9 +141,7 @@ func TestSensitivities(t *testing.T) {
 	count := func(c float64) *asking {
 		return ask(t, n, ir.Flat, c, func(net device.Net, q device.Queue, data device.Data, dst device.Sum) {
 			sum, err := net.NewSum()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			q.CountedSum(sum, dst, data)
 		}, 1)
 	}
@@ -173,15 +157,11 @@ func TestSensitivities(t *testing.T) {
 	c := Default()
 	c.Optimizer, c.Accountant, c.Device = "privgene", accountant.RDP, "cpu"
 	linear, err := prepareHearing(c, stages[c.Optimizer])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	move := func(rows ...int32) []float64 {
 		table, values, _ := linear.scene.Table(rows)
 		private, err := convex.NewTable(linear.plan.Facts.Linear, table, values, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return []float64{float64(private.Moves([]float64{0, 0}, 0.5, 0.5)[0]) / convex.MoveGrid}
 	}
 	plain := at(ir.Unclipped, clip)

@@ -30,9 +30,7 @@ import (
 func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notices, calls []string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dir := t.TempDir()
 	t.Setenv(fakeVariable, dir)
 	o := CompareOptions{
@@ -55,9 +53,7 @@ func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notic
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "calls"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return c, notices, strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
@@ -224,13 +220,9 @@ func TestComparisonFile(t *testing.T) {
 	c.Date = "2026-01-02T03:04:05Z"
 	c.Models[0].Entries = c.Models[0].Entries[:2]
 	got, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want, err := os.ReadFile("testdata/comparison.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if string(got) != strings.TrimSpace(string(want)) {
 		t.Errorf("testdata/comparison.json has\n%s\nCompare gives\n%s", want, got)
 	}
@@ -412,17 +404,13 @@ func hasTexts(t *testing.T, svg []byte, c *Comparison) {
 func TestPictures(t *testing.T) {
 	c, _, _ := comparing(t, func(o *CompareOptions) { o.Models, o.Rounds = []string{"mnist-tf", "cnn-mnist", "mlp-mnist"}, 1 })
 	var svg bytes.Buffer
-	if err := c.Draw(&svg, "svg"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Draw(&svg, "svg"))
 	hasTexts(t, svg.Bytes(), c)
 	if bytes.Contains(svg.Bytes(), []byte("href")) {
 		t.Error("the picture needs another file")
 	}
 	var image bytes.Buffer
-	if err := c.Draw(&image, "png"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Draw(&image, "png"))
 	if _, err := png.Decode(&image); err != nil {
 		t.Error(err)
 	}
@@ -436,9 +424,7 @@ func TestMarkdown(t *testing.T) {
 	busy := 1.25
 	c, _, _ := comparing(t, func(o *CompareOptions) { o.Machine.Load = &busy })
 	var b strings.Builder
-	if err := c.Markdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.Markdown(&b))
 	for _, want := range []string{
 		"a processor, threads: 1 on 2 cores, linux/amd64, portable kernels, load before 1.25, python 3.99, torch 2.0, opacus 1.0, jax 0.5.",
 		"\n| `mnist-tf` | 300 | 20.0 (10.0–30.0) | 10.0 (5.00–15.0) | 2.00 | 1.33 | torch func-compiled, 60.0 (30.0–90.0) | 3.00 | torch plain-compiled, 25.0 (12.5–37.5) | 2.50 | 0.80 |\n",
@@ -459,34 +445,24 @@ func TestMarkdown(t *testing.T) {
 // from performance.json.
 func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
 	doc, err := os.ReadFile("../docs/explain/performance.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	drawn, err := os.ReadFile("../docs/explain/performance.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	files, err := filepath.Glob("../docs/explain/performance*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no measurements: %v", err)
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c := &Comparison{}
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
-		if err := d.Decode(c); err != nil {
-			t.Fatal(err)
-		}
+		check(t, d.Decode(c))
 		var tables bytes.Buffer
 		command := "privgrad bench compare docs/explain/" + filepath.Base(file) + " --out bin/tables.md"
 		fmt.Fprintf(&tables, "<!-- printed by: %s -->\n", command)
-		if err := c.Markdown(&tables); err != nil {
-			t.Fatal(err)
-		}
+		check(t, c.Markdown(&tables))
 		tables.WriteString("<!-- end -->\n")
 		if !bytes.Contains(doc, tables.Bytes()) {
 			t.Errorf("docs/explain/performance.md does not hold what `%s` writes: run make tables", command)
@@ -500,9 +476,7 @@ func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
 // The scripts write the networks down once more; they must be this program's.
 func TestScriptsHaveTheSameNetworks(t *testing.T) {
 	source, err := scripts.ReadFile("peers/common.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	found := regexp.MustCompile(`"([a-z-]+)": \((\(\d+, \d+, \d+\)), ((?:"[^"]*"\s*)+)\)`).FindAllStringSubmatch(string(source), -1)
 	if len(found) != len(CompareModels()) {
 		t.Errorf("the scripts have %d networks, the comparison %d", len(found), len(CompareModels()))
@@ -510,13 +484,9 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 	for _, f := range found {
 		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")
 		info, err := plan.Model(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		network, err := plan.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if want := fmt.Sprintf("(%d, %d, %d)", info.Input[0], info.Input[1], info.Input[2]); shape != want {
 			t.Errorf("%s reads %s in the scripts, not %s", name, shape, want)
 		}

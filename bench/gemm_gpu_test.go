@@ -17,16 +17,12 @@ import (
 func gpu(t *testing.T, o driver.Options) (*cuda.Device, *ir.Schedule) {
 	t.Helper()
 	d, err := cuda.Open(driver.New(o), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { d.Close() })
 	b := devicetest.NewBuilder("mlp", ir.SoftmaxCrossEntropy, 1, 4, 4)
 	b.Dense(b.Act(ir.ReLU, b.Dense(b.Reshape(ir.Input, 16), 5, true)), 3, true)
 	s, err := perexample.Private(b.Program(), perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return d, s
 }
 
@@ -35,9 +31,7 @@ func TestGPUGEMM(t *testing.T) {
 	for _, b := range []driver.BLAS{{}, {RowOrder: true}, {Absent: true}} {
 		d, s := gpu(t, driver.Options{Seed: 2, BLAS: b})
 		r, err := compareGEMM(d, s, GEMMOptions{Model: "mlp-mnist", Batch: 3, Seconds: 1e-9})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		// The first layer has no gradient at its input.
 		if len(r.Products) != 5 || !(r.Own > 0) || (r.CuBLAS == nil) != b.Absent || (r.NoBLAS != "") != b.Absent || (r.Faster == nil) != b.Absent {
 			t.Errorf("%+v: %+v", b, r)
@@ -65,29 +59,19 @@ func TestGPUGEMM(t *testing.T) {
 func TestExplainOnGPU(t *testing.T) {
 	d, s := gpu(t, driver.Options{})
 	net, err := d.Compile(s, device.Options{Capacity: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer net.Close()
 	data, err := d.Load(device.Rows{Count: 3, Width: 16, Targets: make([]float32, 3)}, make(device.Bytes, 48))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	sum, err := net.NewSum()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	step, err := net.Record(func(q device.Queue) { q.ClippedSum(sum, data) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o := &StepOptions{Batch: 3, Seconds: 1e-9}
 	in := &device.Inputs{Rows: []int32{0, 1, 2}}
 	in.Scalars[device.Clip] = 1
 	layers, err := o.explain(s, d.Info(), net.(device.Profiler).Profile(), func() error { return step.Run(in) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if len(layers) != 2 {
 		t.Fatalf("layers %+v", layers)
 	}

@@ -18,9 +18,7 @@ import (
 
 func TestGEMM(t *testing.T) {
 	r, err := GEMM(GEMMOptions{Model: "cnn-mnist", Batch: 20, Threads: 1, Seconds: 0.01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := []Product{ // README's LeNet: 28, 24, 12, 8 and 4 pixels a side
 		convProduct(6, 1, 5, 24, 24), convProduct(6, 1, 5, 24, 24).gradient().pooled(144), convProduct(16, 6, 5, 8, 8), convProduct(16, 6, 5, 8, 8).gradient().pooled(16),
 		{M: 20, K: 256, N: 256, Kind: dense}, {M: 20, K: 256, N: 128, Kind: dense}, {M: 20, K: 128, N: 10, Kind: dense},
@@ -86,9 +84,7 @@ func TestTogetherWaitsForAll(t *testing.T) {
 
 func TestNoise(t *testing.T) {
 	r, err := Noise(NoiseOptions{Threads: 1, Seconds: 0.01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var ciphers []string
 	for _, c := range r.Ciphers {
 		ciphers = append(ciphers, c.Noise+" "+c.Cipher)
@@ -108,19 +104,13 @@ func TestNoise(t *testing.T) {
 // What is timed is a release's work: every value gets its own normal.
 func TestDrawerAddsNoise(t *testing.T) {
 	s, err := stream.New(stream.AES256CTR, stream.KeyFromSeed(1, "drawer"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	dst := make([]float32, noiseBlock)
 	draw, err := release(dst, s, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	draw(3)
 	g, err := exact.New(gridSteps, s, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := make([]int64, noiseBlock)
 	g.Add(want, 3, 0)
 	for i, z := range want {
@@ -133,9 +123,7 @@ func TestDrawerAddsNoise(t *testing.T) {
 // The rows of a step at a fixed key are fixed, and so is their number.
 func TestSampler(t *testing.T) {
 	r, err := Sampler(SamplerOptions{Records: 5000, Batch: 50, Seconds: 0.01})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, cipher := range []string{"AES-256-CTR", "ChaCha20"} {
 		s := r.Samplers[i]
 		if s.Sampler != "poisson" || s.Cipher != cipher || s.Records != 5000 || s.Rate != 0.01 || s.Batches < 1 || !(s.BatchSeconds > 0) || !(s.RowsPerSecond > 0) {

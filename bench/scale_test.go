@@ -61,9 +61,7 @@ func fakeScale(dir string, args []string) int {
 func scaleOptions(t *testing.T) ScaleOptions {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return ScaleOptions{
 		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Threads: 1, Seconds: 0.1, Rounds: 3,
 		Program: []string{self}, Progress: func(int, int, string) {},
@@ -86,9 +84,7 @@ func TestScaleTakesTurns(t *testing.T) {
 		}
 	}
 	r, err := Scale(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	want := strings.Repeat("mlp-fmnist 40 10\nmlp-fmnist 40 40\n", 3) + strings.Repeat("mlp-100 100 5\nmlp-100 1000 5\n", 3)
 	if string(calls) != want {
@@ -126,9 +122,7 @@ func TestScaleWithoutMemory(t *testing.T) {
 	o := scaleOptions(t)
 	o.Sweeps, o.Rounds = []string{growBatch}, 2
 	r, err := Scale(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if s := r.Sweeps[0]; s.MemorySpread != nil || s.Entries[0].Beyond != nil {
 		t.Errorf("%+v", s)
 	}
@@ -174,9 +168,7 @@ func TestMeasureScale(t *testing.T) {
 	p := ScalePoint{Model: scaleModel, Records: 2000, Batch: 50, Threads: 1, Seconds: 0.02}
 	stored := p
 	stored.Shards = filepath.Join(t.TempDir(), "rows")
-	if err := stored.write(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, stored.write(context.Background()))
 	image := ScalePoint{Model: "mlp-fmnist", Records: 64, Batch: 64, Threads: 1, Seconds: 0.02}
 	for _, c := range []struct {
 		point      ScalePoint
@@ -189,13 +181,9 @@ func TestMeasureScale(t *testing.T) {
 		{image, 784, 64 * 789, 269322},
 	} {
 		m, err := MeasureScale(c.point)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		set, err := c.point.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if c.point.Shards != "" && !set.Train.Mapped { // which not every system does
 			c.table += int64(c.width * c.point.Records)
 		}
@@ -232,17 +220,11 @@ func TestSyntheticRecords(t *testing.T) {
 	}
 	p := ScalePoint{Model: scaleModel, Records: n}
 	memory, err := p.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	p.Shards = filepath.Join(t.TempDir(), "rows")
-	if err := p.write(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.write(context.Background()))
 	disk, err := p.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	same := func(a, b datasets.Split) bool {
 		return bytes.Equal(a.Features, b.Features) && bytes.Equal(a.Labels, b.Labels) && a.Shape == b.Shape
 	}

@@ -12,6 +12,13 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func options() StepOptions {
 	return StepOptions{Model: "mlp-fmnist", Batch: 20, Mode: "private", Strategy: "auto", Activation: "relu", Device: "cpu", Threads: 1, Seconds: 0.01}
 }
@@ -22,9 +29,7 @@ func TestStepsOfAGPU(t *testing.T) {
 	_, driver := model.New(model.Find("h100"))
 	o.Model, o.Batch, o.On = "logistic", 2, func() (device.Device, error) { return cuda.Open(driver, 0) }
 	r, err := Step(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if r.Steps < 4*cuda.Together || r.Steps%(4*cuda.Together) != 0 || !(r.StepSeconds > 0) {
 		t.Errorf("%d steps were timed, of %v s", r.Steps, r.StepSeconds)
 	}
@@ -40,9 +45,7 @@ func TestStep(t *testing.T) {
 			o := options()
 			o.Mode, o.Model = mode, model
 			r, err := Step(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if r.Batch != 20 || r.Steps < 1 || !(r.StepSeconds > 0) || r.Parameters < 785 || (r.Strategy != nil) != (mode == "private") {
 				t.Errorf("%s %s: %+v", mode, model, r)
 			}
@@ -50,9 +53,7 @@ func TestStep(t *testing.T) {
 				t.Errorf("%v examples a second at %v s a step", r.ExamplesPerSecond, r.StepSeconds)
 			}
 			b, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, key := range []string{"device", "model", "mode", "strategy", "batch", "threads", "step_seconds_median", "examples_per_second", "peak_rss_bytes", "parameters", "flops_per_example"} {
 				if !strings.Contains(string(b), `"`+key+`"`) {
 					t.Errorf("no key %s in %s", key, b)
@@ -68,9 +69,7 @@ func TestExactStep(t *testing.T) {
 		o := options()
 		o.Noise, o.Strategy = "exact", strategy
 		r, err := Step(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if r.Noise != "exact" || r.Strategy == nil || *r.Strategy != want || !(r.StepSeconds > 0) {
 			t.Errorf("%s: %+v", strategy, r)
 		}
@@ -103,9 +102,7 @@ func TestExplain(t *testing.T) {
 	o := options()
 	o.Model, o.Strategy, o.Explain = "cnn-mnist", "auto,conv2=gram", true
 	r, err := Step(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got []string
 	for _, l := range r.Layers {
 		got = append(got, l.Name+" "+l.Choice)

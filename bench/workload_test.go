@@ -12,9 +12,7 @@ import (
 func TestSupply(t *testing.T) {
 	o := options()
 	w, err := o.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer w.close()
 	one, other := newSupply(w, 5), newSupply(w, 5)
 	one.draw()

@@ -74,9 +74,7 @@ func TestAccountEvents(t *testing.T) {
 	list := `[{"batch":{"poisson":0.01,"mechanisms":[{"mechanism":"gaussian","noise_multiplier":1.0}]},"count":1000},
 		{"mechanism":"gaussian","noise_multiplier":5,"count":3}]`
 	file := filepath.Join(t.TempDir(), "events.json")
-	if err := os.WriteFile(file, []byte(list), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(list), 0o644))
 	text := ok(t, "account", "--events", file, "--delta", "1e-5", "--json", "--order", "8")
 	r := object(t, text)
 	wantKeys(t, r, append([]string{"rdp"}, accountKeys...)...)
@@ -103,24 +101,13 @@ func TestAccountEvents(t *testing.T) {
 
 func TestAccountRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "events.json")
-	if err := os.WriteFile(file, []byte(`[{"mechanism":"gaussian","sigma":5}]`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(`[{"mechanism":"gaussian","sigma":5}]`), 0o644))
 	for _, c := range []struct{ args, want string }{
 		{"--delta 1e-5", "--noise-multiplier"},
 		{"--noise-multiplier 1", "--delta"},
 		{"--noise-multiplier 1 --delta 1e-5 --epsilon 1", "--epsilon"},
-		{"--noise-multiplier 1 --delta 0", "delta 0"},
-		{"--noise-multiplier 1 --delta 1.5", "delta 1.5"},
-		{"--noise-multiplier -1 --delta 1e-5", "-1"},
 		{"--noise-multiplier x --delta 1e-5", "--noise-multiplier"},
-		{"--noise-multiplier 1 --sampling-rate 1.1 --delta 1e-5", "1.1"},
-		{"--noise-multiplier 1 --sampling-rate 0 --delta 1e-5", "rate 0"},
 		{"--noise-multiplier 1 --steps 0 --delta 1e-5", "steps 0"},
-		{"--noise-multiplier 1 --delta 1e-5 --accountant magic", `"magic"`},
-		{"--noise-multiplier 1 --delta 1e-5 --neighbouring far", `"far"`},
-		{"--noise-multiplier 1 --delta 1e-5 --order 1", "order 1"},
-		{"--noise-multiplier 1 --epsilon -1", "epsilon -1"},
 		{"--events nowhere.json --delta 1e-5", "nowhere.json"},
 		{"--events " + file + " --delta 1e-5", `"sigma"`},
 		{"--events " + file + " --steps 3 --delta 1e-5", "--steps"},
@@ -206,8 +193,6 @@ func TestCalibrate(t *testing.T) {
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 0.1 --noise-multiplier 1", "two of"},
 		{"--epsilon 3 --delta 1e-5 --epochs 10", "--epochs needs a sampling rate"},
 		{"--epsilon 3 --delta 1e-5 --epochs 10 --noise-multiplier 1", "--epochs needs a sampling rate"},
-		{"--epsilon 0 --delta 1e-5 --steps 10 --sampling-rate 0.1", "epsilon 0"},
-		{"--epsilon 3 --delta 2 --steps 10 --sampling-rate 0.1", "delta 2"},
 		{"--epsilon 3 --delta 1e-5 --steps 0 --sampling-rate 0.1", "count 0"},
 		{"--epsilon 3 --delta 1e-5 --steps 10 --sampling-rate 2", "rate 2"},
 	} {

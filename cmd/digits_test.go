@@ -56,9 +56,7 @@ func answerRuns(t *testing.T, games, enough int, noises ...string) {
 				var worlds [2]audittest.World
 				for w := range worlds {
 					c := &worlds[w].Config
-					if err := train.ReadConfig(filepath.Join(out, "config.yaml"), c); err != nil {
-						t.Fatal(err)
-					}
+					check(t, train.ReadConfig(filepath.Join(out, "config.yaml"), c))
 					c.DataDir = dirs[w]
 					worlds[w].Options.Sources = train.Sources()
 				}

@@ -64,9 +64,7 @@ label: {column: z, classes: [a, b]}
 	}
 	there := filepath.Join(t.TempDir(), "t.csv")
 	for name, text := range map[string]string{there + ".gz": "", there + ".schema.yaml": readFile(t, "t.csv.schema.yaml")} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	ok(t, "train", "--dry-run", "--data", "csv:"+there, "--public-n", "500", "--delta", "1e-4", "--batch", "50", "--epsilon", "1", "--steps", "2")
 	if left := tree(t, dir); len(left) != 1 {
@@ -132,9 +130,7 @@ func TestResumeCommand(t *testing.T) {
 		t.Errorf("a finished run: %+v", again)
 	}
 	// Interrupted before the result was written, it goes on and says how little it did.
-	if err := os.Remove(filepath.Join(out, "result.json")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(out, "result.json")))
 	if text := ok(t, "resume", out); !strings.Contains(text, ": 4 steps (") || readFile(t, out, "model.safetensors") != whole {
 		t.Errorf("resumed: %s", text)
 	}

@@ -32,9 +32,7 @@ func everything(t *testing.T, dir string) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all
 }
 
@@ -58,9 +56,7 @@ func special(t *testing.T, dir, ending string) (names []string) {
 	target := filepath.Join(dir, "target")
 	socket := filepath.Join(dir, "socket"+ending)
 	listening, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { listening.Close() })
 	if err := errors.Join(
 		os.WriteFile(target, []byte("precious"), 0o644), os.Symlink(target, filepath.Join(dir, "link"+ending)), os.Symlink("nowhere", filepath.Join(dir, "loose"+ending)),
@@ -78,9 +74,7 @@ func special(t *testing.T, dir, ending string) (names []string) {
 func TestOutputsReplaceFilesAlone(t *testing.T) {
 	run, images := quick(t, "--model", "mlp-small"), array(t)
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("t.csv", []byte("x,y\n1,2\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("t.csv", []byte("x,y\n1,2\n"), 0o644))
 	for _, c := range []struct{ command, ending, want string }{
 		{"export " + run + " --force --onnx", ".onnx", "only a file is replaced"},
 		{"export " + run + " --onnx", ".onnx", "only a file is replaced"},
@@ -92,13 +86,9 @@ func TestOutputsReplaceFilesAlone(t *testing.T) {
 		{"l2p train --data quadratic --out", ".safetensors", "is there"},
 	} {
 		dir, err := os.MkdirTemp(".", "a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		back, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		t.Chdir(dir)
 		names := special(t, ".", c.ending)
 		before := everything(t, ".")
@@ -128,13 +118,9 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 		}
 		copied := filepath.Join(t.TempDir(), "run")
 		outside := filepath.Join(t.TempDir(), "precious")
-		if err := errors.Join(os.CopyFS(copied, os.DirFS(finished)), os.Rename(filepath.Join(copied, name), outside), os.Symlink(outside, filepath.Join(copied, name))); err != nil {
-			t.Fatal(err)
-		}
+		check(t, errors.Join(os.CopyFS(copied, os.DirFS(finished)), os.Rename(filepath.Join(copied, name), outside), os.Symlink(outside, filepath.Join(copied, name))))
 		before, err := os.ReadFile(outside)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		r := privgrad("resume", copied)
 		if after, err := os.ReadFile(outside); err != nil || !bytes.Equal(before, after) {
 			t.Errorf("resume wrote through the link %s (%v): %s", name, err, r.stderr)
@@ -149,9 +135,7 @@ func TestRunWritesThroughNoLink(t *testing.T) {
 func TestExportReplacesByForce(t *testing.T) {
 	run := quick(t, "--model", "mlp-small")
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.WriteFile("m.onnx", []byte("precious"), 0o600), os.WriteFile("m.onnx.tmp", []byte("precious, too"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.WriteFile("m.onnx", []byte("precious"), 0o600), os.WriteFile("m.onnx.tmp", []byte("precious, too"), 0o644)))
 	before := everything(t, ".")
 	fails(t, cli.ExitUsage, []string{"export", run, "--onnx", "m.onnx"}, "onnx m.onnx exists already: name another file, or remove it; --force replaces it")
 	fails(t, cli.ExitUsage, []string{"export", run, "--onnx", "m.onnx/"}, "exists already")
@@ -216,17 +200,13 @@ func TestOutOfMissingFolders(t *testing.T) {
 // What is private goes into no folder that a link leads to, and no permissions there change.
 func TestPrivateFolderIsNoLink(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.Mkdir("public", 0o755), os.Symlink("public", "run.private"), os.WriteFile("other.private", []byte("mine"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Mkdir("public", 0o755), os.Symlink("public", "run.private"), os.WriteFile("other.private", []byte("mine"), 0o644)))
 	for _, out := range []string{"run", "other", "run/.", "none/../run"} {
 		r := privgrad("train", "--model", "logistic", "--noise-multiplier", "1", "--batch", "512", "--steps", "3", "--threads", "1", "--private-diagnostics", "--out", out)
 		if r.code != cli.ExitUsage || !strings.Contains(r.stderr, "which is no folder but a file or a link: move it away") {
 			t.Errorf("--out %s: exit %d, %s", out, r.code, r.stderr)
 		}
-		if err := os.RemoveAll(filepath.Clean(out)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.RemoveAll(filepath.Clean(out)))
 	}
 	entries, err := os.ReadDir("public")
 	if info, failed := os.Stat("public"); err != nil || failed != nil || len(entries) != 0 || info.Mode().Perm() != 0o755 {
@@ -237,9 +217,7 @@ func TestPrivateFolderIsNoLink(t *testing.T) {
 // A figure is not rerun for hours if its files could not be written.
 func TestReproduceLooksBefore(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.Mkdir("figures", 0o755), os.Symlink("nowhere", "figures/l2p-fig8.png")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, errors.Join(os.Mkdir("figures", 0o755), os.Symlink("nowhere", "figures/l2p-fig8.png")))
 	fails(t, cli.ExitUsage, []string{"reproduce", "l2p-fig8", "--quick", "--seeds", "1"}, "l2p-fig8.png: it is a link")
 	if entries, err := os.ReadDir("figures"); err != nil || len(entries) != 1 {
 		t.Errorf("the folder has %v (%v)", entries, err)
@@ -251,13 +229,9 @@ func TestResumeSweeps(t *testing.T) {
 	run := quick(t, "--model", "mlp-small")
 	left := []string{filepath.Join(run, ".privgrad-AAAA.tmp"), filepath.Join(run, "checkpoint", ".privgrad-BBBB.tmp")}
 	mine := filepath.Join(run, "notes.tmp")
-	if err := os.Remove(filepath.Join(run, "result.json")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(run, "result.json")))
 	for _, name := range append(left, mine) {
-		if err := os.WriteFile(name, []byte("half"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte("half"), 0o644))
 	}
 	ok(t, "resume", run)
 	for _, name := range left {

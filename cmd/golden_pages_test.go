@@ -64,9 +64,7 @@ func page(t *testing.T, name, marker, want string) {
 		t.Fatalf("%s has no place for its %s", name, marker)
 	case got == want:
 	case *update:
-		if err := os.WriteFile(path, []byte(before+from+want+to+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(before+from+want+to+after), 0o644))
 	default:
 		sections := strings.Split(want, "\n## ")
 		for i := range sections[1:] {

@@ -46,12 +46,8 @@ func golden(t *testing.T, name string, parts []string) {
 		short[i] = shortened(part)
 	}
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(strings.Join(short, "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(strings.Join(short, "")), 0o644))
 		return
 	}
 	if d := difference(readFile(t, path), short); d != "" {
@@ -219,12 +215,8 @@ func TestGoldenRun(t *testing.T) {
 	}
 	files := mnistFiles(t)
 	t.Chdir(t.TempDir())
-	if err := os.Rename(files, "data"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("search.yaml", []byte("search: {iterations: 8, trials: 3}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(files, "data"))
+	check(t, os.WriteFile("search.yaml", []byte("search: {iterations: 8, trials: 3}\n"), 0o644))
 	run := func(out string, more ...string) []string {
 		return append(small("data", "--device", "reference", "--memory", "64MiB", "--noise", "seeded", "--accountant", "rdp", "--out", out), more...)
 	}

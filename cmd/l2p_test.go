@@ -15,9 +15,7 @@ func TestL2PList(t *testing.T) {
 	var list struct {
 		Protectors []map[string]any `json:"protectors"`
 	}
-	if err := json.Unmarshal([]byte(ok(t, "l2p", "list", "--json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(ok(t, "l2p", "list", "--json")), &list))
 	if len(list.Protectors) < 2 {
 		t.Fatalf("%d protectors", len(list.Protectors))
 	}
@@ -37,9 +35,7 @@ func TestL2PList(t *testing.T) {
 // The recipes of the shipped protectors are commands that this program has.
 func TestShippedRecipes(t *testing.T) {
 	all, err := l2p.Shipped()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, p := range all {
 		words := strings.Fields(p.Card.Recipe)
 		if len(words) < 3 || strings.Join(words[:3], " ") != "privgrad l2p train" {
@@ -113,9 +109,7 @@ func checkTableCard(t *testing.T, protector, table string) {
 	for name, guarantee := range map[string]bool{"t.csv": false, "other.csv": true} {
 		other := filepath.Join(t.TempDir(), name)
 		for _, ending := range []string{"", ".schema.yaml"} {
-			if err := os.WriteFile(other+ending, []byte(readFile(t, table+ending)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(other+ending, []byte(readFile(t, table+ending)), 0o600))
 		}
 		run := privgrad("train", "--data", "csv:"+other, "--public-n", "200", "--batch", "40", "--epsilon", "2", "--delta", "1e-5", "--optimizer", "l2p",
 			"--protector", protector, "--device", "cpu", "--threads", "1", "--out", filepath.Join(t.TempDir(), "run"), "--json")
@@ -127,9 +121,7 @@ func checkTableCard(t *testing.T, protector, table string) {
 
 func TestL2PTrainRefuses(t *testing.T) {
 	iris := filepath.Join(t.TempDir(), "iris.csv")
-	if err := os.WriteFile(iris, []byte("150,4,setosa,versicolor,virginica\n5.1,3.5,1.4,0.2,0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(iris, []byte("150,4,setosa,versicolor,virginica\n5.1,3.5,1.4,0.2,0\n"), 0o600))
 	out := filepath.Join(t.TempDir(), "p.safetensors")
 	for _, c := range []struct {
 		args string

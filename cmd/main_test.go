@@ -131,9 +131,7 @@ func idx(t *testing.T, path string, payload []byte, dims ...int) {
 	for _, d := range dims {
 		b = binary.BigEndian.AppendUint32(b, uint32(d))
 	}
-	if err := os.WriteFile(path, append(b, payload...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, append(b, payload...), 0o644))
 }
 
 // mnistFiles writes a small set in MNIST's layout: class k is bright in band k.
@@ -168,12 +166,17 @@ func small(dataDir string, more ...string) []string {
 		"--sampling-rate", "0.5", "--steps", "4", "--lr", "0.5", "--threads", "1"}, more...)
 }
 
-func readFile(t *testing.T, elem ...string) string {
+func check(t testing.TB, err error) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(elem...))
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func readFile(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	check(t, err)
 	return string(b)
 }
 

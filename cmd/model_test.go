@@ -33,9 +33,7 @@ func quick(t *testing.T, flags ...string) (dir string) {
 // predictions are those of a command line.
 func predictionsOf(t *testing.T, args ...string) (all []model.Predicted) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(ok(t, append([]string{"predict", "--json"}, args...)...)), &all); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(ok(t, append([]string{"predict", "--json"}, args...)...)), &all))
 	return all
 }
 
@@ -45,9 +43,7 @@ func array(t *testing.T) string {
 	head := "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 28, 28), }"
 	path := filepath.Join(t.TempDir(), "x.npy")
 	b := slices.Concat([]byte("\x93NUMPY\x01\x00"), []byte{byte(len(head)), 0}, []byte(head), make([]byte, 2*28*28))
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, b, 0o644))
 	return path
 }
 
@@ -69,9 +65,7 @@ func TestPredictAndExport(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	f, err := os.Open(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) != 3 || len(rows[0]) != 12 || rows[0][0] != "name" || rows[0][1] != "class" || rows[0][2] != "p(T-shirt/top)" {
@@ -115,9 +109,7 @@ func TestUseOfModels(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"eval", dir, "--data", "dir:none", "--test-is-public", "--json"}, "there is no folder")
 	fails(t, cli.ExitUsage, []string{"eval", dir, "--device", "gpu"}, "did you mean cuda?")
 	fails(t, cli.ExitUsage, []string{"eval", dir, "--device", "GPU:1"}, "did you mean cuda:1?")
-	if err := os.WriteFile(filepath.Join(dir, "x.npz"), []byte("PK"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "x.npz"), []byte("PK"), 0o644))
 	fails(t, cli.ExitUsage, []string{"predict", dir, filepath.Join(dir, "x.npz")}, "numpy.save(")
 
 	if err := os.Remove(filepath.Join(dir, "result.json")); err != nil { // as if killed before it had finished
@@ -150,9 +142,7 @@ var ownNetwork = sync.OnceValue(func() error {
 
 // A registered network of one's own has all commands of a named model.
 func TestOwnNetworkOnTheCommandLine(t *testing.T) {
-	if err := ownNetwork(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, ownNetwork())
 	dir := quick(t, "--model", "cmd-test")
 	e := object(t, ok(t, "eval", dir, "--json"))
 	if e["model"] != "cmd-test" || e["examples"] != 10000.0 {

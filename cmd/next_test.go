@@ -26,9 +26,9 @@ func planned(t *testing.T, args []string) *plan.Plan {
 	t.Helper()
 	f, command := pflag.NewFlagSet("train", pflag.ContinueOnError), trainer{}
 	command.define(f)
-	succeed(t, f.Parse(args))
+	check(t, f.Parse(args))
 	c, err := command.settings.config(command.file)
-	succeed(t, err)
+	check(t, err)
 	p, err := plan.Resolve(c, plan.Options{Sources: data.Sources(), Facts: true})
 	if err != nil {
 		t.Fatalf("train %q: %v", args, err)
@@ -39,11 +39,11 @@ func planned(t *testing.T, args []string) *plan.Plan {
 // stored is the directory of a run of a plan, and what a person is told when it has ended.
 func stored(t *testing.T, p *plan.Plan, name string) (summary string) {
 	t.Helper()
-	succeed(t, os.MkdirAll(name, 0o755))
+	check(t, os.MkdirAll(name, 0o755))
 	text, err := p.Config.YAML()
-	succeed(t, err)
-	succeed(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
-	succeed(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(name, train.ConfigFile), text, 0o644))
+	check(t, os.WriteFile(filepath.Join(name, report.PageFile), nil, 0o644))
 	r := &train.Result{
 		Run: name, Claim: train.Claim{Epsilon: p.Epsilon, Asked: p.Config.Epsilon, Delta: new(0.0), Accountant: new(""), Neighbouring: new("")},
 		PublicN: p.PublicN, Parameters: p.Network.Program.NumParams(), Classes: p.Set.ClassNames,
@@ -74,8 +74,8 @@ func words(line string) (all []string) {
 // in the run's own file, or in the command.
 func TestNextIsTheSameRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	succeed(t, os.WriteFile("t.csv", []byte("a,b,y\n"), 0o644))
-	succeed(t, os.WriteFile("t.csv.schema.yaml", []byte("columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o644))
+	check(t, os.WriteFile("t.csv", []byte("a,b,y\n"), 0o644))
+	check(t, os.WriteFile("t.csv.schema.yaml", []byte("columns: [{name: a, bounds: [0, 1]}, {name: b, categories: [p, q, r]}]\nlabel: {column: y, classes: [0, 1]}\n"), 0o644))
 	photos := "--data dir:photos --class-names cat,dog --image-size 1x8x8 --public-n 5000 --delta 1e-6"
 	table := "--data csv:t.csv --public-n 5000 --delta 1e-5 --model logistic"
 	for _, c := range []struct{ args, change string }{
@@ -132,9 +132,9 @@ func TestNextIsTheSameRun(t *testing.T) {
 				}
 			}
 			was, err := before.YAML()
-			succeed(t, err)
+			check(t, err)
 			is, err := after.YAML()
-			succeed(t, err)
+			check(t, err)
 			if string(was) != string(is) {
 				t.Errorf("%s is another run than\n%s\nbut\n%s", command, was, is)
 			}
@@ -158,19 +158,12 @@ func TestNextIsNarrow(t *testing.T) {
 	}
 	for _, gone := range []string{report.PageFile, train.ConfigFile} {
 		r := &train.Result{Run: "runs/first", Claim: p.Guarantee}
-		succeed(t, os.RemoveAll(filepath.Join("runs/first", gone)))
+		check(t, os.RemoveAll(filepath.Join("runs/first", gone)))
 		var b strings.Builder
 		summarise(&b, r)
 		if strings.Contains(b.String(), gone) {
 			t.Errorf("%s is not there, and proposed:\n%s", gone, fmt.Sprint(b.String()))
 		}
-	}
-}
-
-func succeed(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -219,14 +212,14 @@ func TestReportInTheWay(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	ok(t, small(mnistFiles(t), "--epsilon", "3", "--out", out)...)
 	for _, gone := range []string{"result.json", report.PageFile} {
-		succeed(t, os.Remove(filepath.Join(out, gone)))
+		check(t, os.Remove(filepath.Join(out, gone)))
 	}
-	succeed(t, os.Mkdir(filepath.Join(out, report.PageFile), 0o755))
+	check(t, os.Mkdir(filepath.Join(out, report.PageFile), 0o755))
 	r := privgrad("resume", out)
 	if r.code != cli.ExitFailed || !strings.Contains(r.stdout, "Saved to") || strings.Contains(r.stdout, report.PageFile) || !strings.Contains(r.stderr, "is complete and saved, and its guarantee holds; but the report could not be written") {
 		t.Errorf("%+v", r)
 	}
-	succeed(t, os.Remove(filepath.Join(out, "result.json")))
+	check(t, os.Remove(filepath.Join(out, "result.json")))
 	r = privgrad("resume", out, "--json")
 	if released := object(t, r.stdout)["released"].([]any); r.code != cli.ExitFailed || slices.Contains(released, any(report.PageFile)) || !slices.Contains(released, any(report.CardFile)) {
 		t.Errorf("%+v", r)
@@ -237,19 +230,19 @@ func TestReportInTheWay(t *testing.T) {
 func TestResumeOfAForeignRun(t *testing.T) {
 	for key, value := range map[string]string{"model": "myres", "optimizer": "mine", "data": "samples"} {
 		run := filepath.Join(t.TempDir(), "run")
-		succeed(t, os.MkdirAll(run, 0o755))
+		check(t, os.MkdirAll(run, 0o755))
 		text := "epsilon: 3\nmodel: cnn-mnist\n" + key + ": " + value + "\n"
 		if key == "model" {
 			text = "epsilon: 3\nmodel: myres\nactivation: \"\"\n"
 		}
-		succeed(t, os.WriteFile(filepath.Join(run, train.ConfigFile), []byte(text), 0o644))
+		check(t, os.WriteFile(filepath.Join(run, train.ConfigFile), []byte(text), 0o644))
 		want := []string{run, value, "where a program of your own began it, run that again, with Resume: train.ResumeAuto"}
 		fails(t, cli.ExitUsage, []string{"resume", run}, want...)
 		file := filepath.Join(run, train.ConfigFile)
 		if r := privgrad("train", "-c", file); r.code != cli.ExitUsage || strings.Contains(r.stderr, want[2]) {
 			t.Errorf("a file of no run: %+v", r)
 		}
-		succeed(t, os.WriteFile(filepath.Join(run, "ledger.db"), nil, 0o644))
+		check(t, os.WriteFile(filepath.Join(run, "ledger.db"), nil, 0o644))
 		fails(t, cli.ExitUsage, []string{"train", "-c", file}, want...)
 		if key == "model" { // with another one in its place it is a run like others
 			fails(t, cli.ExitUsage, []string{"train", "-c", file, "--model", "logistic"}, `unknown activation ""`)

@@ -10,9 +10,7 @@ import (
 // Networks of a program's own have names that no other model has.
 func TestOptions(t *testing.T) {
 	build := func(o nn.Options) (*nn.Model, error) { return nn.Build("mlp-small", o) }
-	if err := (Options{Networks: map[string]nn.Builder{"options-b": build, "options-a": build}}).register(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, (Options{Networks: map[string]nn.Builder{"options-b": build, "options-a": build}}).register())
 	if !nn.Registered("options-a") || !nn.Registered("options-b") {
 		t.Error("a network is not known")
 	}

@@ -21,9 +21,7 @@ func TestImageFolders(t *testing.T) {
 	t.Chdir(home)
 	for _, name := range []string{"train/no/1.png", "train/yes/2.png", "test/no/3.png", "test/yes/4.png"} {
 		name = filepath.Join("p", name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		f, err := os.Create(name)
 		if err == nil {
 			err = png.Encode(f, image.NewGray(image.Rect(0, 0, 5, 5)))
@@ -32,9 +30,7 @@ func TestImageFolders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile("p/train/no/bad.png", []byte("damaged"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("p/train/no/bad.png", []byte("damaged"), 0o644))
 	declared := []string{"--class-names", "no,yes", "--image-size", "8x8"}
 	human := ok(t, append([]string{"data", "verify", "dir:p"}, declared...)...)
 	before, after, banner := strings.Cut(human, "*** PRIVATE")
@@ -47,9 +43,7 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	// Every command reads a list as train does, and a class file as every editor writes it.
-	if err := os.WriteFile("p/classes.txt", []byte("\xef\xbb\xbfno\r\nyes\r\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile("p/classes.txt", []byte("\xef\xbb\xbfno\r\nyes\r\n"), 0o644))
 	for out, more := range map[string][]string{"listed": {"--class-names", " no, yes"}, "filed": nil} {
 		args := append([]string{"data", "shard", "dir:p", "--image-size", "08x08", "--public-n", "03", "--shards", "1", "--out", out}, more...)
 		ok(t, args...)
@@ -57,9 +51,7 @@ func TestImageFolders(t *testing.T) {
 			t.Errorf("shards of classes that are %s:\n%s", out, got)
 		}
 	}
-	if err := os.Remove("p/classes.txt"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove("p/classes.txt"))
 	fails(t, cli.ExitUsage, []string{"data", "verify", "fmnist", "--image-size", "8x8"}, "leave out --class-names and --image-size")
 	fails(t, cli.ExitUsage, []string{"data", "verify", "dir:p", "--schema", "s.yaml"}, "leave out --schema")
 	if r := privgrad("data", "verify", "dir:p"); r.code != cli.ExitUsage || !strings.Contains(r.stderr, "--class-names") {
@@ -109,19 +101,13 @@ func TestImageFolders(t *testing.T) {
 	if out := ok(t, "eval", filepath.Join(home, "run")); !strings.Contains(out, "2 test records of dir:p") {
 		t.Errorf("eval from elsewhere says\n%s", out)
 	}
-	if err := os.Rename(filepath.Join(home, "p", "test"), filepath.Join(home, "p", "other")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(filepath.Join(home, "p", "test"), filepath.Join(home, "p", "other")))
 	fails(t, cli.ExitUsage, []string{"eval", filepath.Join(home, "run")}, "test-is-public")
 	fails(t, cli.ExitUsage, []string{"eval", filepath.Join(home, "c")}, "has no test records to evaluate")
-	if err := os.Rename(filepath.Join(home, "p", "other"), filepath.Join(home, "p", "test")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(filepath.Join(home, "p", "other"), filepath.Join(home, "p", "test")))
 	ok(t, "train", "-c", filepath.Join(home, "run", "config.yaml"), "--out", "again")
 	// A damaged test image is named where it is public, and never one to train on.
-	if err := os.WriteFile(filepath.Join(home, "p", "test", "no", "odd.png"), []byte("GIF89a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(home, "p", "test", "no", "odd.png"), []byte("GIF89a"), 0o644))
 	for public, want := range map[string]bool{"--test-is-public": true, "--test-is-public=false": false} {
 		r := privgrad("train", "-c", filepath.Join(home, "run", "config.yaml"), public, "--out", "odd"+public)
 		named := strings.Contains(r.stderr, "1 of 3 public test records cannot be used, and are left out of the accuracy: "+filepath.Join(home, "p", "test", "no", "odd.png")+" is a GIF image: convert it")

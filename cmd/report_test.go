@@ -17,9 +17,7 @@ func TestReport(t *testing.T) {
 	ok(t, small(data, "--epsilon", "3", "--out", first)...)
 	ok(t, small(data, "--epsilon", "2", "--out", second)...)
 	page := readFile(t, first, "report.html")
-	if err := os.Remove(filepath.Join(first, "report.html")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(first, "report.html")))
 	if text := ok(t, "report", first); !strings.Contains(text, "Written: "+filepath.Join(first, "report.html")) || readFile(t, first, "report.html") != page {
 		t.Errorf("not the page that train wrote: %s", text)
 	}
@@ -37,9 +35,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("named twice: %s", text)
 	}
 	edited := readFile(t, second, "result.json")
-	if err := os.WriteFile(filepath.Join(second, "result.json"), []byte(strings.Replace(edited, `"dataset": "mnist"`, `"dataset": "csv:digits.csv"`, 1)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(second, "result.json"), []byte(strings.Replace(edited, `"dataset": "mnist"`, `"dataset": "csv:digits.csv"`, 1)), 0o644))
 	const apart = "different names: mnist; csv:digits.csv."
 	if text := ok(t, "report", first, second, "--out", both); strings.Contains(text, "together") || !strings.Contains(text, apart) || !strings.Contains(text, "--same-data adds up all runs") {
 		t.Errorf("of other names: %s", text)
@@ -49,9 +45,7 @@ func TestReport(t *testing.T) {
 	}
 	for _, mine := range []string{filepath.Join(dir, "table.csv"), filepath.Join(first, "model.safetensors")} {
 		if mine == filepath.Join(dir, "table.csv") {
-			if err := os.WriteFile(mine, []byte("x,y\n1,2\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(mine, []byte("x,y\n1,2\n"), 0o644))
 		}
 		text := readFile(t, mine)
 		fails(t, cli.ExitUsage, []string{"report", first, "--out", mine}, "exists already, and is no page of privgrad")
@@ -83,9 +77,7 @@ func TestVerify(t *testing.T) {
 	}
 	path := filepath.Join(run, "result.json")
 	b := strings.Replace(readFile(t, path), `"epsilon": 2.9`, `"epsilon": 1.9`, 1)
-	if err := os.WriteFile(path, []byte(b), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(b), 0o644))
 	got := privgrad("verify", run, "--json")
 	var after struct {
 		OK     bool
@@ -94,9 +86,7 @@ func TestVerify(t *testing.T) {
 			OK   bool
 		}
 	}
-	if err := json.NewDecoder(strings.NewReader(got.stdout)).Decode(&after); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.NewDecoder(strings.NewReader(got.stdout)).Decode(&after))
 	found := slices.ContainsFunc(after.Checks, func(c struct {
 		Name string
 		OK   bool

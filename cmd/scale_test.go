@@ -43,10 +43,6 @@ func TestBenchScale(t *testing.T) {
 
 func TestBenchScaleRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"rows":              `"rows"`,
-		"--batch 0":         "batch 0",
-		"--model vgg":       `"vgg"`,
-		"--rounds 0":        "rounds 0",
 		"--point 7x":        "leave it out",
 		"--point {} --json": "batch 0",
 		"--batch ten":       "batch",

@@ -29,9 +29,7 @@ test_share: 0.2
 split_key: any
 `
 	for name, text := range map[string]string{"t.csv": table.String(), "t.csv.schema.yaml": schema, "new.csv": "x,kind\n0.5,b\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	model := func(data string, out string) []byte {
 		r := privgrad("train", "--data", data, "--public-n", "150", "--delta", "1e-4", "--model", "logistic", "--noise", "seeded", "--noise-multiplier", "1",
@@ -40,16 +38,12 @@ split_key: any
 			t.Fatalf("exit %d, %s", r.code, r.stderr)
 		}
 		b, err := os.ReadFile(filepath.Join(out, "model.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return b
 	}
 	source := func(run string) any {
 		b, err := os.ReadFile(filepath.Join(run, "result.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return object(t, string(b))["dataset_source"]
 	}
 	want := model("csv:t.csv", "direct")

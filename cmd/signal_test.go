@@ -37,22 +37,16 @@ func child() {
 func process(t *testing.T, environment string, args ...string) (*exec.Cmd, *bytes.Buffer, string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	log := filepath.Join(t.TempDir(), "stderr")
 	f, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	var stdout bytes.Buffer
 	cmd := exec.Command(self, args...)
 	cmd.Env = append(os.Environ(), childVariable+"=1", environment)
 	cmd.Stdout, cmd.Stderr = &stdout, f
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return cmd, &stdout, log
 }
@@ -120,9 +114,7 @@ func TestInterruptSavesAndResumes(t *testing.T) {
 	}{{nil, syscall.SIGTERM}, {[]string{"--resume"}, hangUp}} {
 		cmd, stdout, log := process(t, "", append(args, x.more...)...)
 		await(t, "a step", func() bool { return lastStep(out) > steps })
-		if err := cmd.Process.Signal(x.sent); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Process.Signal(x.sent))
 		_ = cmd.Wait()
 		said := readFile(t, log)
 		if failure := object(t, stdout.String())["error"].(map[string]any); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || failure["exit_code"] != 130.0 {
@@ -157,13 +149,9 @@ func TestForkedRuns(t *testing.T) {
 	}
 	cmd, _, _ := process(t, "", args("600", a)...)
 	await(t, "a step", func() bool { return lastStep(a) > 0 })
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGINT))
 	_ = cmd.Wait()
-	if err := os.CopyFS(b, os.DirFS(a)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.CopyFS(b, os.DirFS(a)))
 	fails(t, cli.ExitUsage, []string{"report", a, b, "--out", page}, "has not finished", "Do not resume both")
 	const warned = "privgrad: warning: "
 	if r := privgrad("resume", a); r.code != cli.ExitDone || strings.Contains(r.stderr, warned) {
@@ -203,9 +191,7 @@ func TestForkedRuns(t *testing.T) {
 		}
 		Forks []struct{ Run, Of string }
 	}
-	if err := json.NewDecoder(strings.NewReader(all.stdout)).Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.NewDecoder(strings.NewReader(all.stdout)).Decode(&v))
 	if all.code != cli.ExitFailed || v.OK || len(v.Runs) != 3 || v.Runs[0].OK || v.Runs[1].OK || !v.Runs[2].OK || len(v.Forks) != 1 {
 		t.Errorf("exit %d: %s", all.code, all.stdout)
 	}
@@ -218,26 +204,18 @@ func TestForkedRuns(t *testing.T) {
 func TestClosedPipeDoesNotEndARun(t *testing.T) {
 	data, out := mnistFiles(t), filepath.Join(t.TempDir(), "run")
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	cmd := exec.Command(self, "train", "--data", "mnist", "--data-dir", data, "--published-set", "--model", "logistic", "--classes", "3,5", "--noise-multiplier", "1",
 		"--accountant", "rdp", "--batch", "100", "--steps", "50", "--eval-every", "1", "--out", out)
 	cmd.Env = append(os.Environ(), childVariable+"=1")
 	reader, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	if _, err := reader.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := reader.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, reader.Close())
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("with nobody to read its lines, the run ends by %v", err)
 	}
@@ -259,13 +237,9 @@ func TestSecondInterruptQuits(t *testing.T) {
 		"--device", "reference", "--steps", "1000", "--eval-every", "1", "--out", out)
 	await(t, "a step", func() bool { return lastStep(out) > 0 })
 	time.Sleep(20 * time.Millisecond) // into the next step
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	await(t, "the notice", func() bool { return strings.Contains(readFile(t, log), "interrupt again") })
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
 		t.Errorf("the second signal: %v, %q", cmd.ProcessState, readFile(t, log))
@@ -292,9 +266,7 @@ func TestInterruptedCompare(t *testing.T) {
 	cmd, _, log := process(t, "", "bench", "compare", "--model", "mlp-fmnist,cnn-mnist,cifar-small,mnist-tf,cifar-paper,mlp-mnist", "--rounds", "1", "--seconds", "0.001", "--threads", "1",
 		"--python", "/none", "--out", out, "--progress", "off")
 	await(t, "a model", func() bool { _, err := os.Stat(out); return err == nil })
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait()
 	if said := readFile(t, log); cmd.ProcessState.ExitCode() != cli.ExitInterrupted || !strings.Contains(said, "\nprivgrad: interrupted: measurements of ") || !strings.HasSuffix(said, " in "+out+"\n") {
 		t.Errorf("%v, %q", cmd.ProcessState, said)
@@ -315,9 +287,7 @@ func TestQuitShowsNoStack(t *testing.T) {
 			"--accountant", "rdp", "--noise-multiplier", "1", "--batch", "100", "--steps", "100000000", "--eval-every", "1", "--resume=auto", "--out", out)
 		before := lastStep(out)
 		await(t, "a step", func() bool { return lastStep(out) > before })
-		if err := cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Process.Signal(s))
 		_ = cmd.Wait()
 		if said := readFile(t, log); cmd.ProcessState.ExitCode() != 128+int(s) || stdout.Len() != 0 || strings.Contains(said, "goroutine") || strings.Contains(said, "SIG") {
 			t.Errorf("%v: %v, %q", s, cmd.ProcessState, said)

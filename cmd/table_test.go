@@ -29,9 +29,7 @@ func tableFiles(t *testing.T, damaged int) string {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	schema := "columns: [{name: dose, bounds: [0, 40]}, {name: group, categories: [a, b]}]\nlabel: {column: result, classes: [0, 1]}\ntest_share: 0.2\ntest_is_public: true\n"
 	for name, text := range map[string]string{path: strings.Join(lines, "\n") + "\n", path + ".schema.yaml": schema} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	return path
 }
@@ -148,9 +146,7 @@ func TestVerifyTable(t *testing.T) {
 // A schema begins with the names of a file's first line, and nothing of its records.
 func TestSchemaOfATable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, []byte("dose,group,more\n1,SECRET,0\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("dose,group,more\n1,SECRET,0\n"), 0o644))
 	human, text := ok(t, "data", "schema", "csv:"+path, "--label", "more"), ok(t, "data", "schema", "csv:"+path, "--label", "more", "--json")
 	wantKeys(t, object(t, text), "table", "schema", "file")
 	if strings.Contains(human+text, "SECRET") || !strings.Contains(human, "name: dose") || object(t, text)["schema"] != human {
@@ -189,9 +185,7 @@ func TestPredictTable(t *testing.T) {
 		}
 	}
 	other := filepath.Join(t.TempDir(), "new.csv")
-	if err := os.WriteFile(other, []byte("group,more,dose\nb,?,7\na,?,8\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("group,more,dose\nb,?,7\na,?,8\n"), 0o644))
 	all := predictionsOf(t, out, path)
 	right := 0
 	for i, p := range all {
@@ -208,15 +202,11 @@ func TestPredictTable(t *testing.T) {
 			t.Errorf("record %d: %v, in the table %v", i, p.Probabilities, all[7+i].Probabilities)
 		}
 	}
-	if err := os.WriteFile(other, []byte("dose,group\n1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("dose,group\n1\n"), 0o644))
 	fails(t, cli.ExitUsage, []string{"predict", out, other}, "record 0 has 1 field")
 
 	// What it cannot read it tells of, and never of records to train on.
-	if err := os.WriteFile(other, []byte("dose,group,result\nabc,a,0\n,Mars,1\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("dose,group,result\nabc,a,0\n,Mars,1\n"), 0o644))
 	const of = `new.csv: column "`
 	says := []string{"privgrad: warning: ", of + `dose": 1 of 2 values is no number, first in line 2; 1 of 2 values is missing, first in line 3; they count as the lower bound 0`, of + `group": 1 of 2 values is no category, first in line 3; they count as none of them`}
 	for _, args := range [][]string{{"predict", out, other}, {"predict", out, other, "--json"}, {"eval", out, "--data", other, "--test-is-public"}} {
@@ -263,9 +253,7 @@ func TestTableOfAllKinds(t *testing.T) {
 	}
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(path, strings.Join(lines, "\n")+"\n")
 	const schema = "separator: ;\ncolumns:\n  - {name: dose, bounds: [0, 5], missing: 2.5}\n  - {name: visit, kind: date, bounds: [2019-01-01, 2022-12-31], missing: 2021-01-01}\n" +
@@ -286,9 +274,7 @@ func TestTableOfAllKinds(t *testing.T) {
 	settings := []string{"--public-n", "400", "--epsilon", "1000", "--delta", "1e-4", "--optimizer", "outpert-gd", "--steps", "200", "--device", "cpu", "--noise", "seeded"}
 	ok(t, append([]string{"train", "--data", "csv:" + path, "--out", whole}, settings...)...)
 	ok(t, append([]string{"train", "--data", "shards:" + shards, "--out", cut}, settings...)...)
-	if err := os.Remove(path + ".schema.yaml"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(path+".schema.yaml"))
 	table := filepath.Join(dir, "new.csv")
 	write(table, "ward;visit;dose\na;1.1.2019;2,5\nb;31.12.2022;\nc;NA;9\n")
 	array, head := filepath.Join(dir, "new.npy"), "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }"
@@ -299,9 +285,7 @@ func TestTableOfAllKinds(t *testing.T) {
 	write(array, text)
 	for _, run := range []string{whole, cut} {
 		var got []model.Predicted
-		if err := json.Unmarshal([]byte(warned(t, "predict", "--json", run, table)), &got); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(warned(t, "predict", "--json", run, table)), &got))
 		want := predictionsOf(t, run, array)
 		for i := range want {
 			if !slices.Equal(got[i].Probabilities, want[i].Probabilities) {
@@ -322,9 +306,7 @@ func TestOtherKindsOfTables(t *testing.T) {
 	path := tableFiles(t, 0)
 	run, other := filepath.Join(t.TempDir(), "run"), filepath.Join(filepath.Dir(path), "x.parquet")
 	ok(t, "train", "--data", "csv:"+path, "--public-n", "200", "--optimizer", "majority", "--epsilon", "0.5", "--device", "cpu", "--out", run)
-	if err := os.WriteFile(other, []byte("PAR1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("PAR1"), 0o644))
 	for _, args := range [][]string{
 		{"predict", run, other}, {"eval", run, "--test-is-public", "--data", other}, {"eval", run, "--test-is-public", "--data", "parquet:" + other},
 		{"data", "verify", other}, {"data", "verify", "csv:" + other}, {"data", "schema", other}, {"data", "schema", "csv:" + other},

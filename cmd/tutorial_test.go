@@ -18,9 +18,7 @@ import (
 // to a few steps, and Fashion-MNIST to two classes.
 func TestLongTutorial(t *testing.T) {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	bin, work := t.TempDir(), t.TempDir()
 	wrapper := fmt.Sprintf(`#!/bin/sh
 if [ "$1" = train ]; then
@@ -30,9 +28,7 @@ if [ "$1" = train ]; then
 fi
 %s=command exec '%s' "$@"
 `, childVariable, self)
-	if err := os.WriteFile(filepath.Join(bin, "privgrad"), []byte(wrapper), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(bin, "privgrad"), []byte(wrapper), 0o755))
 	photos(t, filepath.Join(work, "photos"))
 
 	page := readFile(t, "..", "docs", "tutorial.md")
@@ -85,9 +81,7 @@ func photos(t *testing.T, dir string) {
 	for _, part := range []string{"train", "test"} {
 		for class, name := range []string{"cat", "dog"} {
 			folder := filepath.Join(dir, part, name)
-			if err := os.MkdirAll(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.MkdirAll(folder, 0o755))
 			for i := range 8 {
 				m := image.NewRGBA(image.Rect(0, 0, 40, 32))
 				for p := range m.Pix {
@@ -95,15 +89,9 @@ func photos(t *testing.T, dir string) {
 				}
 				m.Set(0, 0, color.White)
 				f, err := os.Create(filepath.Join(folder, fmt.Sprintf("%d.png", i)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := png.Encode(f, m); err != nil {
-					t.Fatal(err)
-				}
-				if err := f.Close(); err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
+				check(t, png.Encode(f, m))
+				check(t, f.Close())
 			}
 		}
 	}

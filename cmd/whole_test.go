@@ -177,14 +177,10 @@ func text(p model.Predicted) string {
 func readTable(t *testing.T, path string) [][]string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return rows
 }
 
@@ -340,9 +336,7 @@ func dropped(of func(t *testing.T, dir string) material) func(t *testing.T, dir 
 		k.train = append(k.train, "--drop-first")
 		rows := make([]float32, 20*4)
 		array, err := os.ReadFile(k.array)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := binary.Decode(array[len(array)-4*len(rows):], binary.LittleEndian, rows); err != nil {
 			t.Fatal(err)
 		}
@@ -422,9 +416,7 @@ func folder(side int) func(t *testing.T, dir string) material {
 					picture.SetGray(j%side, j/side, color.Gray{Y: v})
 				}
 				var b bytes.Buffer
-				if err := png.Encode(&b, picture); err != nil {
-					t.Fatal(err)
-				}
+				check(t, png.Encode(&b, picture))
 				put(t, filepath.Join(path, name, fmt.Sprint(label), fmt.Sprintf("%02d.png", i)), b.Bytes())
 				if name == "test" {
 					sorted[label] = append(sorted[label], one...)
@@ -442,9 +434,7 @@ func folder(side int) func(t *testing.T, dir string) material {
 // builtIn is Fashion-MNIST.
 func builtIn(t *testing.T, dir string) material {
 	set, err := fashion.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	k := material{train: []string{"--data", "fmnist", "--delta", "1e-6"}, labeled: "fmnist", array: filepath.Join(dir, "test.npy")}
 	put(t, k.array, npy("|u1", set.Test.Features[:6*28*28], 6, 1, 28, 28))
 	return k
@@ -452,12 +442,8 @@ func builtIn(t *testing.T, dir string) material {
 
 func put(t *testing.T, path string, b []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(t, os.WriteFile(path, b, 0o644))
 }
 
 // npy is an array as numpy.save writes it.
@@ -483,15 +469,11 @@ func archive(t *testing.T, arrays map[string][]byte) []byte {
 	z := zip.NewWriter(&b)
 	for name, array := range arrays {
 		w, err := z.Create(name + ".npy")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := w.Write(array); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, z.Close())
 	return b.Bytes()
 }

@@ -90,9 +90,7 @@ func (s *server) fetch(dir string) error {
 func list(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -101,6 +99,13 @@ func list(t *testing.T, dir string) []string {
 }
 
 var toyGz = []string{"test-x.gz", "test-y.gz", "train-x.gz", "train-y.gz"}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestFetch(t *testing.T) {
 	s := publishToy(t)
@@ -116,9 +121,7 @@ func TestFetch(t *testing.T) {
 		}
 		last = done
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if last != total {
 		t.Errorf("progress ends at %d of %d", last, total)
 	}
@@ -143,9 +146,7 @@ func TestFetchKeepsWhatIsThere(t *testing.T) {
 	files := toyFiles()
 	repacked := append(pack(t, files["train-x"][:99]), pack(t, files["train-x"][99:])...)
 	write(t, dir, map[string][]byte{"train-x.gz": repacked, "train-y": files["train-y"]})
-	if err := s.fetch(dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.fetch(dir))
 	if want := []string{"/test-x.gz ", "/test-y.gz "}; !slices.Equal(s.requests, want) {
 		t.Errorf("asked for %v, want %v", s.requests, want)
 	}
@@ -189,9 +190,7 @@ func TestFetchResumes(t *testing.T) {
 			t.Fatalf("after the cut the part is %v, error %v", info, err)
 		}
 		s.cut, s.requests = 0, nil
-		if err := s.fetch(dir); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.fetch(dir))
 		if s.requests[0] != "/train-x.gz bytes=100-" || s.requests[1] != "/train-y.gz " {
 			t.Errorf("the second call asked %v", s.requests)
 		}
@@ -209,9 +208,7 @@ func TestFetchFinishesCompletePart(t *testing.T) {
 	s := publishToy(t)
 	dir := t.TempDir()
 	write(t, dir, map[string][]byte{".privgrad-train-x.gz.part": s.files["/train-x.gz"]})
-	if err := s.fetch(dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.fetch(dir))
 	if slices.Contains(s.requests, "/train-x.gz ") || !slices.Equal(list(t, dir), toyGz) {
 		t.Errorf("asked %v, have %v", s.requests, list(t, dir))
 	}
@@ -229,22 +226,14 @@ func TestFetchTouchesNothingElse(t *testing.T) {
 		if err := s.fetch(dir); err == nil {
 			t.Errorf("fetched with a link as %s", link)
 		}
-		if err := os.Remove(filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(filepath.Join(dir, link)))
 	}
-	if err := os.Symlink("nothing", filepath.Join(dir, "train-x.gz")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink("nothing", filepath.Join(dir, "train-x.gz")))
 	if err := s.fetch(dir); err == nil || !strings.Contains(err.Error(), "is a link") {
 		t.Errorf("fetched in the place of a link: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "train-x.gz")); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.fetch(filepath.Join(dir, "missing") + "/.."); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(dir, "train-x.gz")))
+	check(t, s.fetch(filepath.Join(dir, "missing")+"/.."))
 	if got := list(t, dir); !slices.Equal(got, slices.Sorted(slices.Values(append([]string{"target", "train-x.gz.part", "train-x.part"}, toyGz...)))) {
 		t.Errorf("the folder has %v", got)
 	}
@@ -327,9 +316,7 @@ func archive(t *testing.T, members map[string][]byte, listed map[string][]byte) 
 	var raw bytes.Buffer
 	w := tar.NewWriter(&raw)
 	add := func(h *tar.Header, data []byte) {
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.WriteHeader(h))
 		if _, err := w.Write(data); err != nil {
 			t.Fatal(err)
 		}
@@ -339,9 +326,7 @@ func archive(t *testing.T, members map[string][]byte, listed map[string][]byte) 
 	for name, data := range members {
 		add(&tar.Header{Name: "toy/" + name, Typeflag: tar.TypeReg, Size: int64(len(data)), Mode: 0o600}, data)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	gz := pack(t, raw.Bytes())
 	s := newServer(t)
 	s.files["/toy.tar.gz"] = gz
@@ -357,9 +342,7 @@ func TestFetchUnpacks(t *testing.T) {
 	files := toyFiles()
 	s := archive(t, files, files)
 	dir := t.TempDir()
-	if err := s.fetch(dir); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.fetch(dir))
 	if got := list(t, dir); !slices.Equal(got, []string{"test-x", "test-y", "train-x", "train-y"}) {
 		t.Errorf("unpacked %v", got)
 	}

@@ -42,9 +42,7 @@ func pack(t testing.TB, data []byte) []byte {
 	if _, err := z.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, z.Close())
 	return b.Bytes()
 }
 
@@ -101,12 +99,8 @@ func write(t testing.TB, dir string, files map[string][]byte) {
 	t.Helper()
 	for name, data := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		check(t, os.WriteFile(name, data, 0o644))
 	}
 }
 
@@ -128,9 +122,7 @@ func TestOpen(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, files)
 			s, err := toy.Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if s.Name != "toy" || s.Classes != 3 || s.PublicN != 600 || !slices.Equal(s.PerClass, toy.PerClass) ||
 				!slices.Equal(s.ClassNames, toy.ClassNames) || !s.TestIsPublic || s.Note != "made up" {
 				t.Errorf("the set is described as %q %d %d %v", s.Name, s.Classes, s.PublicN, s.PerClass)
@@ -293,9 +285,7 @@ func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, toyFiles())
 	r, err := Verify(dir, toy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !r.OK() || r.Private == nil || len(r.Files) != 4 {
 		t.Fatalf("a well-formed set is reported as %+v", r)
 	}
@@ -320,9 +310,7 @@ func TestVerifyFaults(t *testing.T) {
 			files := toyFiles()
 			files[f.file] = f.damage(files[f.file])
 			r, err := VerifyFS(mapFS(files), toy)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if r.OK() || r.Private != nil {
 				t.Fatalf("reported as %+v", r)
 			}
@@ -342,9 +330,7 @@ func TestVerifyFaults(t *testing.T) {
 	files := toyFiles()
 	delete(files, "test-y")
 	r, err := VerifyFS(mapFS(files), toy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if r.OK() || r.Files[3].Present || !r.Files[2].Present {
 		t.Errorf("a missing file is reported as %+v", r)
 	}
@@ -363,9 +349,7 @@ func TestVerifyDigest(t *testing.T) {
 	defer delete(upstream, named.Name)
 	for _, stored := range []map[string][]byte{files, packed(t, files)} {
 		r, err := VerifyFS(mapFS(stored), &named)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want := []Digest{DigestKnown, DigestUnknown, DigestUnlisted, DigestUnlisted}
 		for i, f := range r.Files {
 			if f.Digest != want[i] {
@@ -471,9 +455,7 @@ func TestOpenWithoutTest(t *testing.T) {
 // One class against the rest keeps bad labels bad, and the set as it was.
 func TestAgainst(t *testing.T) {
 	s, err := toy.OpenFS(mapFS(toyFiles()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	class, err := s.Class("two")
 	if err != nil || class != 2 {
 		t.Fatal(class, err)

@@ -14,9 +14,7 @@ func TestNamesOfClasses(t *testing.T) {
 	file := filepath.Join(dir, "classes.txt")
 	want := []string{"cat", "old dog"}
 	for _, text := range []string{"cat\nold dog\n", "cat\nold dog", "\xef\xbb\xbfcat\r\nold dog\r\n", "  cat\t\n\n\told dog \n\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		set, err := Declared{}.NewSet("photos", file)
 		if err != nil || !slices.Equal(set.ClassNames, want) {
 			t.Errorf("%q: %v", text, err)
@@ -30,9 +28,7 @@ func TestNamesOfClasses(t *testing.T) {
 		"\xff\xfec\x00a\x00t\x00\n\x00d\x00o\x00g\x00": "UTF-16: save it in UTF-8", "\xfe\xff\x00c\x00\n\x00d": "UTF-16", "c\x00\n\x00d\x00": "zero bytes",
 		"cat\ndog\ncat \n": `"cat" twice`, "caf\xe9\ndog\n": "name 1 is empty, or no text", "\xef\xbb\xbf": "has 0 names",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		if set, err := (Declared{}).NewSet("photos", file); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q: %v, want an error with %q; read %v", text, err, part, set)
 		}

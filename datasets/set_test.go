@@ -18,9 +18,7 @@ func toySet() *Set {
 func TestKeep(t *testing.T) {
 	s := toySet()
 	k, err := s.Keep([]int{3, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if k.Classes != 2 || k.PublicN != 60 || !slices.Equal(k.PerClass, []int{40, 20}) ||
 		!slices.Equal(k.ClassNames, []string{"d", "b"}) || k.Name != "toy" || !k.TestIsPublic || k.Note != s.Note {
 		t.Errorf("kept set is described as %+v", *k)

@@ -27,9 +27,7 @@ func TestTake(t *testing.T) {
 			var joined Split
 			for rank := range max(ranks, 1) {
 				part, err := (&Set{Train: m}).Take(Rank{rank, ranks})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				p := part.Train
 				if first, end := (Rank{rank, ranks}).Range(n); p.Len() != end-first || len(p.Features)+len(p.Values) != 2*p.Len() {
 					t.Fatalf("rank %d of %d has %d records and %d values", rank, ranks, p.Len(), len(p.Features)+len(p.Values))

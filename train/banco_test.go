@@ -357,11 +357,9 @@ func TestBancoRefuses(t *testing.T) {
 		"epsilon 1e-150 of a report":                   func(c *Config) { c.Epsilon = ptr(1e-150) },
 		"clip norm 2: optimizer banco":                 func(c *Config) { c.Clip = 2 },
 		"neighbouring add-remove: local privacy":       func(c *Config) { c.Relate(accountant.AddRemove) },
-		`unknown local_noise "gaussian"`:               func(c *Config) { c.Local.Noise = "gaussian" },
 		"local_noise gamma: optimizer dp-sgd does not": func(c *Config) { c.Optimizer, c.Local.Noise = "dp-sgd", local.Gamma },
 		"radius 1: optimizer banco does not read it":   func(c *Config) { c.Radius = ptr(1.0) },
 		"init nowhere: optimizer banco begins at zero": func(c *Config) { c.Init = "nowhere" },
-		"no privacy budget":                            func(c *Config) { c.Epsilon = nil },
 	} {
 		c := reporting()
 		change(&c)

@@ -120,7 +120,6 @@ func TestObjpertRefuses(t *testing.T) {
 		"noise multiplier 0":            func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) },
 		"follows from ε":                func(c *Config) { c.Objpert.Form, c.Epsilon, c.NoiseMultiplier = objpert.Paper, nil, ptr(1.0) },
 		"added or removed":              func(c *Config) { c.Objpert.Form, c.Neighbouring, c.Accountant = objpert.Paper, "replace-one", "rdp" },
-		"no privacy budget":             func(c *Config) { c.Epsilon = nil },
 		"huber-svm":                     func(c *Config) { c.Model = "svm" },
 		"objpert_form tight":            func(c *Config) { c.Objpert.Form, c.Optimizer = objpert.Tight, "dp-sgd" },
 		"no bound for mechanism object": func(c *Config) { c.Accountant = "zcdp" },

@@ -195,21 +195,12 @@ func TestOnceRefuses(t *testing.T) {
 		change    func(*Config)
 		want      string
 	}{
-		{lbfgs, func(c *Config) { c.Batch = ptr(10.0) }, "leave out --batch"},
 		{lbfgs, func(c *Config) { c.SamplingRate = ptr(0.5) }, "leave out --batch"},
 		{lbfgs, func(c *Config) { c.Epochs = ptr(1.0) }, "leave out --batch"},
-		{lbfgs, func(c *Config) { c.LR = ptr(1.0) }, "no learning rate"},
 		{lbfgs, func(c *Config) { c.Momentum = 0.5 }, "no learning rate"},
 		{lbfgs, func(c *Config) { c.Epsilon = ptr(1.0) }, "takes neither epsilon"},
 		{lbfgs, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "train-loss-noise"},
-		{majority, func(c *Config) { c.Epsilon = nil }, "no privacy budget given"},
-		{majority, func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) }, "give --epsilon"},
-		{majority, func(c *Config) { c.Steps = ptr(3) }, "a single release"},
-		{majority, func(c *Config) { c.Clipping = "adaptive" }, "clips nothing"},
 		{majority, func(c *Config) { c.TrainLossNoise = ptr(1.0) }, "releases no loss"},
-		{majority, func(c *Config) { c.Noise = dpoptim.Exact }, "noise exact"},
-		{majority, func(c *Config) { c.Model = "svm" }, "leave out --model"},
-		{majority, func(c *Config) { c.L2 = 1 }, "leave out --l2"},
 	} {
 		config := onceConfig(c.optimizer)
 		c.change(&config)

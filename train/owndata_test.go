@@ -20,7 +20,6 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/datasets/shards"
-	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/trained"
 )
 
@@ -156,35 +155,18 @@ func TestOwnData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := ownData(name)
 			test.change(&config)
-			d, err := cpu.Open(1)
-			check(t, err)
-			record := &transcript{Device: d}
-			var shown [2]string
-			var wrote [2]map[string]string
 			var result *Result
-			place := filepath.Join(t.TempDir(), "place")
-			for i, damaged := range []float64{0, 0.3} {
-				emptied(t, place)
-				test.make(t, uint64(i), 300-95*i, damaged)
-				record.replay = i == 1
-				r, s := runShown(t, config, record)
+			_, wrote := dataReplayed(t, config, func(i int, damaged float64) { test.make(t, uint64(i), 300-95*i, damaged) }, func(r *Result) {
 				if !r.Guarantee || r.PublicN != 300 {
 					t.Errorf("N = %d, no guarantee: %v", r.PublicN, r.NoGuarantee)
 				}
 				if r.TestAccuracy == nil || *r.TestAccuracy < 0.8 {
 					t.Errorf("test accuracy %v", show(r.TestAccuracy))
 				}
-				shown[i], wrote[i], result = s, files(t, "run"), r
-			}
-			if record.next != len(record.released) || record.next == 0 {
-				t.Fatalf("%d releases were recorded, %d replayed", len(record.released), record.next)
-			}
-			if shown[0] != shown[1] {
-				t.Errorf("what was shown depends on the records:\n%s\n%s", shown[0], shown[1])
-			}
-			sameFiles(t, wrote[0], wrote[1])
+				result = r
+			})
 			for _, name := range reports {
-				if _, ok := wrote[0][name]; !ok {
+				if _, ok := wrote[name]; !ok {
 					t.Errorf("the run wrote no %s", name)
 				}
 			}

@@ -144,14 +144,12 @@ func TestPrivGeneLeavesChoicesAlone(t *testing.T) {
 
 func TestPrivGeneRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"optimizer privgene is written for the losses of":       func(c *Config) { c.Model = "svm" },
 		"optimizer privgene takes all records":                  func(c *Config) { c.Batch = ptr(10.0) },
 		"optimizer privgene moves one parameter":                func(c *Config) { c.Momentum = 0.9 },
 		"optimizer privgene has a step that falls":              func(c *Config) { c.LRSchedule = "cosine" },
 		"clipping adaptive: optimizer privgene":                 func(c *Config) { c.Clipping = "adaptive" },
 		"noise exact: optimizer privgene":                       func(c *Config) { c.Noise = dpoptim.Exact },
 		"makes as many rounds as --epsilon":                     func(c *Config) { c.Steps = nil },
-		"step_decay 2: must be in (0, 1]":                       func(c *Config) { c.PrivGene.Decay = ptr(2.0) },
 		"step_decay 0.5: optimizer dp-sgd does not read it":     func(c *Config) { c.Optimizer, c.PrivGene.Decay = "dp-sgd", ptr(0.5) },
 		"delta 0: optimizer privgene divides":                   func(c *Config) { c.Delta = ptr(0.0) },
 		"radius 1: optimizer privgene does not read it":         func(c *Config) { c.Radius = ptr(1.0) },

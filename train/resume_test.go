@@ -176,11 +176,6 @@ func TestResumeRefuses(t *testing.T) {
 		check(t, os.Rename(filepath.Join(other.Out, rundir.Ledger), filepath.Join(o.Out, rundir.Ledger)))
 		refused(t, c, o, "different runs")
 	})
-	t.Run("no ledger", func(t *testing.T) {
-		c, o := start(t)
-		check(t, os.Remove(filepath.Join(o.Out, rundir.Ledger)))
-		refused(t, c, o, "no ledger")
-	})
 	t.Run("an older ledger", func(t *testing.T) {
 		c := small()
 		o := Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Resume: ResumeAuto, block: 5}

@@ -248,6 +248,19 @@ func (s *screen) Step(done int, epsilon, accuracy *float64) {
 }
 func (s *screen) Finish() { fmt.Fprintln(s, "finish") }
 
+// log is for all that is logged, but for the time.
+func (s *screen) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
 // Two training sets that differ in every record, in their number and in how
 // many are malformed, replayed against one transcript of mechanism outputs,
 // must leave the same bytes everywhere: what a run writes and shows is a
@@ -346,15 +359,7 @@ func replayedBy(t *testing.T, c Config, devices []device.Device, run func(Option
 		}
 		r, err := run(attach(Options{
 			Sources: set, Out: "run", RunID: "00112233445566778899aabbccddeeff", block: 7,
-			Progress: s, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{
-				Level: slog.LevelDebug,
-				ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-					if a.Key == slog.TimeKey {
-						return slog.Attr{}
-					}
-					return a
-				},
-			})),
+			Progress: s, Log: s.log(),
 		}), records)
 		check(t, err)
 		if r.Guarantee != (len(devices) == 1) { // given keys guarantee nothing

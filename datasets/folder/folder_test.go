@@ -23,20 +23,14 @@ import (
 func write(t *testing.T, data []byte, elem ...string) {
 	t.Helper()
 	name := filepath.Join(elem...)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	check(t, os.WriteFile(name, data, 0o644))
 }
 
 func pngOf(t testing.TB, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		t.Fatal(err)
-	}
+	check(t, png.Encode(&b, img))
 	return b.Bytes()
 }
 
@@ -72,6 +66,13 @@ func declared(size string, classes ...string) datasets.Declared {
 	return datasets.Declared{Size: size, Classes: classes}
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A file is a record of its class; what cannot be decoded counts as zero, and what is no
 // record leaves no trace.
 func TestOpen(t *testing.T) {
@@ -90,14 +91,10 @@ func TestOpen(t *testing.T) {
 	write(t, whole, dir, "train", "a", "named.png", "1.png")
 	write(t, whole, dir, "train", "a", "notes.txt")
 	for _, link := range [][2]string{{"../b/1.png", "train/a/link.png"}, {"b", "train/linked"}} {
-		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
 	}
 	s, err := open(dir, declared("4x4", "a", "b", "linked", "nowhere"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if facts, err := facts(dir, declared("4x4", "a", "b")); err != nil || !facts.Moves || !s.Moves {
 		t.Errorf("a record that changes its class or its name moves others, which the set does not say (%v)", err)
 	}
@@ -162,9 +159,7 @@ func TestDoubts(t *testing.T) {
 			}
 			for of, read := range map[string]func(string, datasets.Declared) (*datasets.Set, error){"open": open, "facts": facts} {
 				s, err := read(dir, declared("4x4", "cat", "dogs"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if got := strings.Join(s.TestDoubts, "|"); got != x.want {
 					t.Errorf("%s, train %v, test %v: %q, want %q", of, train, x.test, got, x.want)
 				}
@@ -310,9 +305,7 @@ func TestJPEG(t *testing.T) {
 			}
 			img = drawn
 		}
-		if err := jpeg.Encode(&b, img, nil); err != nil {
-			t.Fatal(err)
-		}
+		check(t, jpeg.Encode(&b, img, nil))
 		d, dst := decoder{shape: [3]int{3, 2, 2}}, make([]uint8, 12)
 		if v, err := d.decode(b.Bytes(), dst, false); v != resized || err != nil {
 			t.Fatalf("verdict %d, %v", v, err)

@@ -17,9 +17,7 @@ import (
 func jpegOf(t testing.TB, img image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, img, nil); err != nil {
-		t.Fatal(err)
-	}
+	check(t, jpeg.Encode(&b, img, nil))
 	return b.Bytes()
 }
 
@@ -27,14 +25,10 @@ func jpegOf(t testing.TB, img image.Image) []byte {
 // which another program made of the same files, up to a rounding.
 func TestInks(t *testing.T) {
 	f, err := os.Open("testdata/ink.png")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	want, err := png.Decode(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	shape, pixels := [3]int{3, 16, 16}, make([]uint8, 3*16*16)
 	fit(want, shape, pixels)
 	for _, name := range []string{"ink.jpg", "ink-marked.jpg", "ink-progressive.jpg", "ink-progressive-marked.jpg"} {
@@ -151,9 +145,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		write(t, nil, dir, split, "b", "3.png")
 	}
 	s, err := open(dir, declared("4x4", "a", "b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := map[int]string{1: filepath.Join(dir, "test/a/2.png") + " is a GIF image: convert it to PNG or JPEG", 2: filepath.Join(dir, "test/b/3.png") + " is empty: copy it again, or leave it out"}
 	if len(s.TestFaults) != 2 || s.TestFaults[1] != want[1] || s.TestFaults[2] != want[2] {
 		t.Errorf("%v", s.TestFaults)
@@ -232,9 +224,7 @@ func TestShutSplit(t *testing.T) {
 	if enter = before; os.Geteuid() == 0 {
 		return // who may enter all folders
 	}
-	if err := os.Chmod(train, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(train, 0o600))
 	defer os.Chmod(train, 0o700)
 	if _, err := open(dir, declared("4x4", "a", "b")); err == nil || err.Error() != "folder "+train+want {
 		t.Errorf("opened a folder that may not be entered: %v", err)

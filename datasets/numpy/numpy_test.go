@@ -19,6 +19,13 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 )
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // small.npz was written by numpy 2.4:
 //
 //	import numpy as np; r = np.random.default_rng(1)
@@ -27,9 +34,7 @@ import (
 //	x.transpose(0, 3, 1, 2)[0].ravel()
 func TestNumpysFile(t *testing.T) {
 	s, err := open(filepath.Join("testdata", "small.npz"), datasets.Declared{Size: "3x2x3", Classes: []string{"a", "b", "c"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	first := []uint8{255, 121, 6, 168, 187, 243, 228, 243, 131, 82, 150, 205, 34, 189, 102, 193, 81, 24}
 	sum := 0
 	for _, v := range s.Train.Features {
@@ -77,25 +82,17 @@ func archive(t testing.TB, arrays map[string]string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "made.npz")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	z := zip.NewWriter(f)
 	for name, data := range arrays {
 		w, err := z.Create(strings.TrimRight(name, "'") + ".npy") // a name may be there twice
 		if err == nil {
 			_, err = w.Write([]byte(data))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, z.Close())
+	check(t, f.Close())
 	return path
 }
 
@@ -140,13 +137,9 @@ func TestInflates(t *testing.T) {
 				t.Fatal(err, e)
 			}
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, z.Close())
 		path := filepath.Join(t.TempDir(), "made.npz")
-		if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, file.Bytes(), 0o644))
 		s, err := open(path, datasets.Declared{Size: "1x2", Classes: two})
 		switch {
 		case c.says == "" && (err != nil || !slices.Equal(s.Train.Features, []uint8{1, 2, 3, 4})):
@@ -183,9 +176,7 @@ func TestKindsOfArrays(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			same := func(a, b float32) bool { return a == b || a != a && b != b }
 			if !slices.Equal(s.Train.Features, test.features) || !slices.EqualFunc(s.Train.Values, test.values, same) || s.Train.Unit != test.unit || !slices.Equal(s.Train.Labels, []uint8{0, 1}) {
 				t.Errorf("%+v", s.Train)
@@ -238,9 +229,7 @@ func TestRefusals(t *testing.T) {
 	}
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.npz")
-	if err := os.WriteFile(other, []byte("no archive"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(other, []byte("no archive"), 0o644))
 	twice := archive(t, map[string]string{"x_train": x, "x_train'": x, "y_train": y})
 	for path, want := range map[string]string{
 		other: "not a file that numpy.savez writes", filepath.Join(dir, "nowhere.npz"): "there is no such file", dir: "cannot be read: is a directory",
@@ -254,9 +243,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := open(good, datasets.Declared{Size: "2"}); err == nil || !strings.Contains(err.Error(), good+classFile) {
 		t.Errorf("without classes: %v", err)
 	}
-	if err := os.WriteFile(good+classFile, []byte("no\nyes\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(good+classFile, []byte("no\nyes\n"), 0o644))
 	if s, err := open(good, datasets.Declared{Size: "2"}); err != nil || !slices.Equal(s.ClassNames, []string{"no", "yes"}) {
 		t.Errorf("with a class file: %+v, %v", s, err)
 	}
@@ -266,13 +253,9 @@ func TestRefusals(t *testing.T) {
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "small.npz")
 	data, err := os.ReadFile(filepath.Join("testdata", "small.npz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	data[200] ^= 1
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, data, 0o644))
 	if _, err := open(path, datasets.Declared{Size: "3x2x3", Classes: []string{"a", "b", "c"}}); err == nil {
 		t.Error("a damaged file was read")
 	}
@@ -304,9 +287,7 @@ func TestFaultsOfTestRecords(t *testing.T) {
 	inf := float32(math.Inf(1))
 	x, y := array("<f4", "4, 2", []float32{1, 2, 3, inf, 5, 6, 7, 8}), array("<i8", "4,", []int64{0, 1, -1, 2})
 	s, err := open(archive(t, map[string]string{"x_train": x, "y_train": y, "x_test": x, "y_test": y}), datasets.Declared{Size: "2", Classes: []string{"a", "b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := map[int]string{
 		1: "x_test[1] has a value that is not finite", 2: "y_test[2] is none of the 2 classes, which are numbered from 0",
 		3: "y_test[3] is none of the 2 classes, which are numbered from 0",

@@ -17,12 +17,8 @@ import (
 func TestShardIsCutOff(t *testing.T) {
 	dir := write(t, draw(400, [3]int{1, 32, 32}, false, false), 400, 1, 400)
 	set, err := open(dir, datasets.Declared{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(dir, "train-00000.shard"), grain); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, os.Truncate(filepath.Join(dir, "train-00000.shard"), grain))
 	sum := func() (err error) {
 		defer fault.Recover(&err)
 		total := 0

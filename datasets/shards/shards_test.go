@@ -52,25 +52,15 @@ func write(t testing.TB, set *datasets.Set, publicN, shards, block int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "set")
 	w, err := Create(dir, set, publicN, shards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	n := set.Train.Len()
 	for rank := range (n + block - 1) / block {
 		part, err := set.Take(datasets.Rank{Rank: rank, Of: (n + block - 1) / block})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Train(part.Train); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, w.Train(part.Train))
 	}
-	if err := w.Test(set.Test); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Test(set.Test))
+	check(t, w.Close())
 	return dir
 }
 
@@ -79,6 +69,13 @@ func equal(a, b datasets.Split) bool {
 	bits := func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) }
 	return a.Shape == b.Shape && a.Unit == b.Unit && slices.Equal(a.Features, b.Features) && slices.EqualFunc(a.Values, b.Values, bits) &&
 		slices.Equal(a.Labels, b.Labels) && slices.EqualFunc(a.Targets, b.Targets, bits)
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What was written comes back bit by bit, whatever the form of records, the number of shards and of
@@ -144,13 +141,9 @@ func TestMapped(t *testing.T) {
 	for _, set := range []*datasets.Set{draw(60, [3]int{1, 2, 2}, false, false), draw(60, [3]int{1, 1, 6}, true, false)} {
 		dir := write(t, set, 60, 2, 30)
 		got, err := open(dir, datasets.Declared{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		told, err := facts(dir, datasets.Declared{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		inFiles := mapped && (little || set.Train.Values == nil)
 		for what, m := range map[string]datasets.Split{"training": got.Train, "test": got.Test, "one class's": got.Against(1).Train} {
 			if m.Mapped != inFiles {
@@ -168,27 +161,19 @@ func TestMapped(t *testing.T) {
 func TestMappedIsCopied(t *testing.T) {
 	dir := write(t, draw(500, [3]int{1, 1, 129}, true, false), 500, 4, 100)
 	x, err := readIndex(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, order := range [][]int{{0, 1, 2, 3}, {1, 2}, {3}, {2, 0}, {}} {
 		var spans []span
 		for _, i := range order {
 			s, err := x.span(filepath.Join(dir, x.Shards[i]), uint64(i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer s.file.Close()
 			spans = append(spans, s)
 		}
 		got, inFiles, err := load(spans)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want, err := copied(spans)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if !slices.Equal(got, want) || len(got) != len(order)*125*129*4 {
 			t.Errorf("shards %v: %d mapped bytes differ from %d copied ones", order, len(got), len(want))
 		}
@@ -209,19 +194,13 @@ func TestIndexIsPublic(t *testing.T) {
 		}
 		dir := write(t, set, 90, 4, 50)
 		text, err := os.ReadFile(filepath.Join(dir, indexName))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		names := ""
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, e := range entries {
 			info, err := e.Info()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if names += e.Name() + " "; info.Mode().Perm() != 0o600 {
 				t.Errorf("%s has mode %v", e.Name(), info.Mode())
 			}
@@ -330,9 +309,7 @@ func TestCreateRefuses(t *testing.T) {
 		}
 	}
 	w, err := Create(dir, set, 10, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := w.Train(draw(3, [3]int{1, 1, 2}, false, false).Train); err == nil {
 		t.Error("bytes are taken among floats")
 	}
@@ -346,9 +323,7 @@ func TestCreateRefuses(t *testing.T) {
 	if _, err := Create(dir, set, 10, 2); err == nil {
 		t.Error("a folder that has files is written to")
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, w.Close())
 	w.Abort()
 	if got, err := open(dir, datasets.Declared{}); err != nil || got.Train.Len() != 0 {
 		t.Errorf("a set without records is %+v, %v", got, err)
@@ -369,9 +344,7 @@ func TestDeclared(t *testing.T) {
 	var reading, parts []string // the first identifies a run's data, however many files they are in, and the second these
 	for _, shards := range []int{1, 4} {
 		set, err := facts(write(t, draw(10, [3]int{1, 1, 2}, true, false), 10, shards, 10), datasets.Declared{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		reading, parts = append(reading, set.Reading), append(parts, set.Parts)
 	}
 	if other, err := facts(write(t, draw(10, [3]int{1, 1, 2}, false, false), 10, 1, 10), datasets.Declared{}); err != nil || reading[0] != reading[1] || other.Reading == reading[0] {
@@ -405,9 +378,7 @@ func TestSource(t *testing.T) {
 		}
 		for _, read := range []func(string, datasets.Declared) (*datasets.Set, error){facts, open} {
 			got, err := read(dir, datasets.Declared{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if got.Source != want || got.Reading != old.Reading || got.Parts != old.Parts {
 				t.Errorf("shards of %q have the source %q, and are read as %q, %q; without a source as %q, %q", source, got.Source, got.Reading, got.Parts, old.Reading, old.Parts)
 			}

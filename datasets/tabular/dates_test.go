@@ -143,9 +143,7 @@ func TestRefusedColumns(t *testing.T) {
 func TestUnfilled(t *testing.T) {
 	path := tableOf(t, ",age,ward,visit,dose,weight,height,back\n")
 	text, err := Skeleton(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, c := range []struct {
 		what []string // to replace in the skeleton
 		want string

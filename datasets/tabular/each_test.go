@@ -54,19 +54,13 @@ label: {column: label, classes: ["no", "yes"]}
 		if _, err := z.Write([]byte(text(r, 40))); err != nil {
 			t.Fatal(err)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, z.Close())
 		for name, content := range map[string]string{"t.csv": text(r, 60*round), "t2.csv.gz": packed.String(), "t.csv.schema.yaml": schema + extra} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 		}
 		for _, o := range []Options{{}, {Folds: 3, Fold: 2}} {
 			want, err := Open(path, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for _, blockSize = range []int{1, 2, 7, 40, 1000, 1 << 20} {
 				var train, test datasets.Split
 				if err := Each(path, o, func(a, b datasets.Split) error {
@@ -91,9 +85,7 @@ label: {column: label, classes: ["no", "yes"]}
 		{"t2.csv.gz", "not gzip", "t2.csv"},
 		{"t.csv", "about\nx,y,label\n", "t.csv"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.content), 0o600))
 		if err := Each(path, Options{}, never); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%s: the error is %v", bad.file, err)
 		}

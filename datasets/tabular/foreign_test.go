@@ -35,9 +35,7 @@ func TestOtherKindsOfFiles(t *testing.T) {
 			} {
 				never(what, err, path, c.reads)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Remove(path))
 		}
 	}
 	never("by a prefix", datasets.CheckName("parquet:visits"), "visits", "read_parquet")

@@ -10,9 +10,7 @@ import (
 // The guide's example is read as the guide says.
 func TestGuide(t *testing.T) {
 	page, err := os.ReadFile("../../docs/guides/own-table.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	block := func(begin string) string {
 		_, text, ok := strings.Cut(string(page), begin)
 		text, _, ends := strings.Cut(text, "```")

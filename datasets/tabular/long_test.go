@@ -16,9 +16,7 @@ func tabled(t *testing.T, table, schema string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
 	for name, text := range map[string]string{path: table, path + suffix: schema} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	return path
 }
@@ -45,9 +43,7 @@ func TestLongLines(t *testing.T) {
 	table.WriteString(strings.Repeat(" ", 99) + ",yes") // the last one has no end
 	path := tabled(t, table.String(), schema)
 	want, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	count := map[uint8]int{}
 	for _, label := range append(slices.Clone(want.Train.Labels), want.Test.Labels...) {
 		count[label]++
@@ -92,13 +88,9 @@ func TestFaultsOfTestRecords(t *testing.T) {
 	const schema = "columns: [{name: x, bounds: [0, 1]}]\nlabel: {column: y, classes: [no, yes]}\n"
 	path := tabled(t, "x,y\n1,what\n0,no\n", schema+"test: test.csv\n")
 	test := filepath.Join(filepath.Dir(path), "test.csv")
-	if err := os.WriteFile(test, []byte("x,y\n0,no\n\n1,maybe\n1\n1,2,3\n0,yes\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(test, []byte("x,y\n0,no\n\n1,maybe\n1\n1,2,3\n0,yes\n"), 0o600))
 	s, err := Open(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := map[int]string{
 		1: "line 4 of " + test + ` has none of the schema's labels in column "y"`,
 		2: "line 5 of " + test + " has 1 fields in place of 2", 3: "line 6 of " + test + " has 3 fields in place of 2",
@@ -110,9 +102,7 @@ func TestFaultsOfTestRecords(t *testing.T) {
 	const shared = schema + "test_share: 0.5\nsplit_key: k\n"
 	of := func(table string) (string, int) {
 		s, err := Open(tabled(t, table, shared), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var all []string
 		for i := range s.Test.Len() {
 			_, said, _ := strings.Cut(s.TestFaults[i], "t.csv, ")

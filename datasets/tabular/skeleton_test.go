@@ -10,9 +10,7 @@ import (
 func tableOf(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -20,9 +18,7 @@ func tableOf(t *testing.T, text string) string {
 func TestSkeleton(t *testing.T) {
 	path := tableOf(t, "age;\"the ward\";no;back\r\n47;lakeside;1;yes\n")
 	text, err := Skeleton(path, "back")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if strings.Contains(text, "47") || strings.Contains(text, "lakeside") {
 		t.Errorf("it has a record: %s", text)
 	}
@@ -30,9 +26,7 @@ func TestSkeleton(t *testing.T) {
 		t.Errorf("placeholders are a schema: %+v", s)
 	}
 	text = strings.NewReplacer("the ward\", bounds: [LOW, HIGH]", "the ward\", categories: [lakeside, hillside]", "LOW, HIGH", "0, 100", "classes: []", "classes: [\"no\", \"yes\"]").Replace(text)
-	if err := os.WriteFile(path+suffix, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path+suffix, []byte(text), 0o644))
 	set, err := Open(path, Options{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -43,9 +37,7 @@ func TestSkeleton(t *testing.T) {
 
 	// With every number filled in, the label's placeholder is still refused.
 	text, err = Skeleton(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if s, err := parse([]byte(strings.ReplaceAll(text, "LOW, HIGH", "0, 100"))); err == nil {
 		t.Errorf("a placeholder for classes is a schema: %+v", s)
 	}
@@ -55,9 +47,7 @@ func TestSkeletonQuotesNames(t *testing.T) {
 	for _, name := range []string{"y", "No", "a: b", "#a", "ü", `say "hi"`, `back\slash`, "*a", "a, b", "a; b; c", "Sales 2020"} {
 		quoted := `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 		text, err := Skeleton(tableOf(t, quoted+",z\n"), "z")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s, err := parse([]byte(strings.NewReplacer("LOW, HIGH", "0, 1", "classes: []", "classes: [0, 1]").Replace(text)))
 		if err != nil || s.Columns[0].Name != name {
 			t.Errorf("%q: %v, %+v", name, err, s)

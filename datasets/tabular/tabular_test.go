@@ -22,19 +22,22 @@ func counts(r *Records) string {
 func write(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
 func open(t *testing.T, path string, o Options) *datasets.Set {
 	t.Helper()
 	set, err := Open(path, o)
+	check(t, err)
+	return set
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
 }
 
 // Encodings worked out by hand: age (x−20)/50, temperature (x+10.5)/50.5; a ward in three
@@ -70,9 +73,7 @@ func TestEncoding(t *testing.T) {
 		}
 	}
 	r, err := Verify("testdata/visits.csv", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	// The three malformed records have bad labels, too.
 	if got, want := counts(r.Private.Files[0].Records), fmt.Sprint(12, 3, 2+2, 4, 3, 4, []int{3, 5}); got != want {
 		t.Errorf("verification counts %s, want %s", got, want)
@@ -108,9 +109,7 @@ func TestReadingStays(t *testing.T) {
 		"iris":  "af7f813842079cac8eeee5fec30fb757b6ba1135b5ebbc5bd7c9fd66c232de36",
 	} {
 		set, err := Facts("t.csv", Options{Schema: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if text := "floats by schema " + want + " fold 0 of 0"; set.Reading != text {
 			t.Errorf("%s reads %q, want %q", name, set.Reading, text)
 		}
@@ -129,9 +128,7 @@ func TestDropFirst(t *testing.T) {
 	whole := open(t, "testdata/visits.csv", Options{})
 	dir := t.TempDir()
 	schema, err := os.ReadFile("testdata/visits.csv.schema.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	own := write(t, dir, "s.yaml", string(schema)+"\ndrop_first: true\n")
 	for _, o := range []Options{{DropFirst: true}, {Schema: own}} {
 		set := open(t, "testdata/visits.csv", o)
@@ -162,9 +159,7 @@ func TestStandardUnits(t *testing.T) {
 		t.Errorf("%v, want %v", set.Train.Values, want)
 	}
 	r, err := Verify(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got, want := counts(r.Private.Files[0].Records), fmt.Sprint(6, 0, 3, 2, 0, 0, []int{3, 3}); got != want {
 		t.Errorf("verification counts %s, want %s", got, want)
 	}
@@ -187,9 +182,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("an own table is called %s", set.Name)
 	}
 	r, err := Verify(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var seen []string
 	for _, f := range r.Private.Files {
 		seen = append(seen, fmt.Sprint(f.Name, " ", f.Records.Records, " ", f.Malformed.Count))
@@ -219,9 +212,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "c.csv")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(filepath.Join(dir, "c.csv")))
 	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "c.csv does not exist") {
 		t.Errorf("without one of the files: %v", err)
 	}
@@ -311,9 +302,7 @@ func TestForms(t *testing.T) {
 // a header could be a sound record, too.
 func TestNoRecordIsAHeader(t *testing.T) {
 	s, err := parse([]byte("header: optional\ncolumns: [{name: a, categories: [a, b]}, {name: b, bounds: [0, 1]}, {name: y}]\nlabel: {column: y, classes: [y, n]}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	records := func(lines ...string) map[string]int {
 		m := s.empty()
 		if _, err := s.decode([]byte(strings.Join(lines, "\n")), 0, func([]byte) *datasets.Split { return &m }); err != nil {

@@ -34,15 +34,11 @@ func TestUnlabeledNeedsNothingElse(t *testing.T) {
 	if err != nil || m.Len() != 1 || m.Values[0] != 0.25 || doubts != nil {
 		t.Errorf("%+v, %q, %v", m, doubts, err)
 	}
-	if err := os.WriteFile(trained, []byte("a,consent,y\n1,yes,no\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(trained, []byte("a,consent,y\n1,yes,no\n"), 0o600))
 	if m := open(t, trained, Options{}).Train; m.Len() != 1 || m.Values[0] != 0.25 {
 		t.Errorf("a table to train on without its ignored column: %+v", m)
 	}
-	if err := os.WriteFile(trained, []byte("id,a,y\n7,1,no\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(trained, []byte("id,a,y\n7,1,no\n"), 0o600))
 	if _, err := Open(trained, Options{}); err == nil || !strings.Contains(err.Error(), `no column "consent"`) {
 		t.Errorf("a table to train on without a condition's column: %v", err)
 	}
@@ -90,23 +86,15 @@ func TestDoubts(t *testing.T) {
 		t.Errorf("with drop-first:\n%s\nwant\n%s", got, want)
 	}
 	// Of records with labels, a malformed one is told of elsewhere.
-	if err := os.WriteFile(path, []byte(whole+"1,2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(whole+"1,2\n"), 0o600))
 	set, err := Labeled(path, trained, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got, want := strings.Join(set.TestDoubts, "\n"), want(path, "none of them"); got != want || len(set.TestFaults) != 1 {
 		t.Errorf("to evaluate:\n%s\n%v\nwant\n%s", got, set.TestFaults, want)
 	}
 	// Of the table that was trained on there are none, whoever asks.
-	if err := os.WriteFile(trained, []byte(whole), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(trained+suffix, []byte("comment: \"#\"\ntest_share: 0.5\ntest_is_public: true\n"+columns+yesNo), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(trained, []byte(whole), 0o600))
+	check(t, os.WriteFile(trained+suffix, []byte("comment: \"#\"\ntest_share: 0.5\ntest_is_public: true\n"+columns+yesNo), 0o600))
 	for what, read := range map[string]func() (*datasets.Set, error){
 		"trained on": func() (*datasets.Set, error) { return Open(trained, Options{}) },
 		"evaluated":  func() (*datasets.Set, error) { return Labeled(trained, trained, Options{}) },

@@ -26,9 +26,7 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 		path := write(t, dir, "t.csv", c.text)
 		write(t, dir, "t.csv.schema.yaml", schema)
 		r, err := Verify(path, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if said := strings.Join(r.Private.Faults, "; "); !strings.Contains(said, c.want) || (said == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", c.what, said, c.want)
 		}
@@ -38,9 +36,7 @@ func TestVerifyFindsWhatDoesNotMatch(t *testing.T) {
 	path := write(t, dir, "t.csv", "# skipped\na,b,y\n1,p,no\n-1,p,no\n2,r,yes\nnone,p,no\n3,p\n4,q,maybe\n11,q,yes\n")
 	write(t, dir, "t.csv.schema.yaml", "skip: 1\n"+schema)
 	r, err := Verify(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f := r.Private.Files[0]
 	got := []Fault{f.Malformed, f.Columns[0].Missing, f.Columns[0].Clamped, f.Columns[1].Unknown, f.Label.Unknown}
 	if want := []Fault{{1, 7}, {1, 6}, {2, 4}, {1, 5}, {2, 7}}; !slices.Equal(got, want) {
@@ -70,9 +66,7 @@ func TestVerifyNamesUnknownValues(t *testing.T) {
 			text.WriteString(v + ";" + label + "\n")
 		}
 		r, err := Verify(tabled(t, text.String()+"p;yes\n", "separator: ;\ncolumns: [{name: a, categories: "+c.categories+"}]\n"+yesNo), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got, said := r.Private.Files[0].Columns[0].Words.String(), strings.Join(r.Private.Faults, "; ")
 		if !strings.Contains(got, c.says) || !strings.Contains(said, c.fault) || (said == "") != (c.fault == "") {
 			t.Errorf("%s: %s; %q; want %s; %q", c.what, got, said, c.says, c.fault)
@@ -109,9 +103,7 @@ func TestVerifyLooksAtEveryFile(t *testing.T) {
 		write(t, dir, "b.csv", c.other)
 		write(t, dir, "t.csv.schema.yaml", c.schema+columns)
 		r, err := Verify(path, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if said := strings.Join(r.Private.Faults, "; "); !strings.Contains(said, c.want) || (said == "") != (c.want == "") {
 			t.Errorf("%s: %q, want %q", c.what, said, c.want)
 		}
@@ -139,9 +131,7 @@ func TestVerifyAdvises(t *testing.T) {
 	} {
 		path := tabled(t, "a;y\n"+strings.ReplaceAll(c.values, " ", ";no\n")+";yes\n;no\n", "separator: ;\ncolumns: [{name: a, "+c.column+"}]\nlabel: {column: y, classes: [no, yes]}\n")
 		r, err := Verify(path, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c.missing.Count++ // the last record
 		if c.missing.Line == 0 {
 			c.missing.Line = strings.Count(c.values, " ") + 3

@@ -26,6 +26,16 @@ var table = []struct {
 	{Full, false, 1, accountant.Poisson, 30, 0},
 }
 
+func check(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The table has each kind once, in the order of the registry.
 func TestKinds(t *testing.T) {
 	var listed []*Kind
@@ -39,9 +49,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s lacks words", k.Name)
 		}
 		b, err := k.Of(12, 1./3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		e := b.BatchEvent(accountant.Gaussian{NoiseMultiplier: 1})
 		if b.SamplingRate != x.rate || e.Rate != x.rate || e.Sampling != x.sampling || e.Count != 1 {
 			t.Errorf("%s draws at rate %v and is priced as %+v", k.Name, b.SamplingRate, e)
@@ -73,13 +81,9 @@ func TestSamplersKeepTheRate(t *testing.T) {
 	const n, steps = 40, 6000
 	for _, k := range kinds {
 		b, err := k.Of(n, 0.13)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s, err := b.Sampler(n, stream.KeyFromSeed(1, "rate of "+k.Name), stream.ChaCha20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		q := b.BatchEvent(accountant.Gaussian{NoiseMultiplier: 1}).Rate
 		var hits [n]float64
 		var batch []int32
@@ -136,18 +140,12 @@ func TestARecordMovesNoOther(t *testing.T) {
 func TestSamplersReadTheirWords(t *testing.T) {
 	const n, most = 40, 400
 	key, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "words"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, k := range kinds {
 		b, err := k.Of(n, 0.13)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		d, err := b.open(b, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for step := range 50 {
 			at := Position(step, Second)
 			fresh, r := key.Reader(at, 0), key.Reader(at, 0)

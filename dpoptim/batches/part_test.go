@@ -30,9 +30,7 @@ func TestPartsTogether(t *testing.T) {
 				return b.Sampler(total, key, stream.ChaCha20)
 			}
 			whole, err := sampler()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			for step := range uint64(3) {
 				checkParts(t, name, whole, sampler, step, counts)
 			}
@@ -45,9 +43,7 @@ func checkParts(t *rapid.T, name string, whole Sampler, open func() (Sampler, er
 	first := int32(0)
 	for i, n := range counts {
 		own, err := open() // each process has one of its own
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		got := Part(own, int(first), int(n)).Batch(step, make([]int32, 3))
 		var want []int32
 		for _, at := range batch {

@@ -26,13 +26,9 @@ func poissonOf(t testing.TB, n int, q float64, purpose string) Sampler {
 func open(t testing.TB, k *Kind, n int, q float64, key stream.Key, cipher stream.Cipher) Sampler {
 	t.Helper()
 	b, err := k.Of(n, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, err := b.Sampler(n, key, cipher)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -260,9 +256,7 @@ func TestPoissonThresholds(t *testing.T) {
 	one := newFloat(1)
 	for _, q := range []float64{0.5, 0.01, 0.37, 1e-5} {
 		p, err := newPoisson(Batching{SamplingRate: q}, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		keep := newFloat(0).Sub(one, newFloat(q))
 		want := newFloat(q) // (1-q)ᵏ·q
 		for k := range 1 << len(p.digit) {

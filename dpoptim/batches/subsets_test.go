@@ -76,9 +76,7 @@ func TestSubsetsOfPlaces(t *testing.T) {
 	all, b := subsetsOf(t, n, size), Batching{Kind: Subsets, Units: n, ExpectedBatch: size}
 	for _, records := range []int{0, 1, 40, 99, 100, 170} {
 		s, err := b.Sampler(records, stream.KeyFromSeed(1, "subsets"), stream.ChaCha20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for step := range uint64(20) {
 			want := slices.DeleteFunc(all.Batch(step, nil), func(i int32) bool { return int(i) >= records })
 			if got := s.Batch(step, nil); !slices.Equal(got, want) {

@@ -34,9 +34,7 @@ func TestCountRefuses(t *testing.T) {
 func TestCountNoise(t *testing.T) {
 	for _, deviation := range []float64{0.05, 0.1, 51.2, 1.0 / 3, 1e-6, 1e8} {
 		c, err := NewCount(deviation, testStream(t), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var in, want device.Inputs
 		c.Set(&in)
 		std := float64(in.Scalars[device.CountStd])

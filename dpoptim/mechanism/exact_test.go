@@ -61,9 +61,7 @@ func TestExactNoiseIsNeverBelow(t *testing.T) {
 	}
 	for _, c := range pairs {
 		e, err := NewExact(c.multiplier, c.bound, testStream(t), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var in device.Inputs
 		e.Set(&in)
 		clip, std := in.Scalars[device.Clip], in.Scalars[device.NoiseStd]

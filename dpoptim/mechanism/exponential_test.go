@@ -32,15 +32,11 @@ func TestExponentialLaw(t *testing.T) {
 	} {
 		const sensitivity = 2
 		m, err := NewExponential(c.epsilon, sensitivity, testStream(t), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		seen := make([]float64, len(c.utilities))
 		for d := range uint64(draws) {
 			i, err := m.Select(c.utilities, d+1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			seen[i]++
 		}
 		chi, k := 0.0, float64(len(seen)-1)
@@ -110,9 +106,7 @@ func TestExponentialRefuses(t *testing.T) {
 		t.Error("an exponential mechanism without a stream was made")
 	}
 	m, err := NewExponential(1, 1, testStream(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := m.Select(nil, 1); err == nil {
 		t.Error("a choice of no candidates")
 	}

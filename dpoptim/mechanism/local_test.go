@@ -15,9 +15,7 @@ import (
 func local(t *testing.T, epsilon, bound, radius float64, values int) Local {
 	t.Helper()
 	l, err := NewLocal(accountant.Pure{Epsilon: epsilon / 2}, bound, radius, values, testStream(t), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return l
 }
 
@@ -65,9 +63,7 @@ func TestLocalOdds(t *testing.T) {
 				draw++
 				g := make([]float64, c.d)
 				g[0] = sign
-				if err := c.local.Report(g, draw); err != nil {
-					t.Fatal(err)
-				}
+				check(t, c.local.Report(g, draw))
 				if g[0] > c.above {
 					count++
 				}

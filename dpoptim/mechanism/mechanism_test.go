@@ -11,12 +11,17 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-func testStream(t *testing.T) *stream.Stream {
+func check(t testing.TB, err error) {
 	t.Helper()
-	s, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func testStream(t *testing.T) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
+	check(t, err)
 	return s
 }
 
@@ -67,9 +72,7 @@ func TestGaussianNoiseFollowsTheClipNorm(t *testing.T) {
 			for _, size := range []struct{ values, parts int }{{1, 1}, {7, 1}, {1 << 17, 1}, {1 << 30, 1}, {7, 3}, {1 << 17, 64}} {
 				rounding := min(bound, 1) / 100
 				g, err := NewGaussian(multiplier, bound, rounding, size.values, size.parts, testStream(t), 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				var in device.Inputs
 				check := func(bound float64) {
 					t.Helper()

@@ -62,9 +62,7 @@ func TestNoisyBTLSNoise(t *testing.T) {
 			c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1.152180194854736, QueryScale: 7.3, MaxTrials: 20, Queries: queries}
 			for _, divisor := range []float64{1, 3} {
 				b, err := NewNoisyBTLS(c, bound/divisor, testStream(t), 3)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				var in, want device.Inputs
 				b.Set(&in)
 				clip := float64(in.Scalars[device.Clip])
@@ -112,9 +110,7 @@ const testBound = 0.4
 func simulate(t *testing.T, c accountant.NoisyBTLS, s *stream.Stream, queries, biases []float64) *simulated {
 	t.Helper()
 	b, err := NewNoisyBTLS(c, testBound, s, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return &simulated{b, queries, biases, make([]int, len(queries)+1)}
 }
 
@@ -262,49 +258,39 @@ type lineSearch struct {
 
 func openLineSearch(t *testing.T) *lineSearch {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	b := devicetest.NewBuilder("mlp", ir.SoftmaxCrossEntropy, 6)
 	b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 5, true)), 3, true)
 	x := &lineSearch{Case: devicetest.NewCase(t, b.Program(), 9, 3)}
 	schedule, err := perexample.Private(x.Program, perexample.Options{Strategy: perexample.Ghost, Clipping: ir.Flat})
-	must(err)
+	check(t, err)
 	d, err := cpu.Open(1)
-	must(err)
+	check(t, err)
 	x.net, err = d.Compile(schedule, device.Options{Capacity: 9})
-	must(err)
-	t.Cleanup(func() { must(x.net.Close()) })
+	check(t, err)
+	t.Cleanup(func() { check(t, x.net.Close()) })
 	x.data, err = d.Load(x.Rows, x.Features)
-	must(err)
-	must(x.net.Write(x.net.Params(), x.Params))
+	check(t, err)
+	check(t, x.net.Write(x.net.Params(), x.Params))
 	// The direction is the batch's gradient, clipped and released without noise.
 	sum, err := x.net.NewSum()
-	must(err)
+	check(t, err)
 	x.dir, err = x.net.NewVector(1)
-	must(err)
+	check(t, err)
 	g, err := NewGaussian(1, 1e6, 0, 1, 1, testStream(t), 1)
-	must(err)
+	check(t, err)
 	step, err := x.net.Record(func(q device.Queue) { q.ClippedSum(sum, x.data); g.Release(q, x.dir, sum) })
-	must(err)
+	check(t, err)
 	in := &device.Inputs{Rows: x.All(), Draw: 1}
 	in.Scalars[device.Clip] = 1e6
-	must(step.Run(in))
+	check(t, step.Run(in))
 	return x
 }
 
 func (x *lineSearch) run(t *testing.T, s device.Step, in *device.Inputs) device.Outputs {
 	t.Helper()
-	if err := s.Run(in); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Run(in))
 	out, err := s.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out
 }
 
@@ -312,16 +298,12 @@ func (x *lineSearch) run(t *testing.T, s device.Step, in *device.Inputs) device.
 func (x *lineSearch) record(t *testing.T, ask device.LossQuery, body func(q device.Queue, src device.Sum)) device.Step {
 	t.Helper()
 	src, err := x.net.NewScalarSum(ask.K)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s, err := x.net.Record(func(q device.Queue) {
 		q.Losses(src, x.data, ask)
 		body(q, src)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -341,18 +323,14 @@ func searchOnANet(t *testing.T, runs int) {
 			// The exact queries, by a release without noise.
 			ask := s.Query(x.net.Params(), x.dir, 4)
 			out, err := x.net.NewScalars(ask.K)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			bare := x.record(t, ask, func(q device.Queue, src device.Sum) {
 				q.Release(out, src, device.NewNoise(testStream(t), 1))
 			})
 			s.Ask(in, 0, etas, nil)
 			x.run(t, bare, in)
 			values := make([]float32, ask.K)
-			if err := x.net.Read(out, values); err != nil {
-				t.Fatal(err)
-			}
+			check(t, x.net.Read(out, values))
 			for i := range s.queries {
 				s.queries[i] = float64(values[ask.K-4+i])
 				if ask.K > 4 {
@@ -387,27 +365,19 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 		etas[i] = float32(6 * math.Pow(0.6, float64(i)))
 	}
 	dot, err := x.net.Record(func(q device.Queue) { q.Dot(x.dir, x.dir) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	square := x.run(t, dot, &device.Inputs{}).Dots[0] / 9 // ‖Σg‖²/n, for a loss that is a sum too
 
 	// Losses at w − ηg, of parameters that are moved there: no part of the search's code.
 	moved, err := x.net.NewVector(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	at, err := x.net.Record(func(q device.Queue) {
 		q.Axpy(moved, device.Along, x.dir)
 		q.Score(moved, x.data)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	loss := func(eta float32) float64 {
-		if err := x.net.Write(moved, x.Params); err != nil {
-			t.Fatal(err)
-		}
+		check(t, x.net.Write(moved, x.Params))
 		in := &device.Inputs{}
 		in.Scalars[device.Along] = -eta
 		return x.run(t, at, in).Scores[0].Loss
@@ -423,9 +393,7 @@ func TestNoisyBTLSWithoutNoiseIsArmijo(t *testing.T) {
 	for _, queries := range []string{accountant.Generic, accountant.SharedBaseline} {
 		c := accountant.NoisyBTLS{Noise: accountant.BTLSGaussian, ThresholdScale: 1, QueryScale: 1, MaxTrials: k, Queries: queries}
 		b, err := NewNoisyBTLS(c, 1e6, testStream(t), 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		step := x.record(t, b.Query(x.net.Params(), x.dir, k), b.Test)
 		for _, alpha := range []float64{0.05, 0.2, 0.4, 0.6, 0.75, 0.85, 0.93, 3} {
 			draw++

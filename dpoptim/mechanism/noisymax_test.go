@@ -53,15 +53,11 @@ func TestNoisyMaxLaw(t *testing.T) {
 		{[]int{5, 5}, 1}, {[]int{3, 5}, 0.5}, {[]int{5, 3}, 0.5}, {[]int{0, 4, 2, 4}, 0.3}, {[]int{10, 0, 0}, 2}, {[]int{0}, 1},
 	} {
 		m, err := NewNoisyMax(c.epsilon, testStream(t), 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		seen := make([]float64, len(c.counts))
 		for d := range uint64(draws) {
 			i, err := m.Select(counted(c.counts...), d+1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			seen[i]++
 		}
 		for i, p := range permuteAndFlip(c.counts, c.epsilon) {
@@ -118,9 +114,7 @@ func TestNoisyMaxRefuses(t *testing.T) {
 		t.Error("a noisy maximum without a stream was made")
 	}
 	m, err := NewNoisyMax(1, testStream(t), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := m.Select(counted(), 1); err == nil {
 		t.Error("the maximum of no counts was told")
 	}

@@ -17,9 +17,7 @@ import (
 func TestNoisyMinDistribution(t *testing.T) {
 	const runs, epsilon, bound = 200_000, 0.8, 2.0
 	m, err := NewNoisyMin(epsilon, bound, testStream(t), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, gap := range []float64{1.3, -3} {
 		told := 0
 		for run := range runs {
@@ -43,9 +41,7 @@ func TestNoisyMinDistribution(t *testing.T) {
 // told, the first of equals.
 func TestNoisyMinNoise(t *testing.T) {
 	m, err := NewNoisyMin(0.5, 1.5, testStream(t), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	in := device.Inputs{First: 7}
 	in.Biases[2] = 1
 	m.Set(&in)
@@ -72,9 +68,7 @@ func first(t *testing.T, s interface {
 }, in *device.Inputs, sums ...float64) int {
 	t.Helper()
 	i, err := s.Decide(in, sums)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return i
 }
 

@@ -15,9 +15,7 @@ func TestNormNoise(t *testing.T) {
 	for _, multiplier := range []float64{0.05, 1, 7.3, 1e6} {
 		for _, bound := range []float64{0.1, 1, 3} {
 			m, err := NewNorm(multiplier, bound, rounding, rows, 65, 1, testStream(t), 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var in, want device.Inputs
 			m.Set(&in)
 			std := float64(in.Scalars[device.NormStd])

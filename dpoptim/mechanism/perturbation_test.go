@@ -15,9 +15,7 @@ var perturbed = accountant.ObjectivePerturbation{NoiseMultiplier: 3, Curvature: 
 func perturbation(t *testing.T, values int) *Perturbation {
 	t.Helper()
 	p, err := NewPerturbation(perturbed, 1.5, 1e-6, values, testStream(t), 6, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return p
 }
 
@@ -30,9 +28,7 @@ func TestPerturbationLaw(t *testing.T) {
 	var tilts, outputs []float64
 	for i := range uint64(draws) {
 		b, err := p.Tilt(i + 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, x := range b {
 			if math.Abs(x) > most || p.Step > 2*rounding || math.Mod(x, p.Step) != 0 {
 				t.Fatalf("a tilt of %v on a grid of %v: at most %v, moved by %v", x, p.Step, most, rounding)
@@ -40,9 +36,7 @@ func TestPerturbationLaw(t *testing.T) {
 		}
 		tilts = append(tilts, b[i%d]/1.5)
 		x := []float64{7, -3, 0, math.NaN()}
-		if err := p.Release(x, i+1); err != nil {
-			t.Fatal(err)
-		}
+		check(t, p.Release(x, i+1))
 		center := []float64{7, -3, 0, 0}
 		outputs = append(outputs, (x[i%d]-center[i%d])/2e-6)
 	}
@@ -57,13 +51,9 @@ func TestPerturbationLaw(t *testing.T) {
 func TestPerturbationDraws(t *testing.T) {
 	p := perturbation(t, 3)
 	b, err := p.Tilt(9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	g, err := exact.New(p.Deviation/p.Step, testStream(t), 6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := make([]int64, 3)
 	g.Add(want, 9, 0)
 	for i := range b {
@@ -94,9 +84,7 @@ func TestPerturbationRefuses(t *testing.T) {
 	x = []float64{1, 2, 3}
 	refused("a release of other values", p.Release(x, 3), x)
 	x = []float64{1, 2}
-	if err := p.Release(x, 3); err != nil {
-		t.Fatal(err)
-	}
+	check(t, p.Release(x, 3))
 	x = []float64{1, 2}
 	refused("a second release of a tilt", p.Release(x, 3), x)
 

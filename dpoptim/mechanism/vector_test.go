@@ -18,9 +18,7 @@ import (
 func vector(t *testing.T, noise accountant.Mechanism, bound float64, values int) *Vector {
 	t.Helper()
 	v, err := NewVector(noise, bound, values, testStream(t), 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return v
 }
 
@@ -65,9 +63,7 @@ func TestVectorLaw(t *testing.T) {
 		var radius, first, share []float64
 		for i := range uint64(draws) {
 			x := slices.Clone(center)
-			if err := v.Release(x, i+1); err != nil {
-				t.Fatal(err)
-			}
+			check(t, v.Release(x, i+1))
 			sum := 0.0
 			for j := range x {
 				x[j] = (x[j] - center[j]) / bound
@@ -105,23 +101,15 @@ func TestVectorIsOnTheGrid(t *testing.T) {
 		integers := make([]int64, len(in))
 		if _, pure := noise.(accountant.Pure); pure {
 			d, err := exact.NewDirection(v.Scale/v.Step, len(in), testStream(t), 5)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Add(integers, draw); err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
+			check(t, d.Add(integers, draw))
 		} else {
 			g, err := exact.New(v.Scale/v.Step, testStream(t), 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			g.Add(integers, draw, 0)
 		}
 		got := slices.Clone(in)
-		if err := v.Release(got, draw); err != nil {
-			t.Fatal(err)
-		}
+		check(t, v.Release(got, draw))
 		for i, x := range in {
 			switch {
 			case math.IsNaN(x):
@@ -183,12 +171,8 @@ func TestVectorCoversTheGrid(t *testing.T) {
 			x[i] = a.Step * (float64(rnd.IntN(1<<20)) + 0.5 - 0.4*rnd.Float64())
 			y[i] = x[i] + move
 		}
-		if err := a.Release(x, draw+1); err != nil {
-			t.Fatal(err)
-		}
-		if err := b.Release(y, draw+1); err != nil {
-			t.Fatal(err)
-		}
+		check(t, a.Release(x, draw+1))
+		check(t, b.Release(y, draw+1))
 		sum := 0.0
 		for i := range x {
 			sum += (x[i] - y[i]) * (x[i] - y[i])
@@ -238,9 +222,7 @@ func TestVectorRefuses(t *testing.T) {
 func TestVectorPositions(t *testing.T) {
 	for _, noise := range []accountant.Mechanism{accountant.Pure{Epsilon: 1}, accountant.Gaussian{NoiseMultiplier: 1}} {
 		v := vector(t, noise, 1, 2)
-		if err := v.Release([]float64{3, 4}, 5); err != nil {
-			t.Fatal(err)
-		}
+		check(t, v.Release([]float64{3, 4}, 5))
 		for _, draw := range []uint64{5, 4, 0} {
 			private := []float64{3, 4}
 			if err := v.Release(private, draw); err == nil || !strings.Contains(err.Error(), "used before") || private[0] != 0 || private[1] != 0 {

@@ -11,9 +11,7 @@ import (
 func TestSpellings(t *testing.T) {
 	read := func(text string) (Config, error) {
 		path := filepath.Join(t.TempDir(), "c.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(text), 0o600))
 		c := Default()
 		err := Read(path, &c)
 		return c, err

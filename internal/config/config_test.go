@@ -24,9 +24,7 @@ func TestReadConfig(t *testing.T) {
 		{"clip: soft\n", "configuration"},
 		{"clip: 1\n---\nclip: 2\n", "more than one document"},
 	} {
-		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(test.text), 0o600))
 		c := Default()
 		err := Read(path, &c)
 		var u *usage.Error

@@ -107,9 +107,7 @@ func TestWhatResumptionMayChange(t *testing.T) {
 			alter(s, &c, random)
 			f1, err1 := was.Fingerprint()
 			f2, err2 := c.Fingerprint()
-			if err := errors.Join(err1, err2); err != nil {
-				t.Fatal(err)
-			}
+			check(t, errors.Join(err1, err2))
 			same := f1 == f2
 			if allowed := s.Resume.Allowed(noise == dpoptim.Seeded); same != allowed || allowed != slices.Contains(free, s.Key) {
 				t.Errorf("%s, noise %s: the same run: %v; its row says %v", s.Key, noise, same, allowed)

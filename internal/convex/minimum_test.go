@@ -17,9 +17,7 @@ func TestMinimum(t *testing.T) {
 			continue
 		}
 		m, err := Of(linear(k.loss, 5, 1, true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		table := random(t, m, r, k.target, records, 2)
 		for _, regularization := range []float64{0.5, 10, 1000} {
 			for _, size := range []float64{0, 1, 1000} {
@@ -30,9 +28,7 @@ func TestMinimum(t *testing.T) {
 				p := PlanMinimum(m, norm, regularization, size, 0, records)
 				away := func(p Minimum) float64 {
 					w, err := p.Solve(table, tilt, func() error { return nil })
-					if err != nil {
-						t.Fatal(err)
-					}
+					check(t, err)
 					gradient, length := make([]float64, len(w)), 0.0
 					table.Gradient(w, gradient)
 					for i := range w {
@@ -61,9 +57,7 @@ func TestMinimum(t *testing.T) {
 // Records beyond the public number are left out.
 func TestMinimumLeavesOut(t *testing.T) {
 	m, err := Of(linear(kinds[0].loss, 5, 1, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	data := func(n int) *Table { return random(t, m, rand.New(rand.NewPCG(8, 9)), kinds[0].target, n, 1) }
 	p, tilt := PlanMinimum(m, 1, 10, 1, 0, 600), make([]float64, m.Params())
 	none := func() error { return nil }

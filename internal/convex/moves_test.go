@@ -15,9 +15,7 @@ func TestMoves(t *testing.T) {
 	const step, bound, n = 0.5, 0.2, 700
 	for _, k := range kinds {
 		m, err := Of(linear(k.loss, 5, k.outputs, true))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		data := func(threads int) *Table { return random(t, m, rand.New(rand.NewPCG(1, 2)), k.target, n, threads) }
 		table, r := data(1), rand.New(rand.NewPCG(3, 4))
 		w := make([]float64, m.Params())
@@ -70,9 +68,7 @@ func TestMoves(t *testing.T) {
 // What is no number counts as nothing.
 func TestMovesOfNoNumbers(t *testing.T) {
 	m, err := Of(linear(kinds[0].loss, 5, 1, true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	table := random(t, m, rand.New(rand.NewPCG(1, 2)), kinds[0].target, 20, 1)
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
 		w := slices.Repeat([]float64{bad}, m.Params())

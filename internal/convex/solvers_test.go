@@ -33,18 +33,14 @@ func tableOf(t *testing.T, m *Model, norm float64, records []record) *Table {
 		x, rows.Targets = append(x, r.x...), append(rows.Targets, r.target)
 	}
 	table, err := NewTable(m, rows, x, norm, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return table
 }
 
 func modelOf(t *testing.T, loss ir.Loss, inputs, outputs int, bias bool) *Model {
 	t.Helper()
 	m, err := Of(linear(loss, inputs, outputs, bias))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return m
 }
 
@@ -52,13 +48,9 @@ func modelOf(t *testing.T, loss ir.Loss, inputs, outputs int, bias bool) *Model 
 func apart(t *testing.T, s Solver, a, b *Table) float64 {
 	t.Helper()
 	v, err := s.Solve(a, nil, going)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	w, err := s.Solve(b, nil, going)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return distance(v, w)
 }
 
@@ -97,6 +89,13 @@ func order(n int) []int32 {
 	return all
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Linear losses with a common quadratic attain the sensitivity: what is there or not moves the result
 // by half of what a replaced record does.
 func TestSensitivityIsAttained(t *testing.T) {
@@ -123,9 +122,7 @@ func TestSensitivityIsAttained(t *testing.T) {
 		for _, steps := range []int{1, 30, 400} {
 			d := Descent{Steps: steps, Rate: 1.999 / (smooth + 2*mu), L2: mu, Records: n}
 			p := papers.Descent{Records: n, Steps: steps, Lipschitz: lipschitz, Smoothness: smooth + mu, StrongConvexity: mu, LearningRate: d.Rate}
-			if err := p.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			check(t, p.Validate())
 			attained("descent", d, 7, p.Sensitivity(), d.Drift(m, norm), 1e-9)
 		}
 	}
@@ -312,9 +309,7 @@ func TestDrift(t *testing.T) {
 	table := tableOf(t, m, norm, records)
 	d := Descent{Steps: steps, Rate: 1 / (m.Smoothness(norm) + 2*mu), L2: mu, Records: n}
 	got, err := d.Solve(table, nil, going)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	number := func(x float64) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(x) }
 	w := make([]*big.Float, inputs+1)
 	for i := range w {

@@ -57,9 +57,7 @@ func random(t *testing.T, m *Model, r *rand.Rand, target func(*rand.Rand) float3
 		}
 	}
 	table, err := NewTable(m, rows, x, 1, threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return table
 }
 
@@ -69,9 +67,7 @@ func TestGradient(t *testing.T) {
 	for _, k := range kinds {
 		for _, bias := range []bool{false, true} {
 			m, err := Of(linear(k.loss, 5, k.outputs, bias))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			data := func(threads int) *Table { return random(t, m, rand.New(rand.NewPCG(1, 2)), k.target, 1200, threads) }
 			table, r := data(1), rand.New(rand.NewPCG(3, 4))
 			w, d := make([]float64, m.Params()), make([]float64, m.Params())

@@ -15,6 +15,13 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // How many examples go through the network at a time changes no bit, whether units are shorter or longer, nor does the number of
 // threads. The first convolution's outputs live for one example, and those behind it go by squares, several examples together.
 func TestStretchesOfImages(t *testing.T) {
@@ -26,9 +33,7 @@ func TestStretchesOfImages(t *testing.T) {
 	p := b.Program()
 	c := devicetest.NewCase(t, p, rows, 67)
 	table, err := host.Load(c.Rows, c.Features)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func(large, parts int) { largeWeights, mostParts = large, parts }(largeWeights, mostParts)
 	usual := mostParts
 	for _, strategy := range []perexample.Strategy{"", perexample.Materialise, "materialise,conv2=recompute", "materialise,conv3=gram"} {
@@ -36,9 +41,7 @@ func TestStretchesOfImages(t *testing.T) {
 		if strategy != "" {
 			schedule, err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, exact := range []bool{false, true} {
 			if exact && strategy != perexample.Materialise {
 				continue
@@ -80,9 +83,7 @@ func TestGramGradientGoesByTaps(t *testing.T) {
 	const op = 1
 	for choice, taps := range map[perexample.Choice]bool{perexample.Gram: true, perexample.Recompute: false} {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv2=" + choice), Clipping: ir.Flat})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
 		defer n.Close()
 		c := n.convs[op]
@@ -116,9 +117,7 @@ func TestLeNetPicks(t *testing.T) {
 	p := devicetest.LeNet("lenet", 28, 6, 16, 4, 4)
 	for choice, picks := range map[perexample.Choice]bool{perexample.Gram: false, perexample.Recompute: true, perexample.Store: true} {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv1=" + choice + ",conv2=" + choice), Clipping: ir.Flat})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
 		defer n.Close()
 		for _, op := range []int{0, 3} {
@@ -138,9 +137,7 @@ func TestLargeUnits(t *testing.T) {
 	p := devicetest.LeNet("lenet", 16, 3, 4, 12, 8)
 	c := devicetest.NewCase(t, p, rows, 63)
 	schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Materialise, Clipping: ir.Flat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	sum := func(most, least int) []float32 {
 		defer func(before int) { mostParts = before }(mostParts)
 		mostParts = most
@@ -150,9 +147,7 @@ func TestLargeUnits(t *testing.T) {
 			t.Fatalf("units are of %d examples and %d values: the test tries nothing", n.unit, n.passed)
 		}
 		d, err := Open(threads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return devicetest.Open(t, d, schedule, c, rows).Of(t, c.All(), 0.5)
 	}
 	devicetest.Near(t, sum(1, 2*inCache), sum(mostParts, leastUnit), devicetest.Tolerance)

@@ -29,9 +29,7 @@ var exactCases = map[string]*devicetest.Case{}
 func newExactCase(t *testing.T, p *ir.Program, strategy perexample.Strategy) *exactCase {
 	t.Helper()
 	s, err := perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	known := exactCases[p.Name] // rows that lie near no kink take some search
 	if known == nil {
 		known = devicetest.NewCase(t, p, 40, 61)

@@ -32,13 +32,9 @@ func farFromZero(t *testing.T, offset, scale float32, tolerance float64) {
 	}
 	c.Params[0] = 1
 	s, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d, err := Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	sum := func(d device.Device) []float32 { return devicetest.Open(t, d, s, c, 6).Of(t, c.All(), 1e6) }
 	got, want := sum(d), sum(reference.Open())
 	if math.Abs(float64(got[0]-want[0])) > tolerance {

@@ -42,9 +42,7 @@ func area(t *testing.T, at *byte) map[string]string {
 func written(t *testing.T, bytes int) []byte {
 	t.Helper()
 	x, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	t.Cleanup(func() { _ = unix.Munmap(x) })
 	if err := unix.Madvise(x, unix.MADV_NOHUGEPAGE); err != nil {
 		t.Skipf("this system has no large pages: %v", err)
@@ -61,16 +59,12 @@ func TestLoadMovesRows(t *testing.T) {
 	setting, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled") // what is not there forbids nothing
 	never := strings.Contains(string(setting), "[never]")
 	d, err := Open(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, mapped := range []bool{false, true} {
 		values := written(t, 8<<20)
 		rows := device.Rows{Count: count, Width: width, Scale: 1, Targets: make([]float32, count), Mapped: mapped}
 		data, err := d.Load(rows, device.Bytes(values[:count*width]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		after := area(t, &values[4<<20])
 		t.Logf("mapped %v: %v on large pages, flags %s", mapped, after["AnonHugePages"], after["VmFlags"])
 		moved := !strings.HasPrefix(after["AnonHugePages"], "0 ")
@@ -86,8 +80,6 @@ func TestLoadMovesRows(t *testing.T) {
 				t.Fatalf("mapped %v: byte %d became %d", mapped, i, b)
 			}
 		}
-		if err := data.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, data.Close())
 	}
 }

@@ -20,9 +20,7 @@ func TestLossBits(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, 40, 51)
 			table, err := host.Load(c.Rows, c.Features)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			rows := make([]int32, 300)
 			for i := range rows {
 				rows[i] = int32(i * 7 % 40)
@@ -33,9 +31,7 @@ func TestLossBits(t *testing.T) {
 			}
 			points := []float32{0, 0.3, 0.1, 0, -0.2, 0.01, 0.5}
 			schedule, err := perexample.Plain(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			losses := func(threads, block, group int, points []float32) []float64 {
 				n := compile(schedule, device.Options{Capacity: 300}, threads).(*net)
 				defer n.Close()
@@ -87,9 +83,7 @@ func TestLossMemory(t *testing.T) {
 	squares.Dense(x, 3, true)
 	for _, p := range []*ir.Program{wide.Program(), deep.Program(), squares.Program()} {
 		schedule, err := perexample.Plain(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n := compile(schedule, device.Options{Capacity: 300}, 1).(*net)
 		e := n.evaluator
 		if e.group >= device.MaxCandidates || e.group < 2 {
@@ -130,17 +124,13 @@ func TestPresentLossBits(t *testing.T) {
 	for _, p := range append(devicetest.Programs(), long.Program()) {
 		c := devicetest.NewCase(t, p, 40, 52)
 		table, err := host.Load(c.Rows, c.Features)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		rows := make([]int32, 70)
 		for i := range rows {
 			rows[i] = int32(i * 7 % 40)
 		}
 		plain, err := perexample.Plain(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		schedules := map[string]*ir.Schedule{"plain": plain}
 		for _, strategy := range perexample.Strategies() {
 			if schedules[string(strategy)], err = perexample.Private(p, perexample.Options{Strategy: strategy, Clipping: ir.Flat}); err != nil {

@@ -71,9 +71,7 @@ func TestRowsLiveLongEnough(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, rows, 71)
 			table, err := host.Load(c.Rows, c.Features)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var list []int32
 			for i := range batch {
 				list = append(list, int32(i*7%rows))
@@ -125,9 +123,7 @@ func TestRowsOfSmallChunks(t *testing.T) {
 	const chunk, threads = 4, 16
 	for _, p := range devicetest.Programs() {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		n := compile(schedule, device.Options{Capacity: chunk}, threads).(*net)
 		for v, width := range n.width {
 			most := chunk * width

@@ -30,9 +30,7 @@ func TestRead(t *testing.T) {
 		{halves, func(i int) float32 { return half.ToFloat32(halves[i]) }},
 	} {
 		table, err := host.Load(r, test.values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for row := range 3 {
 			want, wide := make([]float32, width), make([]float64, width)
 			for i := range want {

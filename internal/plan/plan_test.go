@@ -22,9 +22,7 @@ func TestNoiseCoversRounding(t *testing.T) {
 	c := small()
 	c.Clip, c.Epsilon, c.NoiseMultiplier = 0.5, nil, ptr(2.0)
 	p, err := Resolve(c, Options{Sources: sources(made(1, 40))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if p.Capacity < mostRows(p.ExpectedBatch) {
 		t.Errorf("a run takes %d records, a batch may have %d", p.Capacity, mostRows(p.ExpectedBatch))
 	}
@@ -40,9 +38,7 @@ func TestNoiseCoversTheWholeTable(t *testing.T) {
 		c := tableConfig()
 		c.Clip, c.NoiseMultiplier, c.Batch, c.PublicN = 0.5, ptr(2.0), ptr(batch), ptr(2009)
 		p, err := Resolve(c, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if p.PublicN != 200 {
 			t.Fatalf("%d records are said to train", p.PublicN)
 		}
@@ -175,9 +171,7 @@ func TestMemory(t *testing.T) {
 		set := made(1, 40)
 		set.PublicN, set.PerClass = 200000, []int{50000, 50000, 50000, 50000}
 		p, err := Resolve(c, Options{Sources: sources(set)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return p
 	}
 	p := resolve(func(*config.Config) {})

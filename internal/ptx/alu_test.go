@@ -14,25 +14,15 @@ func runOne(t testing.TB, body, reg string, k ty) uint64 {
 	t.Helper()
 	m, err := Parse([]byte(fmt.Sprintf("%s.entry k(.param .u64 p) { .reg .b64 %%out; ld.param.u64 %%out, [p]; %s st.global.%s [%%out], %s; ret; }",
 		header, body, name(k), reg)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	mem := NewMemory()
 	p, err := mem.Alloc(8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	kernel, err := m.Kernel("k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := kernel.Launch(mem, [3]int{1, 1, 1}, [3]int{1, 1, 1}, 0, []uint64{p}, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, kernel.Launch(mem, [3]int{1, 1, 1}, [3]int{1, 1, 1}, 0, []uint64{p}, Options{}))
 	b := make([]byte, 8)
-	if err := mem.Read(b[:k.size()], p); err != nil {
-		t.Fatal(err)
-	}
+	check(t, mem.Read(b[:k.size()], p))
 	return binary.LittleEndian.Uint64(b)
 }
 

@@ -45,27 +45,17 @@ const counted = `
 func count(t *testing.T, stride int, blocks int, o Options) *Counter {
 	t.Helper()
 	m, err := Parse([]byte(counted))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	k, err := m.Kernel("counted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	mem := NewSparseMemory(Words(0x3f800000))
 	in, err := mem.Alloc(1 << 33)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out, err := mem.Alloc(256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	o.Counter = &Counter{Latencies: Latencies{ALU: 4, Shared: 30, L1: 40, L2: 200, Barrier: 20}}
 	o.NoRaces = true // of blocks, which all write one place
-	if err := k.Launch(mem, [3]int{blocks, 1, 1}, [3]int{64, 1, 1}, 0, []uint64{in, out, uint64(stride)}, o); err != nil {
-		t.Fatal(err)
-	}
+	check(t, k.Launch(mem, [3]int{blocks, 1, 1}, [3]int{64, 1, 1}, 0, []uint64{in, out, uint64(stride)}, o))
 	got := make([]byte, 4)
 	if err := mem.Read(got, out); err != nil || binary.LittleEndian.Uint32(got) != 0x40000000 { // 1·1 + 1
 		t.Errorf("wrote %x, %v", got, err)
@@ -134,24 +124,18 @@ func TestSomeBlocks(t *testing.T) {
 func TestSparseMemory(t *testing.T) {
 	m := NewSparseMemory(Words(7))
 	at, err := m.Alloc(1 << 35)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	word := func(o uint64) uint32 {
 		t.Helper()
 		b := make([]byte, 4)
-		if err := m.Read(b, at+o); err != nil {
-			t.Fatal(err)
-		}
+		check(t, m.Read(b, at+o))
 		return binary.LittleEndian.Uint32(b)
 	}
 	long := make([]byte, 3*partSize)
 	for i := range long {
 		long[i] = byte(i)
 	}
-	if err := m.Write(at+partSize-8, long); err != nil {
-		t.Fatal(err)
-	}
+	check(t, m.Write(at+partSize-8, long))
 	back := make([]byte, len(long))
 	if err := m.Read(back, at+partSize-8); err != nil || !slices.Equal(back, long) {
 		t.Errorf("what was written does not come back: %v", err)
@@ -160,12 +144,8 @@ func TestSparseMemory(t *testing.T) {
 		t.Error("memory that was not written holds something else")
 	}
 	small, err := m.Alloc(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Fill(small, 9, 1<<18); err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
+	check(t, m.Fill(small, 9, 1<<18))
 	b := make([]byte, 4)
 	if err := m.Read(b, small+12345*4); err != nil || b[0] != 9 {
 		t.Errorf("after a fill there is %v, %v", b, err)

@@ -11,14 +11,17 @@ import (
 func parse(t testing.TB, file string) *Module {
 	t.Helper()
 	src, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	m, err := Parse(src)
+	check(t, err)
+	return m
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m
 }
 
 // TestPlantedFaults launches kernels with one fault each, in the natural order and in others, on
@@ -82,26 +85,16 @@ func TestPlantedFaults(t *testing.T) {
 	} {
 		for seed := range uint64(8) {
 			k, err := m.Kernel(c.kernel)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			mem := NewMemory()
 			p, _ := mem.Alloc(256)
 			q, _ := mem.Alloc(256)
-			if err := mem.Write(p, make([]byte, 256)); err != nil {
-				t.Fatal(err)
-			}
+			check(t, mem.Write(p, make([]byte, 256)))
 			used, err := m.Kernel("leftovers")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := used.Launch(mem, [3]int{1, 1, 1}, line, 16, []uint64{p, q}, Options{}); err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
+			check(t, used.Launch(mem, [3]int{1, 1, 1}, line, 16, []uint64{p, q}, Options{}))
 			if c.kernel == "use_after_free" {
-				if err := mem.Free(p); err != nil {
-					t.Fatal(err)
-				}
+				check(t, mem.Free(p))
 			}
 			err = k.Launch(mem, c.grid, c.block, 16, []uint64{p, q}, Options{Seed: seed, StepLimit: 10000})
 			var f *Fault
@@ -120,9 +113,7 @@ func TestPlantedFaults(t *testing.T) {
 
 func TestFaultNamesThePlace(t *testing.T) {
 	k, err := parse(t, "faults.ptx").Kernel("misaligned_vector")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	mem := NewMemory()
 	p, _ := mem.Alloc(256)
 	err = k.Launch(mem, [3]int{2, 1, 1}, [3]int{3, 2, 1}, 0, []uint64{p, 0}, Options{})
@@ -155,13 +146,9 @@ func TestAllowed(t *testing.T) {
 
 func TestRefusedLaunches(t *testing.T) {
 	m, err := Parse([]byte(header + ".entry k(.param .u64 p) .maxntid 64, 1, 1 { .shared .b8 s[40000]; ret; }"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	k, err := m.Kernel("k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if k.Shared != 40000 || k.MaxThreads != 64 || len(k.Params) != 1 || k.Params[0] != (Param{"p", 8, 8, 0}) {
 		t.Errorf("%+v", k)
 	}
@@ -215,9 +202,7 @@ func TestMemory(t *testing.T) {
 	}
 	host := []byte{1, 2, 3, 4}
 	q, err := m.Map(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := m.Write(q+1, []byte{9}); err != nil || host[1] != 9 {
 		t.Error(host, err)
 	}

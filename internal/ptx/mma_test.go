@@ -23,13 +23,9 @@ func product(t testing.TB, form, before string, in []uint32, c []float32, o Opti
 	mma.sync.aligned.` + form + ` {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f1, %f2, %f3, %f4};
 	st.global.v4.f32 [%rd4], {%f1, %f2, %f3, %f4};
 	ret; }`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	k, err := m.Kernel("k")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	d := device{t, NewMemory()}
 	at := d.put(c)
 	err = k.Launch(d.Memory, [3]int{1, 1, 1}, [3]int{32, 1, 1}, 0, []uint64{d.put(in), at}, o)
@@ -95,9 +91,7 @@ func TestMMA(t *testing.T) {
 				in, acc := fragments(words, func(i, k int) float32 { return low(a[i][k]) }, func(j, k int) float32 { return low(b[j][k]) },
 					func(i, j int) float32 { return c[i][j] })
 				got, err := product(t, form, "", in, acc, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				rounded := 0
 				for lane := range 32 {
 					for e := range 4 {
@@ -159,9 +153,7 @@ func TestMMACutsBitsOff(t *testing.T) {
 		}
 		in, acc := fragments(1, a, func(int, int) float32 { return one }, func(int, int) float32 { return c.c })
 		got, err := product(t, formTF32, "", in, acc, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, g := range got {
 			if g != c.want && (g == g || c.want == c.want) {
 				t.Errorf("%v + Σ %v is %v, want %v", c.c, c.p, g, c.want)

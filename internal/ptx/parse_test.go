@@ -91,9 +91,7 @@ func TestSpaces(t *testing.T) {
 func TestNoPanic(t *testing.T) {
 	for _, file := range []string{"sample.ptx", "faults.ptx"} {
 		src, err := os.ReadFile("testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		words := regexp.MustCompile(`\s+|[^\s,;\[\]{}]+|[,;\[\]{}]`).FindAll(src[:8000], -1)
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 400 {

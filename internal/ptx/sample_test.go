@@ -93,12 +93,8 @@ func TestSample(t *testing.T) {
 			d := device{t, NewMemory()}
 			c := d.space(4 * M * N)
 			k, err := m.Kernel("gemm")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := k.Launch(d.Memory, [3]int{2, 2, 1}, [3]int{256, 1, 1}, 0, []uint64{d.put(a), d.put(b), c, M, N, K}, o); err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
+			check(t, k.Launch(d.Memory, [3]int{2, 2, 1}, [3]int{256, 1, 1}, 0, []uint64{d.put(a), d.put(b), c, M, N, K}, o))
 			want := make([]float32, M*N)
 			for i := range M {
 				for j := range N {
@@ -203,9 +199,7 @@ func TestSample(t *testing.T) {
 			}
 			p := pair{40, 1.5, 0.25, [6]float32{1, 2, 3, 4, 5, 6}}
 			var b bytes.Buffer
-			if err := binary.Write(&b, binary.LittleEndian, p); err != nil {
-				t.Fatal(err)
-			}
+			check(t, binary.Write(&b, binary.LittleEndian, p))
 			args := make([]uint64, (b.Len()+7)/8)
 			for i, c := range b.Bytes() {
 				args[i/8] |= uint64(c) << (8 * (i % 8))

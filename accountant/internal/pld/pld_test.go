@@ -34,6 +34,13 @@ func vectors(t *testing.T) (g golden) {
 	return g
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func sampled(mu, q float64, count int) Step { return Step{[]Pair{Gaussian(mu)}, q, count, false} }
 
 // width is the least that is promised of any Upper−Lower.
@@ -42,9 +49,7 @@ func width(epsilon float64) float64 { return max(relativeWidth*epsilon, absolute
 func epsilon(t *testing.T, steps []Step, replaceOne bool, delta float64) Interval {
 	t.Helper()
 	r, err := Epsilon(steps, replaceOne, delta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !(r.Lower <= r.Upper) || r.Upper-r.Lower > width(r.Upper) {
 		t.Fatalf("ends %v are not as near as promised", r)
 	}
@@ -148,9 +153,7 @@ func general(t *testing.T, mu float64, count int, delta float64) *composition {
 	c := &composition{measures: map[string]*[directions]ends{}}
 	l := gaussian{mu: mu, q: 1}
 	c.kinds = []kind{{l, l, count}}
-	if err := c.refine(delta); err != nil {
-		t.Fatal(err)
-	}
+	check(t, c.refine(delta))
 	return c
 }
 
@@ -332,14 +335,10 @@ func TestEstimatesBracketTheCurve(t *testing.T) {
 func TestAgainstDirectConvolution(t *testing.T) {
 	for _, step := range []Step{sampled(1, 0.1, 6), {[]Pair{Laplace(0.5), Pure(0.2)}, 0.2, 6, false}} {
 		c, err := prepare([]Step{step}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		c.spacingAt(1e-12)
 		c.setSpacing(0.02)
-		if err := c.discretise(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, c.discretise())
 		for d := range directions {
 			m := c.measures[c.kinds[0].high.key()+"|"+c.kinds[0].low.key()][d]
 			upper, lower := m.upper, m.lower
@@ -348,9 +347,7 @@ func TestAgainstDirectConvolution(t *testing.T) {
 			}
 			for _, e := range []float64{0.01, 0.5, 2, 4, 8, 12} {
 				up, down, err := c.compose(d, c.tiltAt(d, e))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				want, got := stick(upper, e), up.delta(e, 1)
 				if !(got >= want*(1-1e-9) && got <= want*(1+1e-6)+1e-25) {
 					t.Errorf("direction %d, epsilon %v: upper %v, want %v", d, e, got, want)
@@ -491,9 +488,7 @@ func TestMoreKindsThanAreComposed(t *testing.T) {
 			t.Fatalf("%d kinds, %v", len(few.kinds), err)
 		}
 		few.spacing, few.measures = 0, map[string]*[directions]ends{}
-		if err := few.refine(1e-5); err != nil {
-			t.Fatal(err)
-		}
+		check(t, few.refine(1e-5))
 		r, err := few.epsilon(1e-5)
 		slack := 2 * width(r.Upper)
 		if err != nil || r.Lower > r.Upper || r.Upper > last.Upper+slack || r.Lower < last.Lower-slack {

@@ -14,9 +14,7 @@ var rates = []float64{0.001, 0.01, 0.05, 0.3, 0.9}
 func powers(t *testing.T, steps []Step, replaceOne bool) (Interval, []Interval) {
 	t.Helper()
 	advantage, p, err := Power(steps, replaceOne, rates)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i, r := range append(p, advantage) {
 		if !(0 <= r.Lower && r.Lower <= r.Upper && r.Upper <= 1 && r.Upper-r.Lower <= 5e-3*r.Upper) {
 			t.Errorf("%v: ends %v", steps, r)

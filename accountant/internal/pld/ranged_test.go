@@ -55,9 +55,7 @@ func TestRanged(t *testing.T) {
 					t.Errorf("ε %v, %d releases, at %v: δ %v, by brute force %v", epsilon, k, x, curve[i], want)
 				}
 				r, err := Delta([]Step{{[]Pair{Ranged(epsilon)}, 1, k, false}}, false, x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if r.Upper < want*(1-1e-8) || r.Upper > want+1e-6 || r.Lower > want*(1+1e-8) {
 					t.Errorf("ε %v, %d releases, at %v: δ in %v, by brute force %v", epsilon, k, x, r, want)
 				}
@@ -74,9 +72,7 @@ func TestRangedOften(t *testing.T) {
 		count          int
 	}{{0.0571, 1e-5, 49}, {0.2143, 1e-5, 49}, {0.04, 1e-8, 100}, {0.02, 1e-5, 1000}} {
 		r, err := Epsilon([]Step{{[]Pair{Ranged(test.epsilon)}, 1, test.count, false}}, false, test.delta)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		least := 0.0 // over intervals, the exact ε
 		for i := range 400 {
 			l := newRanged(test.epsilon, test.count)
@@ -114,9 +110,7 @@ func TestRangedAmongOthers(t *testing.T) {
 	}
 	for _, e := range []float64{0.01, 1, 20} {
 		tight, err := Epsilon([]Step{{[]Pair{Ranged(e)}, 1, 3, false}}, false, 1e-6)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		pure, err := Epsilon([]Step{{[]Pair{Pure(e)}, 1, 3, false}}, false, 1e-6)
 		if err != nil || tight.Upper > pure.Upper {
 			t.Errorf("three of range %v: ε in %v, of pure ones %v (%v)", e, tight, pure, err)

@@ -101,9 +101,7 @@ func subsetsAgainstQuadrature(t *testing.T, schedules int) {
 		e := 2 * r.Float64()
 		gamma := math.Exp(e)
 		d, err := Delta(subsetsOf(rounds), true, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		want := largest(rounds, gamma)
 		if !(d.Lower <= want*(1+exact)+tiny && d.Upper >= want*(1-exact)-tiny && d.Upper <= d.Lower*1.05+1e-6) {
 			t.Errorf("%v at ε = %v: δ %v, want %v", rounds, e, d, want)
@@ -126,13 +124,9 @@ func TestOneSubset(t *testing.T) {
 		for _, q := range []float64{0.02, 0.9} {
 			for _, e := range []float64{0, 0.1} {
 				all, err := Delta([]Step{{pairs, 1, 1, false}}, true, math.Log1p(math.Expm1(e)/q))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				got, err := Delta([]Step{{pairs, q, 1, true}}, true, e)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if !(got.Lower <= q*all.Upper*(1+1e-9) && got.Upper >= q*all.Lower*(1-1e-9)) {
 					t.Errorf("%v of %v at ε = %v: δ %v, want %v of %v", pairs, q, e, got, q, all)
 				}
@@ -153,13 +147,9 @@ func TestLongSubsetsOfManyKinds(t *testing.T) {
 		poisson = append(poisson, sampled(d.mu, d.q, 1))
 	}
 	all, err := Delta(steps, true, 0.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	one, err := Delta(poisson, false, 0.5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !(all.Lower <= all.Upper && all.Upper >= one.Lower && all.Upper < 3*one.Upper) {
 		t.Errorf("%v, %v in one direction", all, one)
 	}

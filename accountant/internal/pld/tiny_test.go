@@ -169,9 +169,7 @@ func TestCellsAreBounded(t *testing.T) {
 		}
 	}
 	c, err := prepare([]Step{sampled(1, 0.5, 10)}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	c.spacingAt(1e-8)
 	c.tilts = [directions]float64{1e9, 1e9}
 	c.setSpacing(1e-12)

@@ -8,9 +8,7 @@ import (
 func one(t testing.TB, steps []Step, replaceOne bool) []list {
 	t.Helper()
 	lists, err := directions(steps, replaceOne)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return lists
 }
 
@@ -139,9 +137,7 @@ func TestCoarseLattices(t *testing.T) {
 			var r Result
 			for _, l := range lists {
 				got, err := l.compose(d/1000, 1, most)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				if len(got.p) > most {
 					t.Errorf("%d cells, %d allowed", len(got.p), most)
 				}
@@ -182,9 +178,7 @@ func TestWorstRounding(t *testing.T) {
 func TestLatticeCurves(t *testing.T) {
 	for _, l := range one(t, []Step{gaussian(0.05, 1, 200)}, false) {
 		c, err := l.compose(1e-9, 1, 1<<14)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, e := range []float64{0, 0.1, 0.77, 2} {
 			if back := c.epsilon(c.delta(e)); math.Abs(back-e) > 1e-9 {
 				t.Errorf("epsilon %v came back as %v", e, back)
@@ -202,9 +196,7 @@ func TestRounding(t *testing.T) {
 	} {
 		for _, l := range one(t, []Step{s}, false) {
 			c, err := l.compose(1e-17, 0.1, 1<<19)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			_, high := l.tails(math.Log(1e17))
 			for i := range 50 {
 				e := high * (1 - 0.002*float64(i))

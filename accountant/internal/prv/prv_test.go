@@ -14,12 +14,17 @@ func laplace(rate, size float64, count int) Step {
 	return Step{LaplaceNoise, size, rate, count}
 }
 
-func epsilon(t testing.TB, steps []Step, replaceOne bool, delta float64) Result {
+func check(t testing.TB, err error) {
 	t.Helper()
-	r, err := Epsilon(steps, replaceOne, delta)
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func epsilon(t testing.TB, steps []Step, replaceOne bool, delta float64) Result {
+	t.Helper()
+	r, err := Epsilon(steps, replaceOne, delta)
+	check(t, err)
 	if !(0 <= r.Lower && r.Lower <= r.Estimate && r.Estimate <= r.Upper) {
 		t.Errorf("%+v at delta %g: not in order", r, delta)
 	}
@@ -29,9 +34,7 @@ func epsilon(t testing.TB, steps []Step, replaceOne bool, delta float64) Result 
 func delta(t testing.TB, steps []Step, replaceOne bool, epsilon float64) Result {
 	t.Helper()
 	r, err := Delta(steps, replaceOne, epsilon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if !(0 <= r.Lower && r.Lower <= r.Estimate && r.Estimate <= r.Upper && r.Upper <= 1) {
 		t.Errorf("%+v at epsilon %g: not in order", r, epsilon)
 	}
@@ -203,9 +206,7 @@ func TestOneRelease(t *testing.T) {
 			pairs := pairs(s, replaceOne)
 			for i, l := range one(t, []Step{s}, replaceOne) {
 				c, err := l.compose(1e-9, 1, 1<<16)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				for _, e := range []float64{-0.1, 0, 0.01, 0.2, 1} {
 					exact := 0.0
 					for x := -20.0; x < 20; x += 4e-3 {
