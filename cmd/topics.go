@@ -158,9 +158,33 @@ func newTopics() (all []*cobra.Command) {
 	s := newSettings(pflag.NewFlagSet("", pflag.ContinueOnError), everySetting)
 	for _, t := range topics {
 		t.Sections = s.sections(t.Name)
+		if keys := inFiles(t.Name); keys != "" {
+			t.Text += "\n\n" + keys
+		}
 		all = append(all, t.New())
 	}
 	return all
+}
+
+// inFiles names the settings of a topic that have no flag; nothing where there are none.
+func inFiles(topic string) string {
+	var keys []string
+	for _, r := range config.Rows() {
+		if r.InFile && r.Group.Topic == topic {
+			keys = append(keys, r.Key)
+		}
+	}
+	if keys == nil {
+		return ""
+	}
+	text, width := "", 0
+	for word := range strings.FieldsSeq("Without a flag, in a file that you give by -c FILE: " + strings.Join(keys, ", ") + ".") {
+		if width += len(word) + 1; width > 88 {
+			text, width = text+"\n", len(word)+1
+		}
+		text += word + " "
+	}
+	return strings.ReplaceAll(strings.TrimSuffix(text, " "), " \n", "\n")
 }
 
 // withSettings adds the settings of train that belong to a command's subject to its help.
@@ -168,6 +192,9 @@ func withSettings(c *cobra.Command, topic string) *cobra.Command {
 	var b strings.Builder
 	cli.WriteSections(&b, newSettings(pflag.NewFlagSet("", pflag.ContinueOnError), everySetting).sections(topic))
 	c.Long += "\n" + strings.TrimRight(b.String(), "\n")
+	if keys := inFiles(topic); keys != "" {
+		c.Long += "\n\n" + keys
+	}
 	return c
 }
 
