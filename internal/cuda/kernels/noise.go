@@ -61,23 +61,3 @@ func Descend(l Launch, n int, p, g Ptr) (Launch, bool) {
 	l.Args[last] = p
 	return l, true
 }
-
-// Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block
-// first of (draw, tensor) on: what Release draws from, for checks of a device
-// against package stream.
-func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launch {
-	return Launch{
-		Module: "noise", Name: "keystream", Grid: [3]int{ceil(n, noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{dst, I(n), key, draw, uint64(tensor), uint64(first)},
-	}
-}
-
-// Draws writes the integers that digits make, for checks of a device: dst[3i], int64, i < n, is what Release makes
-// of words[i], uint64, at a deviation, by rows, dst[3i+1] what it makes of it by cells, both the least int64 where it is open,
-// and dst[3i+2] what it makes then of the word and of 64 bytes more, more[64i].
-func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
-	return Launch{
-		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},
-		Args: []uint64{dst, words, more, D(std), table},
-	}
-}
