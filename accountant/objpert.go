@@ -24,7 +24,6 @@ type ObjectivePerturbation struct {
 
 var _ = register(ObjectivePerturbation{})
 
-// Name is "objective-perturbation".
 func (ObjectivePerturbation) Name() string { return "objective-perturbation" }
 
 func (m ObjectivePerturbation) validate() error {

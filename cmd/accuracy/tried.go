@@ -107,8 +107,9 @@ func add(name string, head, row []string) error {
 	} else if at == 0 {
 		rows = [][]string{head, row}
 	}
+	err = csv.NewWriter(f).WriteAll(rows)
 	fmt.Println(row)
-	return csv.NewWriter(f).WriteAll(rows)
+	return err
 }
 
 // mean is that of one setting over its seeds.

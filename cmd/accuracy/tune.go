@@ -81,13 +81,9 @@ func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
 	for i, h := range rows {
 		values[i] = half.ToFloat32(h)
 	}
-	kept, labels := set.Train.Len()-heldOut, set.Train.Labels
-	part := func(from, to int) datasets.Split {
-		w := front.Width()
-		return datasets.Split{Shape: [3]int{1, 1, w}, Values: values[from*w : to*w], Labels: labels[from:to]}
-	}
+	kept, all := set.Train.Len()-heldOut, datasets.Split{Shape: [3]int{1, 1, front.Width()}, Values: values, Labels: set.Train.Labels}
 	m := *set
-	m.Train, m.Test, m.PublicN, m.PerClass = part(0, kept), part(kept, kept+heldOut), kept, nil
+	m.Train, m.Test, m.PublicN, m.PerClass = part(all, 0, kept), part(all, kept, kept+heldOut), kept, nil
 	return &m, nil
 }
 

@@ -4,7 +4,7 @@ import "github.com/privgrad/privgrad/internal/ir"
 
 // Factors computes each example's clipping factors from its squared norms, bit
 // for bit those of host.Factors[float32], with the run's Clip. norm2 is float64
-// [group][part][example], of which the parts are added (part i in lane i mod 32, in order, and the lanes in a tree of halves), then the norms of ghosts, as NormGhost computes them; factors float32 [group][example], b.Capacity examples each.
+// [group][part][example], of which the parts are added (part i in lane i mod 32, in order, and the lanes in a tree of halves), then the norms of ghosts, as NormGhosts computes them; factors float32 [group][example], b.Capacity examples each.
 //
 // An example that counts as zero, because one of its norms is not finite or its
 // target is not accepted by the loss, gets factors of 0, as do dead examples.

@@ -15,7 +15,6 @@ const (
 	sumThreads  = 128
 )
 
-// rowBlocks have a warp for each row.
 func rowBlocks(rows int) [3]int { return [3]int{ceil(rows, rowThreads/warp), 1, 1} }
 
 // LossGrad sets δ, the gradient of each live example's loss at its logits, as
