@@ -77,10 +77,7 @@ func (m Math) ConvWeights(op *ir.Op, turned bool, w, to Ptr) (l Launch, count in
 		lines, terms = terms, lines
 	}
 	count = ceil(lines, linesOf3(lines)) * linesOf3(lines) * ceil(terms, 8) * 8 * 9
-	return Launch{
-		Module: "conv3_tf32", Name: "conv3_weights", Grid: [3]int{ceil(count, 256), 1, 1}, Block: [3]int{256, 1, 1},
-		Args: []uint64{w, to, I(op.Shape[0]), I(op.Out[0]), I(linesOf3(lines)), flag(turned), I(count)},
-	}, count
+	return line("conv3_tf32", "conv3_weights", ceil(count, 256), 256, w, to, I(op.Shape[0]), I(op.Out[0]), I(linesOf3(lines)), flag(turned), I(count)), count
 }
 
 // sums3 launches sums of so many lines for every pixel.

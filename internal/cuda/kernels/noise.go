@@ -28,9 +28,7 @@ type Noise struct {
 }
 
 func release(name string, n int, args ...uint64) Launch {
-	return Launch{
-		Module: "noise", Name: name, Grid: [3]int{ceil(n, perBlock*releaseThreads), 1, 1}, Block: [3]int{releaseThreads, 1, 1}, Args: args,
-	}
+	return line("noise", name, ceil(n, perBlock*releaseThreads), releaseThreads, args...)
 }
 
 // Release sets dst[i] = γ·(round(sum[i]/γ) + round(Z)) and then sum[i] = 0, i < n. dst is float32, sum float64, both at multiples
