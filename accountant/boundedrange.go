@@ -12,7 +12,6 @@ type BoundedRange struct {
 
 var _ = register(BoundedRange{})
 
-// Name is "bounded-range".
 func (BoundedRange) Name() string { return "bounded-range" }
 
 func (r BoundedRange) validate() error { return positive("epsilon", r.Epsilon) }

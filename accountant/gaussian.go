@@ -12,7 +12,6 @@ type Gaussian struct {
 
 var _ = register(Gaussian{})
 
-// Name is "gaussian".
 func (Gaussian) Name() string { return "gaussian" }
 
 func (g Gaussian) validate() error {

@@ -10,7 +10,6 @@ type Laplace struct {
 
 var _ = register(Laplace{})
 
-// Name is "laplace".
 func (Laplace) Name() string { return "laplace" }
 
 func (l Laplace) validate() error { return positive("scale", l.Scale) }

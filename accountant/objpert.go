@@ -24,7 +24,6 @@ type ObjectivePerturbation struct {
 
 var _ = register(ObjectivePerturbation{})
 
-// Name is "objective-perturbation".
 func (ObjectivePerturbation) Name() string { return "objective-perturbation" }
 
 func (m ObjectivePerturbation) validate() error {
@@ -32,11 +31,6 @@ func (m ObjectivePerturbation) validate() error {
 		return fmt.Errorf("output_multiplier %v: must be a finite number, 0 or more", m.OutputMultiplier)
 	}
 	return cmp.Or(positive("noise_multiplier", m.NoiseMultiplier), positive("curvature", m.Curvature))
-}
-
-// output is the noise on the output.
-func (m ObjectivePerturbation) output() (g Gaussian, there bool) {
-	return Gaussian{m.OutputMultiplier}, m.OutputMultiplier > 0
 }
 
 // gaussian is the Gaussian release in the place of this one.
@@ -68,8 +62,8 @@ func (m ObjectivePerturbation) bound(distance float64) (bound, error) {
 			moment += math.Log(above + below*math.Exp(-moment))
 		}
 		total := math.Log1p(m.Curvature) + moment/a
-		if g, there := m.output(); there {
-			x := distance / g.NoiseMultiplier
+		if m.OutputMultiplier > 0 {
+			x := distance / m.OutputMultiplier
 			total += order * x * x / 2
 		}
 		return total, nil

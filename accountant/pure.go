@@ -11,7 +11,6 @@ type Pure struct {
 
 var _ = register(Pure{})
 
-// Name is "pure".
 func (Pure) Name() string { return "pure" }
 
 func (p Pure) validate() error { return positive("epsilon", p.Epsilon) }

@@ -151,7 +151,6 @@ func (o *ScaleOptions) check() (err error) {
 	return nil
 }
 
-// sizes are the points of a sweep.
 func (o *ScaleOptions) sizes(sweep string) (all []ScalePoint) {
 	if sweep != growBatch {
 		for _, n := range o.Records {
@@ -231,7 +230,7 @@ func (s *scaling) measure(ctx context.Context, p ScalePoint) (*ScaleMeasured, er
 
 // add takes in what a round measured.
 func (e *ScaleEntry) add(p ScalePoint, m *ScaleMeasured) {
-	e.Records, e.Batch, e.Rate = p.Records, p.Batch, p.rate()
+	e.Records, e.Batch, e.Rate = p.Records, p.Batch, float64(p.Batch)/float64(p.Records)
 	e.Together, e.TableBytes = m.Together, m.TableBytes
 	e.PeakRSS = max(e.PeakRSS, m.PeakRSS)
 	if m.Beyond != nil && m.Most != nil {

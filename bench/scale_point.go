@@ -59,8 +59,6 @@ const (
 	leastTimed      = 3 // steps
 )
 
-func (p ScalePoint) rate() float64 { return float64(p.Batch) / float64(p.Records) }
-
 func (p ScalePoint) check() error {
 	if err := checkBatch(p.Batch); err != nil {
 		return err

@@ -140,7 +140,6 @@ func (p *Prepared) Times() ([]time.Duration, error) {
 	return spent(), nil
 }
 
-// Close frees the device.
 func (p *Prepared) Close() {
 	p.steps.Close()
 	p.close()

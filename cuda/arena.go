@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -223,14 +222,6 @@ func (a *arena) take(at *kernels.Ptr, bytes int) {
 	*at = kernels.Ptr(a.bytes)
 	a.places = append(a.places, at)
 	a.bytes += int64(align(bytes))
-}
-
-// place turns offsets into addresses.
-func (a *arena) place(base driver.Ptr) {
-	for _, at := range a.places {
-		*at += kernels.Ptr(base)
-	}
-	a.places = nil
 }
 
 // measures says whether the trunk is to measure all norms of its convolutions' gradients that are measured. It keeps these gradients even

@@ -105,7 +105,6 @@ func (d *Device) open(ordinal int) error {
 	return nil
 }
 
-// Info names the GPU.
 func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{

@@ -77,7 +77,10 @@ func (n *net) open() error {
 	if err != nil {
 		return err
 	}
-	n.arena.place(base)
+	for _, at := range n.arena.places {
+		*at += kernels.Ptr(base)
+	}
+	n.arena.places = nil
 	if n.arena.trunk != nil {
 		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule)); err != nil {
 			return n.device.failed(what, err)

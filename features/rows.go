@@ -212,7 +212,6 @@ func (b *block) weigh(out []float32) {
 	}
 }
 
-// A meter reports percents of a total.
 type meter struct {
 	lock            sync.Mutex
 	total, done, at int

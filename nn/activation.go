@@ -13,7 +13,6 @@ import (
 // ReLU is max(x, 0) of every element.
 func ReLU(x *G.Node) (*G.Node, error) { return elementwise("relu", x, G.Rectify) }
 
-// Tanh is tanh(x) of every element.
 func Tanh(x *G.Node) (*G.Node, error) { return elementwise("tanh", x, G.Tanh) }
 
 // Sigmoid is 1/(1+exp(−x)) of every element.

@@ -2,7 +2,6 @@ package report
 
 import (
 	_ "embed"
-	"io"
 	"strings"
 	"text/template"
 
@@ -19,9 +18,6 @@ var card = template.Must(template.New("card").Funcs(template.FuncMap{
 	"text":    plain,
 	"code":    func(s string) string { return strings.ReplaceAll(oneLine(s), "`", "'") },
 }).Parse(cardText))
-
-// writeCard writes the model card.
-func (r *run) writeCard(w io.Writer) error { return card.Execute(w, r) }
 
 // plain makes a text of a user's what it is, in Markdown.
 func plain(s string) string {

@@ -85,7 +85,6 @@ type section struct {
 // the number of confusions that it has otherwise.
 const mostShown = 20
 
-// A Matrix is a confusion matrix.
 type Matrix struct {
 	Classes []string
 	Rows    []MatrixRow

@@ -11,12 +11,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// pictured says whether there is an accuracy to draw: the page alone shows the errors of a regression.
-func (r *run) pictured() bool {
-	c := r.chart()
-	return c != nil && c.Y == accuracy
-}
-
 // draw draws the run's chart as a PNG.
 func (r *run) draw(w io.Writer) (err error) {
 	// The plotting library panics on ranges it cannot tick.

@@ -82,10 +82,11 @@ func write(dir string) (files []string, err error) {
 		write func(io.Writer) error
 	}{
 		{PictureFile, r.draw},
-		{CardFile, r.writeCard},
+		{CardFile, func(w io.Writer) error { return card.Execute(w, r) }},
 		{PageFile, func(w io.Writer) error { return writePage(w, []*run{r}, &Comparison{}) }},
 	} {
-		if f.name == PictureFile && !r.pictured() {
+		// The page alone shows the errors of a regression.
+		if c := r.chart(); f.name == PictureFile && (c == nil || c.Y != accuracy) {
 			continue
 		}
 		var b bytes.Buffer

@@ -40,7 +40,7 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 	split := datasets.Split{
 		Shape: m.shape, Features: records.Bytes, Values: records.Values, Unit: m.reading == rundir.Fraction && m.front == nil,
 	}
-	if m.regression() { // any target that its loss accepts: no prediction depends on it
+	if len(m.classes) == 0 { // any target that its loss accepts: no prediction depends on it
 		split.Targets = make([]float32, given/size)
 	} else {
 		split.Labels = make([]uint8, given/size)

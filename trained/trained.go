@@ -245,8 +245,5 @@ func (m *Model) Metadata() map[string]string { return maps.Clone(m.facts) }
 // said of them. It accepts nothing that the format does not allow, and takes memory only as bytes arrive.
 func ReadTensors(path string) ([]Tensor, map[string]string, error) { return rundir.ReadTensors(path) }
 
-// regression says whether the model tells numbers, not classes.
-func (m *Model) regression() bool { return len(m.classes) == 0 }
-
 // table reports whether the records are rows of values, as those of a table are.
 func (m *Model) table() bool { return m.reading == rundir.AsIs && m.shape[0]*m.shape[1] == 1 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -41,16 +40,9 @@ func readMeasured() (all []measured, err error) {
 	}
 	for _, f := range rows {
 		m := measured{data: f[0], recipe: f[1]}
-		for i, into := range []*float64{&m.epsilon, nil, &m.accuracy, &m.seconds, &m.cpu, &m.peak} {
-			if into == nil {
-				continue
-			}
-			if *into, err = strconv.ParseFloat(f[2+i], 64); err != nil {
-				return nil, fmt.Errorf("%s: %w", measuredFile, err)
-			}
-		}
-		if m.seed, err = strconv.Atoi(f[3]); err != nil {
-			return nil, fmt.Errorf("%s: %w", measuredFile, err)
+		numbers := map[int]*float64{2: &m.epsilon, 4: &m.accuracy, 5: &m.seconds, 6: &m.cpu, 7: &m.peak}
+		if err := parse(measuredFile, f, numbers, 3, &m.seed); err != nil {
+			return nil, err
 		}
 		all = append(all, m)
 	}
@@ -63,11 +55,6 @@ func measure(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	l, err := openLog(measuredFile, measuredHead)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
 	for seed := 1; seed <= o.seeds; seed++ {
 		for _, data := range o.sets {
 			for _, epsilon := range o.epsilons {
@@ -80,7 +67,7 @@ func measure(ctx context.Context, o options) error {
 				if err != nil {
 					return err
 				}
-				if err := l.write(m.fields()); err != nil {
+				if err := add(measuredFile, measuredHead, m.fields()); err != nil {
 					return err
 				}
 			}

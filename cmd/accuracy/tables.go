@@ -3,15 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/tabular"
 	"github.com/privgrad/privgrad/internal/recipes"
@@ -153,11 +152,6 @@ func tables(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	l, err := openLog(tablesFile, tablesHead)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
 	for _, t := range allTables {
 		set, err := t.open(filepath.Join(o.data, "tabular"))
 		if err != nil {
@@ -175,7 +169,7 @@ func tables(ctx context.Context, o options) error {
 						return err
 					}
 					f = append(f, text(accuracy), text(loss))
-					if err := l.write(f); err != nil {
+					if err := add(tablesFile, tablesHead, f); err != nil {
 						return err
 					}
 					done = append(done, f)
@@ -263,13 +257,7 @@ func compared(rows [][]string) string {
 		}
 	}
 	fmt.Fprintln(&b, "how far each is from the best, on average over all tables, sizes and ε:")
-	for _, note := range slices.Sorted(func(yield func(string) bool) {
-		for note := range short {
-			if !yield(note) {
-				return
-			}
-		}
-	}) {
+	for _, note := range slices.Sorted(maps.Keys(short)) {
 		fmt.Fprintf(&b, "  %.4f  %s\n", short[note]/n[note], note)
 	}
 	return b.String()
@@ -281,36 +269,16 @@ var calibrated = map[[4]float64]float64{}
 // fitTable trains and gives the accuracy, of classes, and the loss on the held-out records: of a regression as a
 // share of what who knows only their mean would lose.
 func fitTable(ctx context.Context, set sample, r recipes.Settings, epsilon float64) (accuracy, loss float64, err error) {
-	out, err := os.MkdirTemp("", "accuracy")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer os.RemoveAll(out)
-	c := train.Default()
 	delta := math.Pow(10, math.Floor(math.Log10(0.1/float64(set.PublicN))))
 	key := [4]float64{r.SamplingRate, r.Epochs, epsilon, delta}
 	if calibrated[key] == 0 {
-		schedule := accountant.Schedule{
-			SamplingRate: r.SamplingRate, Steps: max(1, int(r.Epochs/r.SamplingRate*(1+1e-12))),
-			Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: delta,
-		}
-		if calibrated[key], _, err = schedule.Calibrate(epsilon); err != nil {
+		if calibrated[key], err = noise(r, epsilon, delta); err != nil {
 			return 0, 0, err
 		}
 	}
-	sigma := calibrated[key]
-	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier, c.Noise, c.Threads = set.Name, uint64(set.seed), 1<<30, &sigma, "seeded", 1
-	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
-	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
-	if r.FeatureNorm != 0 {
-		c.FeatureNorm = &r.FeatureNorm
-	}
-	result, err := train.Run(ctx, c, train.Options{
-		Out: filepath.Join(out, "run"),
-		Sources: map[string]train.Source{set.Name: {
-			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set.Set, nil },
-		}},
-	})
+	c := train.Default()
+	c.Seed, c.Noise, c.Threads = uint64(set.seed), "seeded", 1
+	result, err := trained(ctx, c, set.Set, r, calibrated[key])
 	if err != nil {
 		return 0, 0, err
 	}

@@ -55,18 +55,27 @@ func readTried() (all []tried, err error) {
 		t := tried{note: f[0], Recipe: r}
 		t.Optimizer, t.Features, t.Whiten, t.Mirror, t.Deskew, t.LRSchedule = f[3], f[4], f[5], f[6] == "true", f[7] == "true", f[9]
 		var rate float64
-		for column, into := range map[int]*float64{2: &t.Epsilon, 8: &rate, 10: &t.SamplingRate, 11: &t.Epochs, 13: &t.accuracy} {
-			if *into, err = strconv.ParseFloat(f[column], 64); err != nil {
-				return nil, fmt.Errorf("%s: %w", triedFile, err)
-			}
-		}
-		if t.seed, err = strconv.Atoi(f[12]); err != nil {
-			return nil, fmt.Errorf("%s: %w", triedFile, err)
+		numbers := map[int]*float64{2: &t.Epsilon, 8: &rate, 10: &t.SamplingRate, 11: &t.Epochs, 13: &t.accuracy}
+		if err := parse(triedFile, f, numbers, 12, &t.seed); err != nil {
+			return nil, err
 		}
 		t.LR = rate / features.Scale
 		all = append(all, t)
 	}
 	return all, nil
+}
+
+// parse reads the numbers of a file's row, and its seed.
+func parse(name string, row []string, numbers map[int]*float64, at int, seed *int) (err error) {
+	for column, into := range numbers {
+		if *into, err = strconv.ParseFloat(row[column], 64); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if *seed, err = strconv.Atoi(row[at]); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // readCSV reads a file's rows behind its head; none where there is no file.
@@ -85,32 +94,23 @@ func readCSV(name string) ([][]string, error) {
 	return rows[1:], nil
 }
 
-// A log adds rows to a CSV file.
-type log struct{ f *os.File }
-
-func openLog(name string, head []string) (*log, error) {
+// add adds a row to a CSV file, and the head to a new one.
+func add(name string, head, row []string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
-	}
-	l := &log{f}
-	if at, err := f.Seek(0, 2); err != nil || at > 0 {
-		return l, err
-	}
-	return l, l.write(head)
-}
-
-func (l *log) write(row []string) error {
-	w := csv.NewWriter(l.f)
-	if err := w.Write(row); err != nil {
 		return err
 	}
-	w.Flush()
+	defer f.Close()
+	rows := [][]string{row}
+	if at, err := f.Seek(0, 2); err != nil {
+		return err
+	} else if at == 0 {
+		rows = [][]string{head, row}
+	}
+	err = csv.NewWriter(f).WriteAll(rows)
 	fmt.Println(row)
-	return w.Error()
+	return err
 }
-
-func (l *log) Close() error { return l.f.Close() }
 
 // mean is that of one setting over its seeds.
 type mean struct {

@@ -27,11 +27,6 @@ func tune(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(triedFile, triedHead)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	for _, t := range trials {
 		if !slices.Contains(o.sets, t.data) || o.note != "" && o.note != t.note {
 			continue
@@ -55,7 +50,7 @@ func tune(ctx context.Context, o options) error {
 				if try.accuracy, err = fit(ctx, set, r, seed); err != nil {
 					return err
 				}
-				if err := log.write(try.fields()); err != nil {
+				if err := add(triedFile, triedHead, try.fields()); err != nil {
 					return err
 				}
 			}
@@ -86,44 +81,22 @@ func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
 	for i, h := range rows {
 		values[i] = half.ToFloat32(h)
 	}
-	kept, labels := set.Train.Len()-heldOut, set.Train.Labels
-	part := func(from, to int) datasets.Split {
-		w := front.Width()
-		return datasets.Split{Shape: [3]int{1, 1, w}, Values: values[from*w : to*w], Labels: labels[from:to]}
-	}
+	kept, all := set.Train.Len()-heldOut, datasets.Split{Shape: [3]int{1, 1, front.Width()}, Values: values, Labels: set.Train.Labels}
 	m := *set
-	m.Train, m.Test, m.PublicN, m.PerClass = part(0, kept), part(kept, kept+heldOut), kept, nil
+	m.Train, m.Test, m.PublicN, m.PerClass = part(all, 0, kept), part(all, kept, kept+heldOut), kept, nil
 	return &m, nil
 }
 
 // fit trains the head and gives its accuracy on the held-out images. The noise is that of all
 // training images, less by as much as there are fewer: settings are chosen for all of them.
 func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (float64, error) {
-	out, err := os.MkdirTemp("", "accuracy")
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(out)
-	never := 1 << 30
 	c := train.Default()
-	schedule := accountant.Schedule{
-		SamplingRate: r.SamplingRate, Steps: int(r.Epochs / r.SamplingRate * (1 + 1e-12)),
-		Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: 1e-5,
-	}
-	sigma, _, err := schedule.Calibrate(r.Epsilon)
+	c.Seed = uint64(seed)
+	sigma, err := noise(r.Settings, r.Epsilon, 1e-5)
 	if err != nil {
 		return 0, err
 	}
-	sigma *= float64(set.PublicN) / float64(set.PublicN+heldOut)
-	c.Data, c.Seed, c.EvalEvery, c.NoiseMultiplier = set.Name, uint64(seed), never, &sigma
-	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
-	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
-	result, err := train.Run(ctx, c, train.Options{
-		Out: filepath.Join(out, "run"),
-		Sources: map[string]train.Source{set.Name: {
-			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil },
-		}},
-	})
+	result, err := trained(ctx, c, set, r.Settings, sigma*float64(set.PublicN)/float64(set.PublicN+heldOut))
 	if err != nil {
 		return 0, err
 	}
@@ -131,4 +104,35 @@ func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (fl
 		return 0, fmt.Errorf("%s at epsilon %g: no accuracy was measured", set.Name, r.Epsilon)
 	}
 	return *result.TestAccuracy, nil
+}
+
+// noise is the multiplier that settings need.
+func noise(r recipes.Settings, epsilon, delta float64) (float64, error) {
+	c := train.Default()
+	sigma, _, err := accountant.Schedule{
+		SamplingRate: r.SamplingRate, Steps: max(1, int(r.Epochs/r.SamplingRate*(1+1e-12))),
+		Accountant: c.Accountant, Neighbouring: accountant.Neighbouring(c.Neighbouring), Delta: delta,
+	}.Calibrate(epsilon)
+	return sigma, err
+}
+
+// trained trains by settings on records that are at hand.
+func trained(ctx context.Context, c train.Config, set *datasets.Set, r recipes.Settings, sigma float64) (*train.Result, error) {
+	out, err := os.MkdirTemp("", "accuracy")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(out)
+	c.Data, c.EvalEvery, c.NoiseMultiplier = set.Name, 1<<30, &sigma
+	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
+	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
+	if r.FeatureNorm != 0 {
+		c.FeatureNorm = &r.FeatureNorm
+	}
+	return train.Run(ctx, c, train.Options{
+		Out: filepath.Join(out, "run"),
+		Sources: map[string]train.Source{set.Name: {
+			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil },
+		}},
+	})
 }

@@ -186,7 +186,6 @@ func (c *check) driver(ctx context.Context) {
 	c.test(ctx, "driver", "cudrv.test", "^TestGPU$", time.Minute)
 }
 
-// kernelTests lists the tests of kernels.
 func (c *check) kernelTests(ctx context.Context) ([]string, error) {
 	const binary = "kernels.test"
 	out, err := c.ask(ctx, filepath.Join(c.bundle, binary), "-test.list=.")

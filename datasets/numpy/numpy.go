@@ -88,7 +88,6 @@ func (f *file) set(d datasets.Declared) (*datasets.Set, error) {
 	return set, f.readTest(set)
 }
 
-// readTest reads the test split of a set.
 func (f *file) readTest(set *datasets.Set) (err error) {
 	if set.Test, err = f.split("test", set.Train.Shape); err == nil {
 		set.TestFaults = faults(set.Test, set.Classes)

@@ -309,14 +309,10 @@ func sameFile(a, b string) bool {
 	return first != nil && second != nil && os.SameFile(first, second)
 }
 
-func missing(path string) error {
-	return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
-}
-
 // unread says why a table was not read.
 func unread(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return missing(path)
+		return fmt.Errorf("table %s does not exist, nor %[1]s.gz: give the path of a file", path)
 	}
 	return fmt.Errorf("table %s %w", path, datasets.Unread(err, nil))
 }

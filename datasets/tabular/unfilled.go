@@ -42,7 +42,6 @@ func (s *Schema) unfilled() error {
 	return errors.New(strings.Join(left, "; "))
 }
 
-// some names columns.
 func some(names []string) string {
 	if len(names) == 1 {
 		return "column " + names[0]

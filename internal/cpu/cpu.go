@@ -36,7 +36,6 @@ func Open(threads int) (*Device, error) {
 	return &Device{threads: threads}, nil
 }
 
-// Info names the device.
 func (d *Device) Info() device.Info {
 	return device.Info{Name: "cpu", Detail: runtime.GOARCH + ", " + gemm.ISA() + " kernels", Threads: d.threads, Costs: costs[gemm.ISA()]}
 }

@@ -84,7 +84,6 @@ type job struct {
 	left atomic.Int64 // of helpers, none of which is left before its wg.Done
 }
 
-// startWorkers prepares n workers.
 func startWorkers(n int, prepare func(*worker)) *workers {
 	ws := &workers{n: n, jobs: make(chan *job, n), patience: leastLooks}
 	ws.mayLook = n <= runtime.GOMAXPROCS(0) // else who looks keeps others from working

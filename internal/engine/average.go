@@ -31,10 +31,6 @@ func newAverage(n device.Net, decay float64) (*average, error) {
 	return &average{decay: decay, vector: v}, nil
 }
 
-func (a *average) record(q device.Queue, params device.Vector) {
-	q.Update(device.Average, a.vector, params)
-}
-
 // set gives a run the weight of its parameters in the average.
 func (a *average) set(s *[device.Slots]float32, t int) {
 	decay := min(a.decay, float64(1+t)/float64(10+t))

@@ -230,7 +230,7 @@ func (e *Engine) follow(q device.Queue, body func(dpoptim.Queue)) (moves bool) {
 	watched := &watched{Queue: q, params: e.net.Params()}
 	body(watched)
 	if watched.moved && e.average != nil {
-		e.average.record(q, e.net.Params())
+		q.Update(device.Average, e.average.vector, e.net.Params())
 	}
 	return watched.moved
 }

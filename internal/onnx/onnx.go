@@ -41,7 +41,6 @@ type Graph struct {
 	ops, unnamed     int
 }
 
-// New begins a graph.
 func New(name string) *Graph { return &Graph{name: name} }
 
 // An Attribute is a setting of an operation.
@@ -116,7 +115,6 @@ func (g *Graph) Floats(name string, shape []int, data []float32) Value {
 	return g.constant(name, Float32, shape, raw)
 }
 
-// Scalar adds a constant of one value.
 func (g *Graph) Scalar(v float32) Value { return g.Floats("", nil, []float32{v}) }
 
 // Numbers adds a constant vector of whole numbers, such as a shape.
@@ -154,7 +152,6 @@ func (g *Graph) Gather(v Value, axis int, places ...int) Value {
 	return g.Op("Gather", []Value{v, g.Numbers(places...)}, Int("axis", axis))
 }
 
-// Cast changes the type.
 func (g *Graph) Cast(v Value, t Type) Value { return g.Op("Cast", []Value{v}, Int("to", int(t))) }
 
 // Input declares an input of examples of a shape.

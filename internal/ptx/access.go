@@ -213,12 +213,6 @@ func getLanes(v *vec, b []byte, width, step int) {
 	}
 }
 
-func putLanes(b []byte, width, step int, v *vec) {
-	for i, x := range v {
-		put(b[i*step:], width, x)
-	}
-}
-
 // row finds the bytes where the lanes of a whole warp access n bytes each, one behind the other. It gives
 // none where there is anything to look at lane by lane.
 func (w *warp) row(l *launch, in *inst, m uint32, base *vec, n int, kind accessKind) []byte {
@@ -337,7 +331,9 @@ func (w *warp) store(l *launch, in *inst, m uint32) *Fault {
 	}
 	if b := w.row(l, in, m, base, n, writes); b != nil {
 		for j := range in.count {
-			putLanes(b[j*in.width:], in.width, n, v[j])
+			for i, x := range v[j] {
+				put(b[i*n+j*in.width:], in.width, x)
+			}
 		}
 		return nil
 	}

@@ -313,9 +313,6 @@ func (c *Counter) end(l *launch, number int) {
 	c.beginBlock()
 }
 
-// finish ends the launch.
-func (c *Counter) finish(l *launch) { c.Read, c.Written = c.extent(l, false), c.extent(l, true) }
-
 func (c *Counter) access(in *inst, at *site, x *cost) {
 	if at.runs == 0 {
 		return

@@ -76,8 +76,6 @@ type special struct {
 var specialNames = []string{"%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y", "%ctaid.z",
 	"%nctaid.x", "%nctaid.y", "%nctaid.z"}
 
-func isSpecial(name string) bool { return slices.Contains(specialNames, name) }
-
 var errForm = errors.New("this form is unknown")
 
 func (p *parser) constant(x uint64) int32 {

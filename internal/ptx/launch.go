@@ -93,7 +93,8 @@ func (k *Kernel) Launch(mem *Memory, grid, block [3]int, shared int, args []uint
 		}
 	}
 	if o.Counter != nil {
-		o.Counter.finish(l)
+		c := o.Counter
+		c.Read, c.Written = c.extent(l, false), c.extent(l, true)
 	}
 	return nil
 }

@@ -400,14 +400,9 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 }
 
 func (s *segment) page(i uint64) *page {
-	if p := s.pages[i]; p != nil {
-		return p
+	if s.pages[i] == nil {
+		s.pages[i] = new(page)
 	}
-	return s.newPage(i)
-}
-
-func (s *segment) newPage(i uint64) *page {
-	s.pages[i] = new(page)
 	return s.pages[i]
 }
 

@@ -704,7 +704,7 @@ func (p *parser) named(name string) (operand, error) {
 	if r, ok := p.lookup(name); ok {
 		return operand{kind: oReg, reg: r.index, ty: r.ty}, nil
 	}
-	if isSpecial(name) {
+	if slices.Contains(specialNames, name) {
 		return operand{kind: oSpec, name: name}, nil
 	}
 	if p.k != nil {

@@ -60,7 +60,6 @@ func (l *Line) Add(x float64, e Estimate, scale float64) {
 	}
 }
 
-// AddMedian appends a median with its interval.
 func (l *Line) AddMedian(x float64, m Interval) { l.point(x, m.Median, m.Low, m.High) }
 
 // point appends one, without an interval where that is not finite.

@@ -146,7 +146,6 @@ func New(name string) (string, error) {
 	}
 }
 
-// Make makes the directory.
 func (d Dir) Make() error {
 	if err := os.MkdirAll(d.place(), 0o755); err != nil {
 		return usage.Errorf("run directory %s cannot be made (%w): choose an --out that can be written", d, usage.Cause(err))

@@ -29,16 +29,12 @@ func Step(step int, scalars []Scalar) []byte {
 		value = binary.LittleEndian.AppendUint32(value, math.Float32bits(float32(s.Value)))
 		summary = text(summary, 1, value)
 	}
-	e := double(nil, 1, float64(step))
+	e := binary.LittleEndian.AppendUint64([]byte{1<<3 | 1}, math.Float64bits(float64(step)))
 	e = binary.AppendUvarint(append(e, 2<<3), uint64(step))
 	return record(text(e, 5, summary))
 }
 
-// double and text append a field of a protocol buffer.
-func double(b []byte, field byte, x float64) []byte {
-	return binary.LittleEndian.AppendUint64(append(b, field<<3|1), math.Float64bits(x))
-}
-
+// text appends a field of a protocol buffer.
 func text(b []byte, field byte, s []byte) []byte {
 	return append(binary.AppendUvarint(append(b, field<<3|2), uint64(len(s))), s...)
 }

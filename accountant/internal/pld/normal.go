@@ -2,10 +2,8 @@ package pld
 
 import "math"
 
-// tail is Φ(−|z|).
 func tail(z float64) float64 { return math.Erfc(math.Abs(z)/math.Sqrt2) / 2 }
 
-// upper is Φ(−z).
 func upper(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
 
 // A normalTail is Φ(−|z|) at one z, with a bound on its error: half an ulp

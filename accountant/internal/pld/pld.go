@@ -102,17 +102,12 @@ func Epsilon(steps []Step, replaceOne bool, delta float64) (Interval, error) {
 		if form.narrow() {
 			return form, nil
 		}
-		grid, err := c.gridEpsilon(delta)
-		return grid.or(form, err)
+		err := c.refine(delta)
+		return c.found.or(form, err)
 	case c.mu == 0:
 		return Interval{}, nil
 	}
 	return widen(gaussianEpsilon(c.mu, delta)), nil
-}
-
-func (c *composition) gridEpsilon(delta float64) (Interval, error) {
-	err := c.refine(delta)
-	return c.found, err
 }
 
 // Delta is the ends between which δ lies at ε ≥ 0, which are as near as those

@@ -127,7 +127,6 @@ func (g grid) noise(k int64) float64    { return float64(k) * g.step }
 func (g grid) near(noise float64) int64 { return int64(math.RoundToEven(noise / g.step)) }
 func (grid) last() int64                { return 1 << 52 }
 
-// rounded rounds the sum to the grid.
 func (g grid) rounded(noise, sum float64) float32 {
 	return float32(noise + g.step*math.RoundToEven(sum/g.step))
 }

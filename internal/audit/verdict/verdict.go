@@ -149,13 +149,6 @@ func (d *Design) Margin(falsePositives, falseNegatives int) float64 {
 	return (d.allowed[falsePositives] - d.upper[falseNegatives]) / (d.loss[falsePositives] + d.spread[falseNegatives])
 }
 
-// epsilon is the least ε that the limits leave at a δ.
-func (d *Design) epsilon(delta float64) func(falsePositives, falseNegatives int) float64 {
-	return func(falsePositives, falseNegatives int) float64 {
-		return epsilonFrom(delta, d.upper[falsePositives], d.upper[falseNegatives])
-	}
-}
-
 // expect is how many errors to expect among the counted runs after k of n.
 func (d *Design) expect(k, n int) int {
 	return min(int(math.Round((float64(k)+0.5)/(float64(n)+1)*float64(d.Count))), d.Count)
@@ -189,7 +182,9 @@ func (d *Design) Judge(stats [2][]float64, k *Claim) Verdict {
 		t := d.Threshold(stats[0][:d.Choose], stats[1][:d.Choose], score)
 		return d.errors(stats, t)
 	}
-	bound := d.epsilon(k.Delta)
+	bound := func(falsePositives, falseNegatives int) float64 {
+		return epsilonFrom(k.Delta, d.upper[falsePositives], d.upper[falseNegatives])
+	}
 	epsilon := bound(choose(bound))
 	fp, fn := choose(d.Margin)
 	return Verdict{newRate(fp, d.Count), newRate(fn, d.Count), d.allowed[fp], d.Convicts(fp, fn), epsilon}

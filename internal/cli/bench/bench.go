@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
@@ -34,9 +35,9 @@ func measure[O, R any](o *O, run func(O) (R, error), write func(io.Writer, R)) f
 }
 
 // measureSteps is measure where the number of threads has to be checked first.
-func measureSteps[O, R any](o *O, threads *int, run func(O) (R, error), write func(io.Writer, R)) func(*cli.Call) error {
+func measureSteps[R any](o *bench.StepOptions, run func(bench.StepOptions) (R, error), write func(io.Writer, R)) func(*cli.Call) error {
 	return func(c *cli.Call) error {
-		if err := cli.CheckThreads(*threads); err != nil {
+		if err := cli.CheckThreads(o.Threads); err != nil {
 			return err
 		}
 		return measure(o, run, write)(c)

@@ -61,7 +61,7 @@ precision, as fixed features are stored.`,
 			if gpu, ok := strings.CutPrefix(o.Device, "modelled:"); ok { // as earlier versions took it
 				return usage.Errorf("device %s: privgrad models no GPU; in its source, run `go run ./cmd/gpumodel step --gpu %s` instead", o.Device, gpu)
 			}
-			return measureSteps(&o, &o.Threads, bench.Step, describeStep)(c)
+			return measureSteps(&o, bench.Step, describeStep)(c)
 		},
 	}.New()
 }
@@ -133,16 +133,20 @@ the others read synthetic bytes.`,
 		Example: `  privgrad bench linesearch --model cnn-mnist --batch 300
   privgrad bench linesearch --model mlp-mnist --batch 300 --threads 1 --json`,
 		Flags: besideFlags(&o),
-		Run:   measureSteps(&o, &o.Threads, bench.LineSearch, describeLineSearch),
+		Run:   measureSteps(&o, bench.LineSearch, describeLineSearch),
 	}.New()
 }
 
 func describeLineSearch(w io.Writer, r *bench.LineSearchResult) {
-	fmt.Fprintf(w, "%s (%s): batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, r.Batch, r.Data, r.Device, cli.Plural(r.Threads, "thread"))
+	describeBeside(w, r.Subject, "", r.Turns, "with a line search", fmt.Sprintf("%s on a %s batch, form %s", cli.Plural(r.Tried, "candidate"), r.Batches, r.Form))
+}
+
+func describeBeside(w io.Writer, of bench.Subject, size string, t bench.Turns, what, how string) {
+	fmt.Fprintf(w, "%s (%s)%s: batch %d of %s, on %s with %s\n\n", of.Model, of.Activation, size, of.Batch, of.Data, of.Device, cli.Plural(of.Threads, "thread"))
 	cli.Table(w, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", r.DPSGDStepSeconds, r.Steps)
-		fmt.Fprintf(w, "  with a line search\t%.4g s, %s on a %s batch, form %s\n", r.StepSeconds, cli.Plural(r.Tried, "candidate"), r.Batches, r.Form)
-		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", r.Ratio, r.Limit)
+		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", t.DPSGDStepSeconds, t.Steps)
+		fmt.Fprintf(w, "  %s\t%.4g s, %s\n", what, t.StepSeconds, how)
+		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", t.Ratio, t.Limit)
 	})
 }
 
@@ -163,15 +167,10 @@ synthetic bytes.`,
 		Example: `  privgrad bench l2p --model cnn-mnist --batch 300
   privgrad bench l2p --model mlp-fmnist --batch 300 --threads 1 --seconds 10 --json`,
 		Flags: besideFlags(&o),
-		Run:   measureSteps(&o, &o.Threads, bench.L2P, describeL2P),
+		Run:   measureSteps(&o, bench.L2P, describeL2P),
 	}.New()
 }
 
 func describeL2P(w io.Writer, r *bench.L2PResult) {
-	fmt.Fprintf(w, "%s (%s), %s: batch %d of %s, on %s with %s\n\n", r.Model, r.Activation, cli.Plural(r.Parameters, "parameter"), r.Batch, r.Data, r.Device, cli.Plural(r.Threads, "thread"))
-	cli.Table(w, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "  a DP-SGD step\t%.4g s, median of %d\n", r.DPSGDStepSeconds, r.Steps)
-		fmt.Fprintf(w, "  a learned step\t%.4g s, LSTM of %d layers of %d units\n", r.StepSeconds, r.Layers, r.Hidden)
-		fmt.Fprintf(w, "  ratio\t%.3g (limit %.3g)\n", r.Ratio, r.Limit)
-	})
+	describeBeside(w, r.Subject, ", "+cli.Plural(r.Parameters, "parameter"), r.Turns, "a learned step", fmt.Sprintf("LSTM of %d layers of %d units", r.Layers, r.Hidden))
 }

@@ -176,7 +176,6 @@ func sizeOf(n int) operand.Constant {
 	return operand.U32(uint32(4 * n))
 }
 
-// several makes n registers.
 func several(n int, register func() reg.VecVirtual) []reg.VecVirtual {
 	v := make([]reg.VecVirtual, n)
 	for i := range v {

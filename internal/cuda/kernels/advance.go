@@ -12,10 +12,7 @@ package kernels
 // Every graph begins with one Advance; the host may write a slot again
 // when the graph that read it is done.
 func Advance(ring Ptr, slots, stride int, counter, run Ptr, runStride, steps, capacity int) Launch {
-	return Launch{
-		Module: "advance", Name: "advance", Grid: [3]int{1, 1, 1}, Block: [3]int{advanceThreads, 1, 1},
-		Args: []uint64{ring, I(slots), I(stride), counter, run, I(runStride), I(steps), I(capacity)},
-	}
+	return line("advance", "advance", 1, advanceThreads, ring, I(slots), I(stride), counter, run, I(runStride), I(steps), I(capacity))
 }
 
 const advanceThreads = 512

@@ -11,10 +11,7 @@ package kernels
 // example, beginning with 0; the blocks are added to the sum in float64, in
 // order. So an example's share passes at most ExampleBlock roundings of float32.
 func Combine(b Batch, factors, kept Ptr, stride, n int, sum Ptr) Launch {
-	l := Launch{
-		Module: "combine", Name: "combine", Grid: [3]int{ceil(n, warp), 1, 1}, Block: [3]int{16 * warp, 1, 1},
-		Args: b.args(factors, kept, I(stride), I(n), sum),
-	}
+	l := line("combine", "combine", ceil(n, warp), 16*warp, b.args(factors, kept, I(stride), I(n), sum)...)
 	if fours := stride%4 == 0 && n%4 == 0 && kept%16 == 0; fours && n >= combineMany {
 		l.Name, l.Grid[0], l.Block[0] = "combine_fours", ceil(n, 4*warp), 8*warp
 	}

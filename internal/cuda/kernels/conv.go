@@ -43,13 +43,9 @@ func conv(module, name string, grid [3]int, threads int, args ...[]uint64) Launc
 	return l
 }
 
-// ConvForward is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
-// in the order of the taps k from zero, then the bias; bias 0 is none. Taps that read padding may be left out.
-func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
-	return ConvActivated(b, op, noActivation, x, w, bias, y)
-}
-
-// ConvActivated is ConvForward and behind it an activation, where FusesForward says so.
+// ConvActivated is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
+// in the order of the taps k from zero, then the bias; bias 0 is none. Taps that read padding may be left out. Behind it
+// is an activation, where FusesForward says so.
 func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	if stencils(op) {
 		return stencil(b, op, "forward", op.Shape, op.Out, b.args(x, w, bias, y, I(int(act))))
@@ -65,14 +61,10 @@ func columnsForward(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 		b.args(x, w, bias, y, I(int(act))), geometry(op))
 }
 
-// ConvInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
+// convInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
 // filters o in order and for each over its taps (u, v) in row-major order where a position p exists that reads
-// (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has.
-func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
-	return convInputGrad(b, op, dy, weights, dx, add, 0)
-}
-
-// convInputGrad takes the gradient on through the ReLU that gave x, 0 for none.
+// (i, j) through the tap: fused from zero. Where add is set, the sum is added to what dx has. It takes the gradient on
+// through the ReLU that gave x, 0 for none.
 func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	if stencils(op) {
 		return stencil(b, op, "input_grad", op.Out, op.Shape, b.args(dy, weights, dx, flag(add), x))

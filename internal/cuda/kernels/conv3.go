@@ -66,7 +66,7 @@ func rowsOf3(op *ir.Op) (rows, slots int) {
 	return rows, rows + 2*(1+between)
 }
 
-// ConvWeights lays weights out for ConvForward, or turned for ConvInputGrad, where these take them otherwise than the op has them: count
+// ConvWeights lays weights out for ConvActivated, or turned for input gradients, where these take them otherwise than the op has them: count
 // values. Else there are none to lay out.
 func (m Math) ConvWeights(op *ir.Op, turned bool, w, to Ptr) (l Launch, count int) {
 	if m.of(op).plain() || !m.windows() {
@@ -77,10 +77,7 @@ func (m Math) ConvWeights(op *ir.Op, turned bool, w, to Ptr) (l Launch, count in
 		lines, terms = terms, lines
 	}
 	count = ceil(lines, linesOf3(lines)) * linesOf3(lines) * ceil(terms, 8) * 8 * 9
-	return Launch{
-		Module: "conv3_tf32", Name: "conv3_weights", Grid: [3]int{ceil(count, 256), 1, 1}, Block: [3]int{256, 1, 1},
-		Args: []uint64{w, to, I(op.Shape[0]), I(op.Out[0]), I(linesOf3(lines)), flag(turned), I(count)},
-	}, count
+	return line("conv3_tf32", "conv3_weights", ceil(count, 256), 256, w, to, I(op.Shape[0]), I(op.Out[0]), I(linesOf3(lines)), flag(turned), I(count)), count
 }
 
 // sums3 launches sums of so many lines for every pixel.
@@ -91,15 +88,6 @@ func sums3(b Batch, op *ir.Op, name string, lines int, args []uint64) Launch {
 		args, []uint64{I(slots)}, geometry(op))
 	l.Shared = 4 * (2*8*(9*block+planeOf3) + 2*slots*op.Shape[2]/4)
 	return l
-}
-
-// forward3 is ConvActivated, inputGrad3 convInputGrad: w is what ConvWeights has laid out.
-func forward3(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
-	return sums3(b, op, "conv3_forward", op.Out[0], b.args(x, w, bias, y, I(int(act))))
-}
-
-func inputGrad3(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, x Ptr) Launch {
-	return sums3(b, op, "conv3_input_grad", op.Shape[0], b.args(dy, w, dx, flag(add), x))
 }
 
 // gradients3 is gradientsOf for conv3_tf32.cu, whose tiles are those in float32.

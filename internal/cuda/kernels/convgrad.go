@@ -156,9 +156,5 @@ func SumParts(op *ir.Op, parts Ptr, stride, n int, sumW, sumB Ptr) Launch {
 	if sumB != 0 {
 		biases = out
 	}
-	return Launch{
-		Module: "convgrad", Name: "sum_parts",
-		Grid: [3]int{ceil(out*k+biases, sumLanes), 1, 1}, Block: [3]int{sumLanes * sumGroups, 1, 1},
-		Args: []uint64{parts, I(stride), I(n), I(out * k), I(biases), sumW, sumB},
-	}
+	return line("convgrad", "sum_parts", ceil(out*k+biases, sumLanes), sumLanes*sumGroups, parts, I(stride), I(n), I(out*k), I(biases), sumW, sumB)
 }

@@ -18,10 +18,7 @@ const gridThreads = 256
 // The norm is added as host.Scale does, in the order of kept, so that devices whose
 // gradients have equal bits and lie in one order release equal bits.
 func GridScale(b Batch, kept Ptr, stride, n int, loss ir.Loss, outputs int, targets, scale Ptr) Launch {
-	return Launch{
-		Module: "exact", Name: "grid_scale", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{gridThreads, 1, 1},
-		Args: b.args(kept, I(stride), I(n), I(int(loss)), I(outputs), targets, scale),
-	}
+	return line("exact", "grid_scale", b.Capacity, gridThreads, b.args(kept, I(stride), I(n), I(int(loss)), I(outputs), targets, scale)...)
 }
 
 // GridCombine adds truncated gradients to integers:
@@ -31,8 +28,5 @@ func GridScale(b Batch, kept Ptr, stride, n int, loss ir.Loss, outputs int, targ
 // over the live examples whose scale is above zero. The product is rounded once to
 // float64, as in GridScale. sum is int64; no addition rounds.
 func GridCombine(b Batch, scale, kept Ptr, stride, n int, sum Ptr) Launch {
-	return Launch{
-		Module: "exact", Name: "grid_combine", Grid: [3]int{ceil(n, warp), 1, 1}, Block: [3]int{16 * warp, 1, 1},
-		Args: b.args(scale, kept, I(stride), I(n), sum),
-	}
+	return line("exact", "grid_combine", ceil(n, warp), 16*warp, b.args(scale, kept, I(stride), I(n), sum)...)
 }

@@ -4,7 +4,7 @@ import "github.com/privgrad/privgrad/internal/ir"
 
 // Factors computes each example's clipping factors from its squared norms, bit
 // for bit those of host.Factors[float32], with the run's Clip. norm2 is float64
-// [group][part][example], of which the parts are added (part i in lane i mod 32, in order, and the lanes in a tree of halves), then the norms of ghosts, as NormGhost computes them; factors float32 [group][example], b.Capacity examples each.
+// [group][part][example], of which the parts are added (part i in lane i mod 32, in order, and the lanes in a tree of halves), then the norms of ghosts, as NormGhosts computes them; factors float32 [group][example], b.Capacity examples each.
 //
 // An example that counts as zero, because one of its norms is not finite or its
 // target is not accepted by the loss, gets factors of 0, as do dead examples.
@@ -15,10 +15,7 @@ import "github.com/privgrad/privgrad/internal/ir"
 // share of the count of Queue.CountedSum, 1 for a factor of 1, −1 for a smaller
 // one, 0 for an example that counts as zero or is dead.
 func Factors(b Batch, clipping ir.Clipping, groups, parts int, norm2 Ptr, loss ir.Loss, outputs int, targets, factors, within Ptr, ghosts ...Ghost) Launch {
-	l := Launch{
-		Module: "factors", Name: "factors", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{warp * 2 * MostGhosts, 1, 1},
-		Args: b.args(I(int(clipping)), I(groups), I(parts), norm2, I(int(loss)), I(outputs), targets, factors, within, I(len(ghosts))),
-	}
+	l := line("factors", "factors", b.Capacity, warp*2*MostGhosts, b.args(I(int(clipping)), I(groups), I(parts), norm2, I(int(loss)), I(outputs), targets, factors, within, I(len(ghosts)))...)
 	l.Args = append(l.Args, ghostArgs(ghosts, func(i int) uint64 { return I(ghosts[i].Group) })...)
 	return l
 }
@@ -26,8 +23,5 @@ func Factors(b Batch, clipping ir.Clipping, groups, parts int, norm2 Ptr, loss i
 // Count adds half the sum of within over the live examples to the float64 at
 // count. The sum is one of integers: nothing rounds.
 func Count(b Batch, within, count Ptr) Launch {
-	return Launch{
-		Module: "factors", Name: "count", Grid: [3]int{1, 1, 1}, Block: [3]int{sumThreads, 1, 1},
-		Args: b.args(within, count),
-	}
+	return line("factors", "count", 1, sumThreads, b.args(within, count)...)
 }

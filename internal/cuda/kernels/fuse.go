@@ -20,9 +20,3 @@ func FusesForward(op *ir.Op, act ir.Kind) bool {
 	}
 	return false
 }
-
-// FusesBackward reports whether the launch of an op's input gradient can take it on
-// through the activation that gave the input.
-func FusesBackward(op *ir.Op, act ir.Kind) bool {
-	return FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
-}

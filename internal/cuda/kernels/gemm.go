@@ -38,12 +38,6 @@ func DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
 	return denseInputGrad(b, op, dy, w, dx, add, noActivation, 0)
 }
 
-// DenseInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
-// activation's input, where FusesBackward says so.
-func DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
-	return denseInputGrad(b, op, dy, w, dx, false, act, x)
-}
-
 func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x Ptr) Launch {
 	out, in, _ := op.Columns()
 	if out <= fewOutputs {
@@ -203,9 +197,5 @@ const ExampleBlock = 32
 // A live example's stretch of kept is written in full; stride counts float32 values.
 func DenseStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	out, in, _ := op.Columns()
-	return Launch{
-		Module: "gemm", Name: "dense_store",
-		Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{256, 1, 1},
-		Args: b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None)),
-	}
+	return line("gemm", "dense_store", b.Capacity, 256, b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None))...)
 }

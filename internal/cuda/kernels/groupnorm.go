@@ -36,8 +36,5 @@ func GroupNormGrad(b Batch, op *ir.Op, x, dy, weight, moments, dx Ptr, add bool)
 // Σ_p dy. It adds the squared norm of what it keeps, in float64, to norm2[b].
 func GroupNormStore(b Batch, op *ir.Op, x, dy, moments, kept Ptr, stride int, norm2 Ptr) Launch {
 	channels := op.Shape[0]
-	return Launch{
-		Module: "groupnorm", Name: "group_norm_store", Grid: [3]int{b.Capacity, 1, 1}, Block: [3]int{normalizeThreads, 1, 1},
-		Args: b.args(x, dy, moments, kept, I(stride), norm2, flag(op.Bias != ir.None), I(op.Groups), I(channels), I(ir.Size(op.Shape)/channels)),
-	}
+	return line("groupnorm", "group_norm_store", b.Capacity, normalizeThreads, b.args(x, dy, moments, kept, I(stride), norm2, flag(op.Bias != ir.None), I(op.Groups), I(channels), I(ir.Size(op.Shape)/channels))...)
 }

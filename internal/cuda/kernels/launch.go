@@ -18,6 +18,11 @@ type Launch struct {
 	Args        []uint64
 }
 
+// line is a launch of blocks one behind the other.
+func line(module, name string, blocks, threads int, args ...uint64) Launch {
+	return Launch{Module: module, Name: name, Grid: [3]int{blocks, 1, 1}, Block: [3]int{threads, 1, 1}, Args: args}
+}
+
 // F is a float32 argument.
 func F(x float32) uint64 { return uint64(math.Float32bits(x)) }
 

@@ -15,8 +15,7 @@ const (
 	sumThreads  = 128
 )
 
-// rowBlocks have a warp for each row.
-func rowBlocks(rows int) [3]int { return [3]int{ceil(rows, rowThreads/warp), 1, 1} }
+func rowBlocks(rows int) int { return ceil(rows, rowThreads/warp) }
 
 // LossGrad sets δ, the gradient of each live example's loss at its logits, as
 // host.Loss does: computed in float64, rounded to float32 at the end. δ may lie where the
@@ -26,10 +25,7 @@ func rowBlocks(rows int) [3]int { return [3]int{ceil(rows, rowThreads/warp), 1, 
 // The sum under a softmax runs over lanes of 32 (class c in lane c mod 32, in
 // order), and the lanes in a tree of halves.
 func LossGrad(b Batch, loss ir.Loss, outputs int, logits, targets, delta Ptr) Launch {
-	return Launch{
-		Module: "loss", Name: "loss_grad", Grid: rowBlocks(b.Capacity), Block: [3]int{rowThreads, 1, 1},
-		Args: b.args(I(int(loss)), I(outputs), logits, targets, delta),
-	}
+	return line("loss", "loss_grad", rowBlocks(b.Capacity), rowThreads, b.args(I(int(loss)), I(outputs), logits, targets, delta)...)
 }
 
 // LossGradBehind is a DenseForward, of a layer with few outputs, that also does LossGrad of what it gives; false of any other launch.
@@ -49,10 +45,7 @@ func LossGradBehind(l Launch, loss ir.Loss, outputs int, logits, targets, delta 
 // target that the loss does not accept gets a loss of 0 and class 0, which LossShares and
 // Score leave out; dead rows stay as they are.
 func Losses(b Batch, loss ir.Loss, outputs int, logits, targets, losses, predicted Ptr) Launch {
-	return Launch{
-		Module: "loss", Name: "losses", Grid: rowBlocks(b.Capacity), Block: [3]int{rowThreads, 1, 1},
-		Args: b.args(I(int(loss)), I(outputs), logits, targets, losses, predicted),
-	}
+	return line("loss", "losses", rowBlocks(b.Capacity), rowThreads, b.args(I(int(loss)), I(outputs), logits, targets, losses, predicted)...)
 }
 
 // LossShares turns losses into what each live example adds to the k values of a
@@ -64,10 +57,7 @@ func Losses(b Batch, loss ir.Loss, outputs int, logits, targets, losses, predict
 // begin. An example with a target that the loss does not accept has shares of 0.
 // Shares are truncated to multiples of the run's NoiseStep; for a step of 0 they are not.
 func LossShares(b Batch, form device.LossForm, k int, losses Ptr, loss ir.Loss, outputs int, targets Ptr) Launch {
-	return Launch{
-		Module: "loss", Name: "loss_shares", Grid: [3]int{ceil(b.Capacity, lossThreads), 1, 1}, Block: [3]int{lossThreads, 1, 1},
-		Args: b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets),
-	}
+	return line("loss", "loss_shares", ceil(b.Capacity, lossThreads), lossThreads, b.args(I(int(form)), I(k), losses, I(int(loss)), I(outputs), targets)...)
 }
 
 // FirstShare is the row of the losses of a query at which its candidates begin.
@@ -82,8 +72,5 @@ func FirstShare(form device.LossForm) int {
 // for i < k, b.Capacity examples a row, all float64. Blocks of ExampleBlock
 // examples are added each in order, then the blocks in order, then dst; of shares on a grid no addition rounds.
 func LossSums(b Batch, shares Ptr, k int, dst Ptr) Launch {
-	return Launch{
-		Module: "loss", Name: "loss_sums", Grid: [3]int{k, 1, 1}, Block: [3]int{sumThreads, 1, 1},
-		Args: b.args(shares, dst),
-	}
+	return line("loss", "loss_sums", k, sumThreads, b.args(shares, dst)...)
 }

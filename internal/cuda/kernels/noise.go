@@ -28,9 +28,7 @@ type Noise struct {
 }
 
 func release(name string, n int, args ...uint64) Launch {
-	return Launch{
-		Module: "noise", Name: name, Grid: [3]int{ceil(n, perBlock*releaseThreads), 1, 1}, Block: [3]int{releaseThreads, 1, 1}, Args: args,
-	}
+	return line("noise", name, ceil(n, perBlock*releaseThreads), releaseThreads, args...)
 }
 
 // Release sets dst[i] = γ·(round(sum[i]/γ) + round(Z)) and then sum[i] = 0, i < n. dst is float32, sum float64, both at multiples
@@ -60,24 +58,4 @@ func Descend(l Launch, n int, p, g Ptr) (Launch, bool) {
 	l.Args = slices.Clone(l.Args)
 	l.Args[last] = p
 	return l, true
-}
-
-// Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block
-// first of (draw, tensor) on: what Release draws from, for checks of a device
-// against package stream.
-func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launch {
-	return Launch{
-		Module: "noise", Name: "keystream", Grid: [3]int{ceil(n, noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
-		Args: []uint64{dst, I(n), key, draw, uint64(tensor), uint64(first)},
-	}
-}
-
-// Draws writes the integers that digits make, for checks of a device: dst[3i], int64, i < n, is what Release makes
-// of words[i], uint64, at a deviation, by rows, dst[3i+1] what it makes of it by cells, both the least int64 where it is open,
-// and dst[3i+2] what it makes then of the word and of 64 bytes more, more[64i].
-func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
-	return Launch{
-		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},
-		Args: []uint64{dst, words, more, D(std), table},
-	}
 }

@@ -2,23 +2,7 @@ package kernels
 
 import "github.com/privgrad/privgrad/internal/ir"
 
-// NormGhost adds the squared norm of each live example's gradient of a dense
-// op to norm2[b], float64:
-//
-//	‖dy‖²·(‖x‖² + 1)   with a bias,   ‖dy‖²·‖x‖²   without,
-//
-// and infinity where inputs are too long, as host.Ghost.
-//
-// Squares are exact in float64 and added there: element i in lane (i div 4) mod 32 of a warp, in order, in the (i mod 4)-th of its sums;
-// then a lane's sums two by two, then the lanes in a tree of halves. The relative
-// error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
-// from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
-// factors covers it (docs/proofs/rounding.md, `ghost`). Dead examples' norms stay as they are.
-func NormGhost(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
-	return NormGhosts(b, Ghost{Op: op, X: x, Dy: dy, Norm2: norm2})
-}
-
-// Ghost is what NormGhost takes, or Factors: that adds it to a group's norm at once, this to Norm2.
+// Ghost is what NormGhosts takes, or Factors: that adds it to a group's norm at once, this to Norm2.
 type Ghost struct {
 	Op    *ir.Op
 	X, Dy Ptr
@@ -29,7 +13,18 @@ type Ghost struct {
 // MostGhosts is how many dense ops NormGhosts and Factors take.
 const MostGhosts = 4
 
-// NormGhosts is NormGhost of a few ops, with different places for their norms, in one launch.
+// NormGhosts adds the squared norm of each live example's gradient of a few dense
+// ops to their Norm2[b], float64, in one launch:
+//
+//	‖dy‖²·(‖x‖² + 1)   with a bias,   ‖dy‖²·‖x‖²   without,
+//
+// and infinity where inputs are too long, as host.Ghost.
+//
+// Squares are exact in float64 and added there: element i in lane (i div 4) mod 32 of a warp, in order, in the (i mod 4)-th of its sums;
+// then a lane's sums two by two, then the lanes in a tree of halves. The relative
+// error is below γ(n/64+20) with u = 2⁻⁵³, n the longer row; this and nothing else separates it
+// from the norm of the rounded f·dy times x that DenseSum adds up, so that the margin of the
+// factors covers it (docs/proofs/rounding.md, `ghost`). Dead examples' norms stay as they are.
 func NormGhosts(b Batch, g ...Ghost) Launch {
 	l := Launch{Module: "norms", Name: "norm_ghost", Grid: [3]int{b.Capacity, len(g), 1}, Block: [3]int{2 * warp, 1, 1}, Args: b.args()}
 	l.Args = append(l.Args, ghostArgs(g, func(i int) uint64 { return g[i].Norm2 })...)

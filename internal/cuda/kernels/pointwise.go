@@ -16,11 +16,7 @@ const (
 
 func pointwise(name string, b Batch, op *ir.Op, args ...uint64) Launch {
 	size := ir.Size(op.Out)
-	return Launch{
-		Module: "pointwise", Name: name,
-		Grid: [3]int{ceil(b.Capacity*size, pointwiseThreads), 1, 1}, Block: [3]int{pointwiseThreads, 1, 1},
-		Args: append(b.args(args...), I(size)),
-	}
+	return line("pointwise", name, ceil(b.Capacity*size, pointwiseThreads), pointwiseThreads, append(b.args(args...), I(size))...)
 }
 
 // slope is a leaky ReLU's.

@@ -18,11 +18,7 @@ func pool(name string, b Batch, op *ir.Op, elements int, args ...uint64) Launch 
 	case square && (at == [2]int{2, 1} || at == [2]int{2, 2} || at == [2]int{3, 2}):
 		name = fmt.Sprintf("%s_%d_%d", name, w.H, w.StrideH)
 	}
-	return Launch{
-		Module: "pool", Name: name,
-		Grid: [3]int{ceil(b.Capacity*elements, poolThreads), 1, 1}, Block: [3]int{poolThreads, 1, 1},
-		Args: append(b.args(args...), geometry(op)...),
-	}
+	return line("pool", name, ceil(b.Capacity*elements, poolThreads), poolThreads, append(b.args(args...), geometry(op)...)...)
 }
 
 // MaxPool is the largest value of each window. Padding never wins; of equal values,

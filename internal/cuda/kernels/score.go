@@ -29,8 +29,5 @@ func ScoreBytes(loss ir.Loss, outputs int) int {
 // the loss does not accept are left out. Losses are added in float64: blocks of
 // ExampleBlock rows each in order, the blocks in order, then the score's.
 func Score(b Batch, loss ir.Loss, outputs int, targets, losses, predicted, score Ptr) Launch {
-	return Launch{
-		Module: "score", Name: "score", Grid: [3]int{1, 1, 1}, Block: [3]int{sumThreads, 1, 1},
-		Args: b.args(I(int(loss)), I(outputs), I(Classes(loss, outputs)), targets, losses, predicted, score),
-	}
+	return line("score", "score", 1, sumThreads, b.args(I(int(loss)), I(outputs), I(Classes(loss, outputs)), targets, losses, predicted, score)...)
 }

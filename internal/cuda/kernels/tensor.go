@@ -36,7 +36,8 @@ func (m Math) FusesForward(op *ir.Op, act ir.Kind) bool {
 	return act == ir.ReLU && (op.Kind == ir.Dense || op.Kind == ir.Conv)
 }
 
-// FusesBackward is the function of this name. Pools are no products.
+// FusesBackward reports whether the launch of an op's input gradient can take it on
+// through the activation that gave the input. Pools are no products.
 func (m Math) FusesBackward(op *ir.Op, act ir.Kind) bool {
 	return m.FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
 }
@@ -54,7 +55,6 @@ func (m Math) DenseForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return m.DenseActivated(b, op, noActivation, x, w, bias, y)
 }
 
-// DenseActivated is the function of this name.
 func (m Math) DenseActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	if m.of(op).plain() {
 		return DenseActivated(b, op, act, x, w, bias, y)
@@ -73,10 +73,11 @@ func (m Math) DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch
 	return m.denseInputGrad(b, op, dy, w, dx, add, 0)
 }
 
-// DenseInputGradThrough is the function of this name.
+// DenseInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
+// activation's input, where FusesBackward says so.
 func (m Math) DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
 	if m.of(op).plain() {
-		return DenseInputGradThrough(b, op, act, x, dy, w, dx)
+		return denseInputGrad(b, op, dy, w, dx, false, act, x)
 	}
 	return m.denseInputGrad(b, op, dy, w, dx, false, x)
 }
@@ -88,7 +89,7 @@ func (m Math) denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, x Ptr)
 }
 
 // DenseSum is the function of this name. f·dy is rounded to float32, then it and x are cut off: an example's share is never longer
-// than in float32, so that NormGhost measures it as it is.
+// than in float32, so that NormGhosts measures it as it is.
 func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
 	if m.of(op).plain() {
 		return DenseSum(b, op, x, dy, factors, sumW, sumB)
@@ -102,29 +103,25 @@ func (m Math) DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) L
 // SumsTogether is the function of this name: DenseSums is of float32.
 func (m Math) SumsTogether(op *ir.Op) bool { return m.of(op).plain() && SumsTogether(op) }
 
-// ConvForward is the function of this name.
 func (m Math) ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
 	return m.ConvActivated(b, op, noActivation, x, w, bias, y)
 }
 
-// ConvActivated is the function of this name.
 func (m Math) ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	if m.of(op).plain() {
 		return ConvActivated(b, op, act, x, w, bias, y)
 	}
 	if m.windows() {
-		return forward3(b, op, act, x, w, bias, y)
+		return sums3(b, op, "conv3_forward", op.Out[0], b.args(x, w, bias, y, I(int(act))))
 	}
 	return m.conv(columnsForward(b, op, act, x, w, bias, y), "conv_forward", op.Out[0])
 }
 
-// ConvInputGrad is the function of this name.
 func (m Math) ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
 	return m.convInputGrad(b, op, dy, weights, dx, add, 0)
 }
 
-// ConvInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
-// activation's input, where FusesBackward says so.
+// ConvInputGradThrough is beside DenseInputGradThrough.
 func (m Math) ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
 	return m.convInputGrad(b, op, dy, weights, dx, false, x)
 }
@@ -134,7 +131,7 @@ func (m Math) convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x
 		return convInputGrad(b, op, dy, weights, dx, add, x)
 	}
 	if m.windows() {
-		return inputGrad3(b, op, dy, weights, dx, add, x)
+		return sums3(b, op, "conv3_input_grad", op.Shape[0], b.args(dy, weights, dx, flag(add), x))
 	}
 	return m.conv(columnsInputGrad(b, op, dy, weights, dx, add, x), "conv_input_grad", op.Shape[0])
 }

@@ -29,8 +29,5 @@ func Update(run Ptr, rule device.Rule, n int, p, g Ptr, state ...Ptr) (Launch, e
 	if !ok {
 		return Launch{}, fmt.Errorf("update rule %s has no kernel", rule)
 	}
-	return Launch{
-		Module: "update", Name: name, Grid: [3]int{ceil(n, updateThreads), 1, 1}, Block: [3]int{updateThreads, 1, 1},
-		Args: append([]uint64{run, I(n), p, g}, state...),
-	}, nil
+	return line("update", name, ceil(n, updateThreads), updateThreads, append([]uint64{run, I(n), p, g}, state...)...), nil
 }

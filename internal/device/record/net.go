@@ -69,7 +69,6 @@ func (n *Net) Fail(err error) error {
 	return n.Err
 }
 
-// Params is the handle of the parameters.
 func (n *Net) Params() device.Vector { return 0 }
 
 // Parts is 1: a net has all of its sums.
@@ -84,7 +83,6 @@ func (n *Net) NewVector(width int) (device.Vector, error) {
 	return n.addVector(width*n.Size, refused)
 }
 
-// NewScalars makes size zero values.
 func (n *Net) NewScalars(size int) (device.Vector, error) {
 	return n.addVector(size, checkScalars(size))
 }

@@ -21,7 +21,6 @@ type Device struct{}
 // Open gives the reference device.
 func Open() Device { return Device{} }
 
-// Info names the device.
 func (Device) Info() device.Info {
 	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9, Fewest: 64, Most: 512},
 		Precisions: slices.Clone(precisions)}

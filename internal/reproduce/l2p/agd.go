@@ -135,7 +135,6 @@ func (o *agd) known() linesearch.Direction {
 	}
 }
 
-// Gradient releases the direction.
 func (o *agd) Gradient(b linesearch.Budgets) (linesearch.Direction, error) {
 	g, err := o.release(b.Gradient)
 	if err != nil {

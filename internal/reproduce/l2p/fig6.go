@@ -12,7 +12,6 @@ var fig6 = reproduce.Figure{
 	Source: hong + ", appendix C.1, figure 6", Seeds: 100, Protector: "quadratic", Plan: planFig6, Show: showFig6,
 }
 
-// fig6Epsilons are its budgets.
 var fig6Epsilons, fig6Quick = []float64{0.05, 0.1, 0.2, 0.4, 0.8, 1.6}, []float64{0.05, 0.2, 0.8}
 
 func fig6Budgets(e *reproduce.Env) []float64 {

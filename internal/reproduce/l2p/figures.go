@@ -16,13 +16,12 @@ func shipped(k *comparison, e *reproduce.Env, t target) teacher {
 	return teacher{at: e.Learned}
 }
 
-func shippedAlone(k *comparison, e *reproduce.Env, t target) teacher {
-	return shipped(k, e, t).alone(e)
-}
-
 var (
-	bothPupils = []pupil{{learnedLine, shipped}, {projectorLine, shippedAlone}}
-	convex     = []string{advancedLine, agdLine, objpertLine, outpertLine}
+	bothPupils = []pupil{
+		{learnedLine, shipped},
+		{projectorLine, func(k *comparison, e *reproduce.Env, t target) teacher { return shipped(k, e, t).alone(e) }},
+	}
+	convex = []string{advancedLine, agdLine, objpertLine, outpertLine}
 
 	fig3Runs = comparison{model: "logistic", l2: 1e-3, pairs: 2, table: true, epsilons: &pairsEpsilons, pupils: bothPupils, others: convex}
 	fig7Runs = comparison{model: "svm", l2: 1e-3, pairs: 2, table: true, epsilons: &pairsEpsilons, pupils: bothPupils, others: convex}

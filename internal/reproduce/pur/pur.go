@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -86,7 +87,7 @@ func (t *task) setup(e *reproduce.Env, z, lambda float64) (*setup, error) {
 		return nil, err
 	}
 	if z == 0 { // rounded up to three digits: it is a setting
-		z = rows.largest()
+		z = floats.Max(rows.norms)
 		unit := math.Pow(10, math.Floor(math.Log10(z))-2)
 		z = math.Ceil(z/unit) * unit
 	}

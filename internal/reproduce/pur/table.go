@@ -61,9 +61,6 @@ func (t *table) rows(see func(i int, row []float32)) {
 	}
 }
 
-// largest is the largest norm of a row.
-func (t *table) largest() float64 { return floats.Max(t.norms) }
-
 // source makes the table a data set that train knows. All of its records are for training.
 func (t *table) source(name string) train.Source {
 	set := &datasets.Set{

@@ -109,19 +109,13 @@ func (h *Handle) SetWorkspace(p driver.Ptr, bytes int64) error {
 }
 
 // SetMath and SetAtomics are the library's modes.
-func (h *Handle) SetMath(mode int) error {
-	err := h.enter("cublasSetMathMode")
-	if err == nil {
-		h.math = mode
-	}
-	return err
-}
+func (h *Handle) SetMath(mode int) error    { return h.set("cublasSetMathMode", &h.math, mode) }
+func (h *Handle) SetAtomics(mode int) error { return h.set("cublasSetAtomicsMode", &h.atomics, mode) }
 
-// SetAtomics is beside SetMath.
-func (h *Handle) SetAtomics(mode int) error {
-	err := h.enter("cublasSetAtomicsMode")
+func (h *Handle) set(call string, field *int, mode int) error {
+	err := h.enter(call)
 	if err == nil {
-		h.atomics = mode
+		*field = mode
 	}
 	return err
 }

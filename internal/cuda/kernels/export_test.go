@@ -1,0 +1,46 @@
+package kernels
+
+import "github.com/privgrad/privgrad/internal/ir"
+
+// What follows only tests ask, of what a device does by another way.
+
+// ConvForward is ConvActivated without an activation.
+func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
+	return ConvActivated(b, op, noActivation, x, w, bias, y)
+}
+
+// ConvInputGrad is convInputGrad through no activation.
+func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
+	return convInputGrad(b, op, dy, weights, dx, add, 0)
+}
+
+// NormGhost is NormGhosts of one op.
+func NormGhost(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
+	return NormGhosts(b, Ghost{Op: op, X: x, Dy: dy, Norm2: norm2})
+}
+
+// FusesBackward reports whether the launch of an op's input gradient can take it on
+// through the activation that gave the input.
+func FusesBackward(op *ir.Op, act ir.Kind) bool {
+	return FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
+}
+
+// Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block
+// first of (draw, tensor) on: what Release draws from, for checks of a device
+// against package stream.
+func Keystream(dst Ptr, n int, key Ptr, draw uint64, tensor, first uint32) Launch {
+	return Launch{
+		Module: "noise", Name: "keystream", Grid: [3]int{ceil(n, noiseThreads), 1, 1}, Block: [3]int{noiseThreads, 1, 1},
+		Args: []uint64{dst, I(n), key, draw, uint64(tensor), uint64(first)},
+	}
+}
+
+// Draws writes the integers that digits make, for checks of a device: dst[3i], int64, i < n, is what Release makes
+// of words[i], uint64, at a deviation, by rows, dst[3i+1] what it makes of it by cells, both the least int64 where it is open,
+// and dst[3i+2] what it makes then of the word and of 64 bytes more, more[64i].
+func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
+	return Launch{
+		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},
+		Args: []uint64{dst, words, more, D(std), table},
+	}
+}
