@@ -232,7 +232,7 @@ func TestOutpertRefuses(t *testing.T) {
 		{outpert.GD, func(c *Config) { c.Noise = dpoptim.Exact }, "noise exact"},
 		{outpert.GD, func(c *Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(0.0) }, "give --epsilon"},
 		{outpert.GD, func(c *Config) { c.Epsilon, c.NoiseMultiplier, c.Delta = nil, ptr(1.0), ptr(0.0) }, "give --epsilon"},
-		{outpert.GD, func(c *Config) { c.Outpert.Average = true }, "releases its last iterate"},
+		{outpert.GD, func(c *Config) { c.Outpert.Average = true }, "outpert_average true: optimizer outpert-gd does not read it"},
 		{outpert.RSGD, func(c *Config) { c.Outpert.Form = outpert.Paper }, "outpert_form paper"},
 		{outpert.GD, func(c *Config) { c.Outpert.Form, c.Epsilon, c.Delta = outpert.Paper, ptr(60.0), ptr(1e-3) }, "keeps no epsilon 60"},
 		{outpert.GD, func(c *Config) { c.LR = ptr(4.1) }, "learning rate 4.1"}, // 2/β is 4

@@ -45,12 +45,12 @@ func TestBadSettings(t *testing.T) {
 		"clip floor NaN":                                    func(c *Config) { c.Clipping, c.ClipFloor = "adaptive", ptr(math.NaN()) },
 		"clip norm 1: adaptive clipping keeps it in [2, 3]": func(c *Config) { c.Clipping, c.ClipFloor, c.ClipCeiling = "adaptive", ptr(2.0), ptr(3.0) },
 		"device cuda:99: ":                                  func(c *Config) { c.Device = "cuda:99" },
-		"optimizer adam has no second moment":               func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Adam.SubtractNoise = "adam", nil, true },
-		"beta1 0.5: optimizer dp-sgd":                       func(c *Config) { c.Adam.Beta1 = ptr(0.5) },
-		"beta2 1: must":                                     func(c *Config) { c.Optimizer, c.Adam.Beta2 = "dp-adam", ptr(1.0) },
-		"adam_epsilon 0: must":                              func(c *Config) { c.Optimizer, c.Adam.Epsilon = "dp-adam", ptr(0.0) },
-		"average NaN":                                       func(c *Config) { c.Average = math.NaN() },
-		"adam has moments":                                  func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Momentum = "adam", nil, 0.9 },
+		"subtract-noise-variance true: optimizer adam does not read it": func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Adam.SubtractNoise = "adam", nil, true },
+		"beta1 0.5: optimizer dp-sgd":                                   func(c *Config) { c.Adam.Beta1 = ptr(0.5) },
+		"beta2 1: must":                                                 func(c *Config) { c.Optimizer, c.Adam.Beta2 = "dp-adam", ptr(1.0) },
+		"adam_epsilon 0: must":                                          func(c *Config) { c.Optimizer, c.Adam.Epsilon = "dp-adam", ptr(0.0) },
+		"average NaN":                                                   func(c *Config) { c.Average = math.NaN() },
+		"adam has moments":                                              func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Momentum = "adam", nil, 0.9 },
 	} {
 		c := small()
 		change(&c)

@@ -55,7 +55,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, m := range map[string]Moments{
 		"beta1 1":        {1, 0.9, 1, false},
 		"beta2 NaN":      {0.9, math.NaN(), 1, false},
-		"adam-epsilon 0": {0.9, 0.9, 0, false},
+		"adam_epsilon 0": {0.9, 0.9, 0, false},
 	} {
 		c := good
 		c.Moments = m
