@@ -20,9 +20,7 @@ const (
 // What is larger, and why. CONTRIBUTING.md shows these rows.
 var (
 	largePackages = map[string]string{
-		"features":                   "one front end: how its constants are made, timed, stored, applied and exported follows the same layers, which nothing else sees",
 		"internal/device/devicetest": "each claim of the device contract is one test, and there are many claims",
-		"bench":                      "each benchmark is one file, and all use the same workload",
 		"accountant/internal/pld":    "one method: grids, composition and its certified ends share bounds on rounding that only hold together",
 		"accountant":                 "each mechanism and each accountant is one file; they share an interface that only they use",
 		"cuda":                       "one device: types that nothing else sees keep memory, order of work and recorded graphs in step",

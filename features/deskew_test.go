@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/deskew"
 )
 
 // slanted is a bar with a slant, of brightness 1 on a dark ground, of each color.
@@ -22,7 +24,7 @@ func slanted(shape [3]int, slant, at float64) []float32 {
 // A slanted bar becomes the upright one, which stays as it is.
 func TestDeskew(t *testing.T) {
 	for _, shape := range [][3]int{{1, 28, 28}, {3, 32, 24}} {
-		upright := deskew(shape)
+		upright := deskew.New(shape)
 		for _, slant := range []float64{-.5, -.2, 0, .3, .45} {
 			image, want := slanted(shape, slant, 1), slanted(shape, 0, 1)
 			upright(image)
@@ -34,7 +36,7 @@ func TestDeskew(t *testing.T) {
 			if limit := .2; worst > limit || slant == 0 && worst > 1e-5 {
 				t.Errorf("%v, slant %v: %v away from the upright bar", shape, slant, worst)
 			}
-			if left, _ := slantOf(shape, image); math.Abs(left) > .03 {
+			if left, _ := deskew.Slant(shape, image); math.Abs(left) > .03 {
 				t.Errorf("%v, slant %v: %v is left", shape, slant, left)
 			}
 		}
@@ -45,7 +47,7 @@ func TestDeskew(t *testing.T) {
 func TestDeskewMirrored(t *testing.T) {
 	shape := [3]int{2, 12, 16}
 	random := rand.New(rand.NewPCG(1, 2))
-	upright := deskew(shape)
+	upright := deskew.New(shape)
 	for range 20 {
 		image, turned := make([]float32, volume(shape)), make([]float32, volume(shape))
 		for i := range image {
@@ -72,7 +74,7 @@ func TestDeskewMirrored(t *testing.T) {
 // Whatever an image holds, what comes out is finite; a blank one stays blank, a row stays where it is.
 func TestDeskewExtremes(t *testing.T) {
 	shape := [3]int{1, 96, 96}
-	upright := deskew(shape)
+	upright := deskew.New(shape)
 	single := func(at ...int) []float32 {
 		image := make([]float32, volume(shape))
 		for _, i := range at {
@@ -117,7 +119,7 @@ func TestDeskewRows(t *testing.T) {
 	image := slanted(spec.Shape, .4, 0)
 	got := front.Rows(Images{Values: image}, 1, nil)
 	skewed := plain.Rows(Images{Values: image}, 1, nil)
-	deskew(spec.Shape)(image)
+	deskew.New(spec.Shape)(image)
 	want := plain.Rows(Images{Values: image}, 1, nil)
 	differ := 0
 	for i := range want {

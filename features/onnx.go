@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/deskew"
 	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -20,7 +21,7 @@ func (f *Front) ONNX(g *onnx.Graph, image onnx.Value) (rows onnx.Value, err erro
 		all += b.weight
 	}
 	if f.spec.Deskew {
-		image = deskewGraph(g, f.spec.Shape, image)
+		image = deskew.Graph(g, f.spec.Shape, image)
 	}
 	var parts []onnx.Value
 	for _, b := range f.blocks {

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/synthetic"
+	"github.com/privgrad/privgrad/internal/whiten"
 )
 
 // Patches compared with a dictionary (Coates and Ng 2011): what every patch of an image,
@@ -267,7 +268,7 @@ func dictionary(shape [3]int, side int) []float32 {
 	size := shape[0] * side * side
 	below := patchBelow(side)
 	samples := patchSamples(shape, side, patchImages, below)
-	whiten := inverseRoot(secondMoments(samples, size), size, func(eigenvalues []float64) float64 {
+	root := whiten.InverseRoot(whiten.SecondMoments(samples, size), size, func(eigenvalues []float64) float64 {
 		return patchDamp * eigenvalues[len(eigenvalues)-1]
 	})
 
@@ -282,13 +283,13 @@ func dictionary(shape [3]int, side int) []float32 {
 			text = fmt.Sprint(sample)
 		}
 		taken[text] = true
-		symmetricMul(whitened, whiten, sample)
+		whiten.SymmetricMul(whitened, root, sample)
 		square := 0.
 		for _, v := range whitened {
 			square += v * v
 		}
 		norm := math.Sqrt(square) + 1e-6
-		symmetricMul(atom, whiten, whitened)
+		whiten.SymmetricMul(atom, root, whitened)
 		mean := 0.
 		for _, v := range atom {
 			mean += v / float64(size)

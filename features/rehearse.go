@@ -7,6 +7,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/synthetic"
+	"github.com/privgrad/privgrad/internal/whiten"
 )
 
 // An origin says where a front end's constants come from.
@@ -92,7 +93,7 @@ func whitenTime(l layer, from Whitening, shape [3]int) time.Duration {
 		identity[i*n+i] = 1
 	}
 	ratio := float64(l.channels) / float64(n)
-	return all + scaled(stopwatch(func() { inverseFactor(identity, n) }), ratio*ratio*ratio)
+	return all + scaled(stopwatch(func() { whiten.InverseFactor(identity, n) }), ratio*ratio*ratio)
 }
 
 // dictionariesTime is about how long the atoms of every side take.
@@ -101,7 +102,7 @@ func dictionariesTime(shape [3]int) (all time.Duration) {
 	for _, side := range patchSides {
 		size := shape[0] * side * side
 		atoms := randoms(rand.New(rand.NewPCG(1, 2)), []int{patchAtoms, size})
-		all += scaled(stopwatch(func() { secondMoments(patchSamples(shape, side, patchImages/part, patchBelow(side)), size) }), part)
+		all += scaled(stopwatch(func() { whiten.SecondMoments(patchSamples(shape, side, patchImages/part, patchBelow(side)), size) }), part)
 		all += scaled(stopwatch(func() { spreadOf(shape, side, atoms, patchSpread/spreads) }), spreads)
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/deskew"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/half"
 )
@@ -120,7 +121,7 @@ func (f *Front) worker() func(rows [][]uint16, images []float32) {
 	}
 	upright := func([]float32) {}
 	if f.spec.Deskew {
-		upright = deskew(f.spec.Shape)
+		upright = deskew.New(f.spec.Shape)
 	}
 	ok := make([]bool, mostTogether)
 	return func(rows [][]uint16, images []float32) {

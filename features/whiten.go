@@ -2,14 +2,12 @@ package features
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/synthetic"
+	"github.com/privgrad/privgrad/internal/whiten"
 )
 
 // Whitening of channels: the same lower triangular matrix L⁻¹ at every position, where L·Lᵀ =
@@ -68,7 +66,7 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 	for i := range c {
 		covariance[i*c+i] += damp
 	}
-	inverse := inverseFactor(covariance, c)
+	inverse := whiten.InverseFactor(covariance, c)
 	if inverse == nil || !(diagonal > 0) {
 		return nil, nil, fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), c)
 	}
@@ -163,70 +161,6 @@ func (m moments) covariance(about []float32) (mean []float32, covariance []float
 func add(dst, x []float64) {
 	for i, v := range x {
 		dst[i] += v
-	}
-}
-
-// secondMoments is the mean of the outer products of rows with themselves.
-func secondMoments(rows []float64, n int) []float64 {
-	m := make([]float64, n*n)
-	for k := 0; k < len(rows); k += n {
-		row := rows[k : k+n]
-		for i, a := range row {
-			line := m[i*n:][:i+1]
-			for j := range line {
-				line[j] += a * row[j]
-			}
-		}
-	}
-	count := float64(len(rows) / n)
-	for i := range n {
-		for j := range i + 1 {
-			m[i*n+j] /= count
-			m[j*n+i] = m[i*n+j]
-		}
-	}
-	return m
-}
-
-// inverseFactor is L⁻¹ of a symmetric A = L·Lᵀ of n rows; nil if A is not positive.
-func inverseFactor(a []float64, n int) *mat.TriDense {
-	var c mat.Cholesky
-	if !c.Factorize(mat.NewSymDense(n, a)) {
-		return nil
-	}
-	var l, inverse mat.TriDense
-	c.LTo(&l)
-	if inverse.InverseTri(&l) != nil { // or it is nearly singular, which damping prevents
-		return nil
-	}
-	return &inverse
-}
-
-// inverseRoot is (A + d)^−½ of a symmetric A of n rows, with d from its eigenvalues in
-// ascending order; nil if these cannot be found.
-func inverseRoot(a []float64, n int, damp func(eigenvalues []float64) float64) []float64 {
-	var e mat.EigenSym
-	if !e.Factorize(mat.NewSymDense(n, a), true) {
-		return nil
-	}
-	values := e.Values(nil)
-	d := damp(values)
-	var vectors, scaled, root mat.Dense
-	e.VectorsTo(&vectors)
-	scaled.Apply(func(_, j int, v float64) float64 { return v / math.Sqrt(max(values[j], 0)+d) }, &vectors)
-	root.Mul(&scaled, vectors.T())
-	return root.RawMatrix().Data
-}
-
-// symmetricMul sets dst = a·x.
-func symmetricMul(dst, a, x []float64) {
-	n := len(x)
-	for i := range dst {
-		sum := 0.
-		for j, v := range x {
-			sum += a[i*n+j] * v
-		}
-		dst[i] = sum
 	}
 }
 

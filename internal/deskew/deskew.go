@@ -1,4 +1,8 @@
-package features
+// Package deskew shears an image upright (LeCun, Bottou, Bengio and Haffner 1998, section III.A): every
+// row of pixels moves sideways, in proportion to its height, until brightness has no
+// covariance between height and place. Handwriting differs in its slant from one writer to
+// the next; after deskewing it differs less. Bright pixels count, so that the ground must be dark.
+package deskew
 
 import (
 	"math"
@@ -6,22 +10,17 @@ import (
 	"github.com/privgrad/privgrad/internal/onnx"
 )
 
-// Deskewing shears an image upright (LeCun, Bottou, Bengio and Haffner 1998, section III.A): every
-// row of pixels moves sideways, in proportion to its height, until brightness has no
-// covariance between height and place. Handwriting differs in its slant from one writer to
-// the next; after deskewing it differs less. Bright pixels count, so that the ground must be dark.
-
 const (
-	deskewFloor = .1   // added to the variance of heights, in pixels²: one row of pixels has no slant
-	deskewLeast = 1e-6 // brightness of a blank image, which stays as it is
+	floor = .1   // added to the variance of heights, in pixels²: one row of pixels has no slant
+	least = 1e-6 // brightness of a blank image, which stays as it is
 )
 
-// deskew gives a function for one goroutine that makes an image upright.
-func deskew(shape [3]int) func(image []float32) {
+// New gives a function for one goroutine that makes an image upright.
+func New(shape [3]int) func(image []float32) {
 	height, width := shape[1], shape[2]
 	moved := make([]float32, width)
 	return func(image []float32) {
-		slant, middle := slantOf(shape, image)
+		slant, middle := Slant(shape, image)
 		for i := range shape[0] * height {
 			line := image[i*width:][:width]
 			by := float64(slant * (float64(i%height) - float64(height-1)/2 - middle)) // rounded, also where a processor could fuse this with the next line
@@ -42,8 +41,8 @@ func deskew(shape [3]int) func(image []float32) {
 	}
 }
 
-// slantOf is how far rows move for each pixel of height, and the height that stays, from the middle.
-func slantOf(shape [3]int, image []float32) (slant, middle float64) {
+// Slant is how far rows move for each pixel of height, and the height that stays, from the middle.
+func Slant(shape [3]int, image []float32) (slant, middle float64) {
 	height, width := shape[1], shape[2]
 	var mass, first, across, square, product float64
 	for i, v := range image {
@@ -55,17 +54,17 @@ func slantOf(shape [3]int, image []float32) (slant, middle float64) {
 		square += float64(float64(b*y) * y)
 		product += float64(float64(b*y) * x)
 	}
-	mass = max(mass, deskewLeast)
+	mass = max(mass, least)
 	middle = first / mass
-	slant = (product - float64(middle*across)) / (square - float64(middle*first) + float64(deskewFloor*mass))
+	slant = (product - float64(middle*across)) / (square - float64(middle*first) + float64(floor*mass))
 	return slant, middle
 }
 
-// deskewGraph is deskew.
-func deskewGraph(g *onnx.Graph, shape [3]int, image onnx.Value) onnx.Value {
+// Graph is New, as a graph.
+func Graph(g *onnx.Graph, shape [3]int, image onnx.Value) onnx.Value {
 	colors, height, width := shape[0], shape[1], shape[2]
 	plane := height * width
-	sums := make([]float32, colors*plane*5)                             // from pixels to the sums of slantOf
+	sums := make([]float32, colors*plane*5)                             // from pixels to the sums of Slant
 	places, heights := make([]float32, 2*plane), make([]float32, plane) // of GridSample: from −1 to 1, across and down
 	for i := range colors * plane {
 		y, x := float64(i/width%height)-float64(height-1)/2, float64(i%width)-float64(width-1)/2
@@ -80,10 +79,10 @@ func deskewGraph(g *onnx.Graph, shape [3]int, image onnx.Value) onnx.Value {
 	op := func(kind string, inputs ...onnx.Value) onnx.Value { return g.Op(kind, inputs) }
 	all := op("MatMul", g.Reshape(image, colors*plane), g.Floats("", []int{colors * plane, 5}, sums))
 	sum := func(k int) onnx.Value { return g.Reshape(g.Gather(all, 1, k), 1, 1, 1) }
-	mass := op("Max", sum(0), g.Scalar(deskewLeast))
+	mass := op("Max", sum(0), g.Scalar(least))
 	middle := op("Div", sum(1), mass)
 	covariance := op("Sub", sum(4), op("Mul", middle, sum(2)))
-	variance := op("Add", op("Sub", sum(3), op("Mul", middle, sum(1))), op("Mul", mass, g.Scalar(deskewFloor)))
+	variance := op("Add", op("Sub", sum(3), op("Mul", middle, sum(1))), op("Mul", mass, g.Scalar(floor)))
 	by := op("Mul", op("Div", covariance, variance), op("Sub", g.Floats("", []int{height, width, 1}, heights), middle))
 	grid := op("Add", g.Floats("", []int{height, width, 2}, places), op("Mul", by, g.Floats("", []int{2}, []float32{2 / float32(width-1), 0})))
 	return g.Op("GridSample", []onnx.Value{image, grid}, onnx.Int("align_corners", 1))
