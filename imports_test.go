@@ -78,7 +78,8 @@ var allowed = map[string][]string{
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
-		"internal/cpu/gemm", "internal/cpu/vec", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic", "internal/usage",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic",
+		"internal/usage", "internal/whiten",
 	},
 	"internal/synthetic": nil,
 
@@ -125,6 +126,8 @@ var allowed = map[string][]string{
 	},
 	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting": {"internal/usage", "internal/yamlfile"},
+	"internal/deskew":  {"internal/onnx"},
+	"internal/whiten":  nil,
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
 		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
@@ -172,10 +175,16 @@ var allowed = map[string][]string{
 	"internal/audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
 	"internal/audit/reach":   {"internal/device", "internal/ir"},
 	"internal/audit/verdict": {"accountant", "internal/usage"},
+	"internal/timing":        {"internal/usage"},
 	"bench": {
-		"accountant", "cuda", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/config",
-		"internal/cpu/gemm", "internal/cpu/peak", "internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir",
-		"internal/pages", "internal/plan", "internal/source", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
+		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
+		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
+		"internal/stream", "internal/tables", "internal/timing", "internal/usage", "nn", "perexample",
+	},
+	"bench/compare": {"bench", "internal/device", "internal/plan", "internal/timing", "internal/usage", "nn"},
+	"bench/scale": {
+		"bench", "datasets", "datasets/shards", "dpoptim", "dpoptim/batches", "internal/config", "internal/device", "internal/devices", "internal/engine",
+		"internal/ir", "internal/pages", "internal/plan", "internal/source", "internal/tables", "internal/timing", "internal/usage", "nn",
 	},
 
 	// What every paper may import is in families; these are what some import besides.
@@ -191,8 +200,8 @@ var allowed = map[string][]string{
 
 	"internal/cli": {"accountant", "accountant/ledger", "internal/config", "internal/durable", "internal/fault", "internal/plan", "internal/usage", "internal/written", "train"},
 	"internal/cli/bench": {
-		"bench", "datasets", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable", "internal/usage",
-		"internal/written", "perexample",
+		"bench", "bench/compare", "bench/scale", "datasets", "internal/cli", "internal/cli/data", "internal/cli/machine", "internal/devices", "internal/durable",
+		"internal/usage", "internal/written", "perexample",
 	},
 	"internal/cli/data": {
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/config", "internal/durable",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/timing"
 )
 
 // AccountResult is what accounting costs on one thread.
@@ -24,7 +25,7 @@ type AccountEntry struct {
 
 // Account times the accountants on what users ask of them, for some seconds each.
 func Account(seconds float64) (*AccountResult, error) {
-	if err := checkSeconds(seconds); err != nil {
+	if err := timing.CheckSeconds(seconds); err != nil {
 		return nil, err
 	}
 	const q, sigma, steps, delta = 0.005, 1, 10_000, 1e-5
@@ -74,7 +75,7 @@ func Account(seconds float64) (*AccountResult, error) {
 				e.Width = new(i.Upper - i.Lower)
 			}
 		}
-		e.Times, e.Seconds = len(times), median(times)
+		e.Times, e.Seconds = len(times), timing.Median(times)
 		r.Accounts = append(r.Accounts, e)
 	}
 	return r, nil

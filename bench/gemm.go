@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/timing"
 )
 
 // The kinds of matrix product in a training step. A thread has its own part of
@@ -121,7 +122,7 @@ const gemmRounds = 7
 
 // GEMM times matrix products beside the processor's peak.
 func GEMM(o GEMMOptions) (*GEMMResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
 	threads, err := threadCounts(o.Threads)
@@ -145,7 +146,7 @@ func GEMM(o GEMMOptions) (*GEMMResult, error) {
 
 // program is the model's; one that takes rows of any shape gets images of 28×28.
 func (o *GEMMOptions) program() (*ir.Program, error) {
-	if err := checkBatch(o.Batch); err != nil {
+	if err := timing.CheckBatch(o.Batch); err != nil {
 		return nil, err
 	}
 	info, err := plan.Model(o.Model)
@@ -336,9 +337,9 @@ func (p Product) measure(threads int, seconds float64) ProductResult {
 			before = after
 		}
 	}
-	r.GFLOPS = median(speeds)
+	r.GFLOPS = timing.Median(speeds)
 	if known {
-		r.Peak, r.Fraction = new(median(peaks)), new(median(fractions))
+		r.Peak, r.Fraction = new(timing.Median(peaks)), new(timing.Median(fractions))
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -39,7 +40,7 @@ type GPUProduct struct {
 
 // GPUGEMM times dense products on a GPU, by the project's kernels and by cuBLAS.
 func GPUGEMM(o GEMMOptions) (*GPUGEMMResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
 	if o.Model == "" {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/privgrad/privgrad/dpoptim/l2p"
+	"github.com/privgrad/privgrad/internal/timing"
 )
 
 // L2PResult is a DP-SGD step beside one whose update a learned projector makes.
@@ -44,7 +45,7 @@ func L2P(o StepOptions) (*L2PResult, error) {
 func (o *StepOptions) learned(w *workload) (*stepper, error) {
 	s := settings()
 	s.LR = new(1e-4)
-	return w.stepper(l2p.NewWith(randomProtector(), l2p.Settings{}), s, o.Batch, noised)
+	return w.stepper(l2p.NewWith(randomProtector(), l2p.Settings{}), s, o.Batch, timing.Noised)
 }
 
 // randomProtector has a projector that nobody trained, with weights as a fresh LSTM has them.

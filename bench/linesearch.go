@@ -6,6 +6,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/blsgd"
+	"github.com/privgrad/privgrad/internal/timing"
 )
 
 // LineSearchResult is a DP-SGD step beside a DP-BLSGD step. The limit follows from what a
@@ -57,7 +58,7 @@ func (o *StepOptions) searching(w *workload, r *LineSearchResult) (*stepper, *wa
 	search := m.Settled().(blsgd.Settings)
 	search.Trials, search.Margin, search.Beta, search.StartEvery = new(tried), new(math.Inf(1)), new(0.9999), new(math.MaxInt)
 	seen := &watched{Method: blsgd.New(blsgd.BLSGD, search)}
-	e, err := w.stepper(seen, run, o.Batch, noised)
+	e, err := w.stepper(seen, run, o.Batch, timing.Noised)
 	return e, seen, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/exact"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // Noise times the draws of every cipher.
 func Noise(o NoiseOptions) (*NoiseResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
 	counts, err := threadCounts(o.Threads)
@@ -75,7 +76,7 @@ func Noise(o NoiseOptions) (*NoiseResult, error) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		e.SecondsPerDraw = median(times[i])
+		e.SecondsPerDraw = timing.Median(times[i])
 		e.DrawsPerSecond = float64(e.Threads) / e.SecondsPerDraw
 	}
 	return &NoiseResult{Ciphers: entries}, nil
@@ -170,11 +171,11 @@ type SamplerEntry struct {
 
 // Sampler times every sampler on every cipher.
 func Sampler(o SamplerOptions) (*SamplerResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
-	if o.Records < 1 || o.Records > mostRecords {
-		return nil, usage.Errorf("records %d: must be in [1, %d]", o.Records, mostRecords)
+	if err := timing.CheckRecords(o.Records); err != nil {
+		return nil, err
 	}
 	if !(o.Batch > 0) || o.Batch > float64(o.Records) {
 		return nil, usage.Errorf("batch %v: must be above 0 and at most the %d records", o.Batch, o.Records)
@@ -197,8 +198,6 @@ func Sampler(o SamplerOptions) (*SamplerResult, error) {
 	return r, nil
 }
 
-const mostRecords = 1<<31 - 1
-
 func (e *SamplerEntry) measure(s batches.Sampler, seconds float64) {
 	var batch []int32
 	var times []float64
@@ -213,5 +212,5 @@ func (e *SamplerEntry) measure(s batches.Sampler, seconds float64) {
 		times = append(times, took)
 		rows, total = rows+len(batch), total+took
 	}
-	e.Batches, e.BatchSeconds, e.RowsPerSecond = len(times), median(times), float64(rows)/total
+	e.Batches, e.BatchSeconds, e.RowsPerSecond = len(times), timing.Median(times), float64(rows)/total
 }

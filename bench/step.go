@@ -1,6 +1,6 @@
 // Package bench measures how fast this machine trains: steps, line searches, matrix products,
-// noise, sampling and accounting, also beside other programs. `privgrad bench step` is the
-// easiest way to start. Figures hold for the machine and the moment: compare only figures
+// noise, sampling and accounting. Package compare sets steps beside those of other programs, and
+// scale shows how time and memory grow. `privgrad bench step` is the easiest way to start. Figures hold for the machine and the moment: compare only figures
 // that were measured side by side.
 package bench
 
@@ -22,6 +22,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -84,7 +85,7 @@ type StepResult struct {
 // Step times whole steps: gather, forward, backward, clip, secure or exact noise
 // and update; in plain mode the mean gradient and SGD.
 func Step(o StepOptions) (*StepResult, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
 	s, err := Prepare(&o)
@@ -97,7 +98,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, seconds := s.device.Info(), median(times)
+	info, seconds := s.device.Info(), timing.Median(times)
 	r := &StepResult{
 		Together: s.Schedule.Chunk,
 		Device:   info.Name, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
@@ -125,7 +126,7 @@ func Step(o StepOptions) (*StepResult, error) {
 }
 
 func (o *StepOptions) check() error {
-	if err := checkBatch(o.Batch); err != nil {
+	if err := timing.CheckBatch(o.Batch); err != nil {
 		return err
 	}
 	switch {
@@ -264,7 +265,7 @@ func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 	if o.Mode == "plain" {
 		return w.stepper(sgd.New(sgd.PlainSGD, sgd.Settings{}), settings(), o.Batch, 0)
 	}
-	return w.stepper(sgd.New(sgd.DPSGD, sgd.Settings{}), settings(), o.Batch, noised)
+	return w.stepper(sgd.New(sgd.DPSGD, sgd.Settings{}), settings(), o.Batch, timing.Noised)
 }
 
 // measure times steps, so many together, after a warm-up of a tenth of the time.

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/timing"
 )
 
 // workload is a network on a device with rows to train on.
@@ -30,9 +31,7 @@ type workload struct {
 // Settings of every timed step.
 const (
 	stepRate  = 0.05
-	noised    = 1    // noise multiplier, where there is noise
-	scheduled = 1000 // T of the run that it belongs to
-	turnSteps = 3    // of a kind that are timed before the other's turn
+	turnSteps = 3 // of a kind that are timed before the other's turn
 )
 
 func settings() dpoptim.Settings {
@@ -55,9 +54,9 @@ type stepper struct {
 // stepper has a method make steps of exactly so many rows, with noise of a multiplier.
 func (w *workload) stepper(m dpoptim.Method, s dpoptim.Settings, batch int, multiplier float64) (*stepper, error) {
 	facts := dpoptim.Facts{
-		Params: w.program.NumParams(), Outputs: w.program.Outputs(), Steps: scheduled,
+		Params: w.program.NumParams(), Outputs: w.program.Outputs(), Steps: timing.Scheduled,
 		SamplingRate: 1, ExpectedBatch: float64(batch), Clip: s.Clip,
-		Rate: dpoptim.Rate{Peak: *s.LR, Shape: s.LRSchedule, Steps: scheduled}, Planned: multiplier,
+		Rate: dpoptim.Rate{Peak: *s.LR, Shape: s.LRSchedule, Steps: timing.Scheduled}, Planned: multiplier,
 	}
 	declared, err := m.Declare(s, facts)
 	if err != nil {
@@ -212,7 +211,7 @@ type Turns struct {
 
 // beside times DP-SGD steps and, in turns with them, those of another method.
 func (o *StepOptions) beside(of *Subject, t *Turns, limit float64, warm int, other func(*workload) (*stepper, error)) error {
-	if err := checkSeconds(o.Seconds); err != nil {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return err
 	}
 	w, err := o.open()
@@ -236,7 +235,7 @@ func (o *StepOptions) beside(of *Subject, t *Turns, limit float64, warm int, oth
 	}
 	info := w.device.Info()
 	*of = Subject{info.Name, o.Model, o.Activation, w.set.Name, o.Batch, info.Threads}
-	*t = Turns{Steps: len(times[0]), StepSeconds: median(times[1]), DPSGDStepSeconds: median(times[0]), Limit: limit}
+	*t = Turns{Steps: len(times[0]), StepSeconds: timing.Median(times[1]), DPSGDStepSeconds: timing.Median(times[0]), Limit: limit}
 	t.Ratio = t.StepSeconds / t.DPSGDStepSeconds
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/bench/compare"
 	"github.com/privgrad/privgrad/internal/cli"
 )
 
@@ -71,7 +71,7 @@ func TestBenchCompareWithoutPeers(t *testing.T) {
 	if entries := model["entries"].([]any); len(entries) != 2 || model["model"] != "mlp-fmnist" || model["batch"] != 300.0 {
 		t.Errorf("measured %v", model)
 	}
-	var written bench.Comparison
+	var written compare.Result
 	if err := json.Unmarshal([]byte(readFile(t, out)), &written); err != nil || len(written.Models) != 1 || written.Models[0].Entries[0].Peer != "privgrad" {
 		t.Errorf("%v in the file %+v", err, written)
 	}

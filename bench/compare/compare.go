@@ -1,7 +1,7 @@
-package bench
+// Package compare times training steps of this program beside those of PyTorch, Opacus and JAX.
+package compare
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"embed"
@@ -11,15 +11,16 @@ import (
 	"maps"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -72,21 +73,21 @@ func (p peer) label() string { return p.name + " " + p.mode }
 
 func (p peer) onGPU() bool { return strings.HasSuffix(p.mode, "-graphs") }
 
-// CompareModels are the models that the scripts know.
-func CompareModels() []string {
+// Models are the models that the scripts know.
+func Models() []string {
 	return []string{"mlp-mnist", "mlp-fmnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"}
 }
 
-// compareBatch is the number of rows of a step, by the model's data.
-func compareBatch(m nn.Info) int {
+// batch is the number of rows of a step, by the model's data.
+func batch(m nn.Info) int {
 	if m.Input[0] == 3 {
 		return 250
 	}
 	return 300
 }
 
-// CompareOptions says what to set beside what.
-type CompareOptions struct {
+// Options says what to set beside what.
+type Options struct {
 	Models []string // nil for all
 	Peers  []string // of Peers; nil for all
 	Device string   // "cpu" or "cuda", of every process
@@ -97,39 +98,25 @@ type CompareOptions struct {
 	Rounds    int
 	Python    string   // interpreter that has the peers
 	Program   []string // runs this program's command line: bench step is a process of its own, too
-	Machine   Machine
+	Machine   bench.Machine
 	Version   string // of this program
-	// Draws measures the speed of this program's noise, as DrawsPerSecond does; nil where it is not known.
+	// Draws measures the speed of this program's noise, as bench.DrawsPerSecond does; nil where it is not known.
 	Draws func(threads int) (float64, error)
 
 	// Keep gets what there is after each model, with the others among what was left out: the rest may take an hour. Nil keeps
 	// nothing; an error ends the comparison.
-	Keep func(*Comparison) error
+	Keep func(*Result) error
 	// Notice is told, in a line, what is left out and why; Progress what is
 	// measured next, the number done before it, and of how many.
 	Notice   func(line string)
 	Progress func(done, total int, next string)
 }
 
-// Machine is where measurements were made.
-type Machine struct {
-	CPU     string `json:"cpu"`
-	Cores   int    `json:"cores"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
-	Memory  *int64 `json:"memory_bytes"` // null where the system does not say
-	Kernels string `json:"kernels"`
-	// Load is how many processes wanted a processor in the minute before; null
-	// where the system does not say. Above a few tenths the figures are not the
-	// machine's.
-	Load *float64 `json:"load_average"`
-}
-
-// Comparison is training steps of this program and of its peers on one
+// Result is training steps of this program and of its peers on one
 // machine, in turns.
-type Comparison struct {
+type Result struct {
 	Date      string            `json:"date"` // UTC, of the start
-	Machine   Machine           `json:"machine"`
+	Machine   bench.Machine     `json:"machine"`
 	Device    string            `json:"device"` // "cpu" or "cuda"
 	Threads   int               `json:"threads"`
 	Precision string            `json:"precision"`
@@ -137,13 +124,13 @@ type Comparison struct {
 	Rounds    int               `json:"rounds"`
 	Versions  map[string]string `json:"versions"`
 	// DrawsPerSecond are of this program's noise, on all threads; 0 if unknown.
-	DrawsPerSecond float64           `json:"draws_per_second,omitempty"`
-	Models         []ModelComparison `json:"models"`
-	Skipped        []Skipped         `json:"skipped"`
+	DrawsPerSecond float64   `json:"draws_per_second,omitempty"`
+	Models         []Model   `json:"models"`
+	Skipped        []Skipped `json:"skipped"`
 }
 
-// ModelComparison is one model's steps.
-type ModelComparison struct {
+// Model is one model's steps.
+type Model struct {
 	Model      string  `json:"model"`
 	Parameters int     `json:"parameters"`
 	Batch      int     `json:"batch"`
@@ -193,11 +180,11 @@ type Skipped struct {
 	Reason string `json:"reason"`
 }
 
-// Compare measures this program and every peer that is there in turns, in as many rounds as asked for: before each peer both
+// Run measures this program and every peer that is there in turns, in as many rounds as asked for: before each peer both
 // of this program's steps, the one of the peer's kind last. Where all peers are of one kind, so is this program's step. A peer
 // that is missing or fails is left out.
-func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return nil, err
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {
@@ -207,17 +194,17 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 		return nil, usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
 	}
 	if len(o.Models) == 0 {
-		o.Models = CompareModels()
+		o.Models = Models()
 	}
 	for _, m := range o.Models {
-		if !slices.Contains(CompareModels(), m) {
-			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, CompareModels()))
+		if !slices.Contains(Models(), m) {
+			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, Models()))
 		}
 	}
 	if err := o.checkPeers(); err != nil {
 		return nil, err
 	}
-	n, err := threads(o.Threads)
+	n, err := timing.Threads(o.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +216,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 	if err := os.CopyFS(dir, scripts); err != nil {
 		return nil, fmt.Errorf("unpacking the peers' scripts: %w", err)
 	}
-	c := &comparison{CompareOptions: o, dir: filepath.Join(dir, "peers"), result: &Comparison{
+	c := &comparison{Options: o, dir: filepath.Join(dir, "peers"), result: &Result{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Device: o.Device, Threads: n, Seconds: o.Seconds, Rounds: o.Rounds,
 		Precision: o.Precision, Versions: map[string]string{ours: o.Version}, Skipped: []Skipped{},
 	}}
@@ -257,7 +244,7 @@ func Compare(ctx context.Context, o CompareOptions) (*Comparison, error) {
 }
 
 // checkPeers also completes what is chosen.
-func (o *CompareOptions) checkPeers() error {
+func (o *Options) checkPeers() error {
 	for _, p := range o.Peers {
 		if !slices.Contains(Peers(), p) {
 			return usage.Unknown("peer", p, Peers())
@@ -275,7 +262,7 @@ func (o *CompareOptions) checkPeers() error {
 }
 
 // chosen says whether a peer is to be measured.
-func (o *CompareOptions) chosen(p peer) bool {
+func (o *Options) chosen(p peer) bool {
 	if o.Peers == nil {
 		return o.Device == "cuda" || !p.onGPU()
 	}
@@ -283,14 +270,14 @@ func (o *CompareOptions) chosen(p peer) bool {
 }
 
 type comparison struct {
-	CompareOptions
+	Options
 	dir         string
-	result      *Comparison
+	result      *Result
 	done, total int
 }
 
 // without is the result if models are left out.
-func (c *comparison) without(models []string) *Comparison {
+func (c *comparison) without(models []string) *Result {
 	r := *c.result
 	r.Skipped = slices.Clone(r.Skipped)
 	for _, m := range models {
@@ -365,7 +352,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 	if err != nil {
 		return err
 	}
-	m := ModelComparison{Model: name, Parameters: info.Parameters, Batch: compareBatch(info), Activation: "relu"}
+	m := Model{Model: name, Parameters: info.Parameters, Batch: batch(info), Activation: "relu"}
 	order := turns(here)
 	failed := map[string]bool{}
 	for round := range c.Rounds {
@@ -403,7 +390,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 	}
 	for i := range m.Entries {
 		e := &m.Entries[i]
-		e.Median, e.Min, e.Max = median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
+		e.Median, e.Min, e.Max = timing.Median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
 	m.Ratios = ratios(m.Entries, float64(m.Parameters)/c.result.DrawsPerSecond)
@@ -434,7 +421,7 @@ type step struct {
 }
 
 // measure times one kind of step in a process of its own.
-func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*step, error) {
+func (c *comparison) measure(ctx context.Context, p peer, m Model) (*step, error) {
 	args := []string{
 		"--model", m.Model, "--mode", p.mode, "--batch", strconv.Itoa(m.Batch), "--device", c.Device, "--precision", c.Precision,
 		"--threads", strconv.Itoa(c.result.Threads), "--seconds", strconv.FormatFloat(c.Seconds, 'g', -1, 64),
@@ -464,34 +451,7 @@ func (c *comparison) measure(ctx context.Context, p peer, m ModelComparison) (*s
 }
 
 func (c *comparison) run(ctx context.Context, command []string) ([]byte, error) {
-	return process(ctx, c.result.Threads, command)
-}
-
-// process runs a command on so many threads and gives what it prints. The
-// error of one that fails ends in the last line that it complained in.
-func process(ctx context.Context, threads int, command []string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	n := strconv.Itoa(threads)
-	cmd.Env = append(os.Environ(), "OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "GOMAXPROCS="+n, "PYTHONDONTWRITEBYTECODE=1")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = time.Second
-	err := startPinned(cmd, threads)
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err == nil {
-		return stdout.Bytes(), nil
-	}
-	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-		const most = 200
-		if r := []rune(last); len(r) > most {
-			last = string(r[:most]) + "…"
-		}
-		return nil, fmt.Errorf("%w: %s", err, last)
-	}
-	return nil, err
+	return timing.Process(ctx, c.result.Threads, command)
 }
 
 // ratios are those of a model's entries; noise is the seconds that a step's draws take, infinite if unknown.
@@ -522,7 +482,7 @@ func ratios(entries []Entry, noise float64) Ratios {
 		for i, p := range private.Rounds { // as many as of plain
 			all = append(all, p/(plain.Rounds[i]+more))
 		}
-		return new(median(all))
+		return new(timing.Median(all))
 	}
 	privatePeer, plainPeer := best(true, false), best(false, false)
 	r := Ratios{
@@ -556,7 +516,7 @@ func memoryRatio(a, b *Entry) *float64 {
 }
 
 // Pair gives a peer's step and this program's of the same kind; nil for what was not measured.
-func (m *ModelComparison) Pair(peer string) (own, theirs *Entry) {
+func (m *Model) Pair(peer string) (own, theirs *Entry) {
 	if theirs = m.entry(peer); theirs != nil {
 		own = m.entry(ours + " plain")
 		if theirs.Private {

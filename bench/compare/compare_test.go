@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"bytes"
@@ -20,6 +20,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/train"
@@ -27,15 +28,15 @@ import (
 
 // comparing runs a comparison against the fakes; it gives the notices and the
 // calls, too.
-func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notices, calls []string) {
+func comparing(t *testing.T, change func(*Options)) (c *Result, notices, calls []string) {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
 	dir := t.TempDir()
 	t.Setenv(fakeVariable, dir)
-	o := CompareOptions{
+	o := Options{
 		Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 0.25, Rounds: 3, Python: self, Program: []string{self},
-		Machine: Machine{CPU: "a processor", Cores: 2, OS: "linux", Arch: "amd64", Kernels: "portable"}, Version: "v0",
+		Machine: bench.Machine{CPU: "a processor", Cores: 2, OS: "linux", Arch: "amd64", Kernels: "portable"}, Version: "v0",
 		Draws:  func(int) (float64, error) { return 26010 / 0.005, nil },
 		Notice: func(line string) { notices = append(notices, line) },
 	}
@@ -49,12 +50,19 @@ func comparing(t *testing.T, change func(*CompareOptions)) (c *Comparison, notic
 	if change != nil {
 		change(&o)
 	}
-	if c, err = Compare(context.Background(), o); err != nil {
+	if c, err = Run(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "calls"))
 	check(t, err)
 	return c, notices, strings.Split(strings.TrimSpace(string(b)), "\n")
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func near(t *testing.T, what string, got *float64, want float64) {
@@ -71,7 +79,7 @@ func deref(x *float64) any {
 	return *x
 }
 
-func TestCompareTakesTurns(t *testing.T) {
+func TestTakesTurns(t *testing.T) {
 	c, notices, calls := comparing(t, nil)
 	if len(notices) != 0 || len(c.Skipped) != 0 {
 		t.Errorf("left out: %q, %v", notices, c.Skipped)
@@ -131,25 +139,25 @@ func TestCompareTakesTurns(t *testing.T) {
 }
 
 // On a GPU the peers are measured in CUDA graphs, too; what is chosen, alone, and in its precision.
-func TestCompareChosenPeers(t *testing.T) {
-	c, _, calls := comparing(t, func(o *CompareOptions) {
+func TestChosenPeers(t *testing.T) {
+	c, _, calls := comparing(t, func(o *Options) {
 		o.Device, o.Rounds, o.Precision, o.Peers = "cuda", 1, "tf32", []string{"torch func-graphs"}
 	})
 	own, theirs := c.Models[0].Pair("torch func-graphs")
 	if len(calls) != 2 || own == nil || theirs == nil || !own.Private || c.Precision != "tf32" {
 		t.Errorf("called %q, %+v", calls, c.Models[0])
 	}
-	c, _, calls = comparing(t, func(o *CompareOptions) { o.Device, o.Rounds = "cuda", 1 })
+	c, _, calls = comparing(t, func(o *Options) { o.Device, o.Rounds = "cuda", 1 })
 	if _, graphs := c.Models[0].Pair("torch plain-graphs"); len(calls) != 30 || graphs == nil {
 		t.Errorf("on a GPU called %q", calls)
 	}
-	for want, change := range map[string]func(*CompareOptions){
-		"peer":      func(o *CompareOptions) { o.Peers = []string{"tensorflow"} },
-		"precision": func(o *CompareOptions) { o.Precision = "tf32" },
+	for want, change := range map[string]func(*Options){
+		"peer":      func(o *Options) { o.Peers = []string{"tensorflow"} },
+		"precision": func(o *Options) { o.Precision = "tf32" },
 	} {
-		o := CompareOptions{Device: "cpu", Seconds: 1, Rounds: 1}
+		o := Options{Device: "cpu", Seconds: 1, Rounds: 1}
 		change(&o)
-		if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
@@ -190,18 +198,6 @@ func TestMemoryRatio(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
-	roofline, modelled := Bounds("h100", "cnn-mnist", 300, "private", "float32")
-	if roofline == nil || modelled == nil || !(0 < *roofline && *roofline < *modelled && *modelled < 1) {
-		t.Errorf("bounds are %v and %v", deref(roofline), deref(modelled))
-	}
-	for _, c := range [][2]string{{"", "cnn-mnist"}, {"h100", "resnet"}, {"h200", "cnn-mnist"}} {
-		if r, m := Bounds(c[0], c[1], 300, "private", "float32"); r != nil || m != nil {
-			t.Errorf("%v has bounds", c)
-		}
-	}
-}
-
 func TestPeersCompile(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -216,7 +212,7 @@ func TestPeersCompile(t *testing.T) {
 
 // The file is for other programs, too: docs/explain/performance.md describes its keys.
 func TestComparisonFile(t *testing.T) {
-	c, _, _ := comparing(t, func(o *CompareOptions) { o.Rounds = 1 })
+	c, _, _ := comparing(t, func(o *Options) { o.Rounds = 1 })
 	c.Date = "2026-01-02T03:04:05Z"
 	c.Models[0].Entries = c.Models[0].Entries[:2]
 	got, err := json.MarshalIndent(c, "", "  ")
@@ -224,12 +220,12 @@ func TestComparisonFile(t *testing.T) {
 	want, err := os.ReadFile("testdata/comparison.json")
 	check(t, err)
 	if string(got) != strings.TrimSpace(string(want)) {
-		t.Errorf("testdata/comparison.json has\n%s\nCompare gives\n%s", want, got)
+		t.Errorf("testdata/comparison.json has\n%s\nRun gives\n%s", want, got)
 	}
 }
 
-func TestCompareWithoutPython(t *testing.T) {
-	c, notices, calls := comparing(t, func(o *CompareOptions) { o.Python = filepath.Join(t.TempDir(), "python3") })
+func TestWithoutPython(t *testing.T) {
+	c, notices, calls := comparing(t, func(o *Options) { o.Python = filepath.Join(t.TempDir(), "python3") })
 	if len(notices) != 1 || !strings.HasPrefix(notices[0], "every peer is left out: Python interpreter ") || !strings.Contains(notices[0], "--help") || strings.Contains(notices[0], "\n") {
 		t.Errorf("notices are %q", notices)
 	}
@@ -243,7 +239,7 @@ func TestCompareWithoutPython(t *testing.T) {
 	}
 }
 
-func TestCompareLeavesOutMissingPackages(t *testing.T) {
+func TestLeavesOutMissingPackages(t *testing.T) {
 	for missing, want := range map[string]struct {
 		notices []string // beginnings
 		entries int
@@ -253,7 +249,7 @@ func TestCompareLeavesOutMissingPackages(t *testing.T) {
 		"torch":  {[]string{"opacus is left out: ", "torch is left out: "}, 4},
 	} {
 		t.Setenv(missingFake, missing)
-		c, notices, _ := comparing(t, func(o *CompareOptions) { o.Rounds = 1 })
+		c, notices, _ := comparing(t, func(o *Options) { o.Rounds = 1 })
 		if len(notices) != len(want.notices) || len(c.Skipped) != len(notices) || len(c.Models[0].Entries) != want.entries {
 			t.Errorf("without %s: %d entries, %q", missing, len(c.Models[0].Entries), notices)
 			continue
@@ -266,7 +262,7 @@ func TestCompareLeavesOutMissingPackages(t *testing.T) {
 	}
 }
 
-func TestCompareLeavesOutWhatFails(t *testing.T) {
+func TestLeavesOutWhatFails(t *testing.T) {
 	t.Setenv(brokenFake, "ghost")
 	t.Setenv(differentFake, "vmap")
 	c, notices, calls := comparing(t, nil)
@@ -283,31 +279,31 @@ func TestCompareLeavesOutWhatFails(t *testing.T) {
 }
 
 // This program failing is no reason to leave it out.
-func TestCompareFailsWithItsOwnProgram(t *testing.T) {
+func TestFailsWithItsOwnProgram(t *testing.T) {
 	t.Setenv(brokenFake, "private")
 	self, _ := os.Executable()
 	t.Setenv(fakeVariable, t.TempDir())
-	o := CompareOptions{Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
+	o := Options{Models: []string{"mnist-tf"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
 		Notice: func(string) {}, Progress: func(int, int, string) {}}
-	if _, err := Compare(context.Background(), o); err == nil || !strings.Contains(err.Error(), "privgrad private on mnist-tf") || !strings.Contains(err.Error(), "too big") {
+	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "privgrad private on mnist-tf") || !strings.Contains(err.Error(), "too big") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	o.Progress = func(int, int, string) { cancel() }
-	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
 // What is measured is kept model by model. Of a later one there is only that it is left out.
-func TestCompareKeepsEveryModel(t *testing.T) {
+func TestKeepsEveryModel(t *testing.T) {
 	self, _ := os.Executable()
 	t.Setenv(fakeVariable, t.TempDir())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var kept [][]string
-	o := CompareOptions{Models: []string{"mnist-tf", "mlp-mnist", "cnn-mnist"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
-		Notice: func(string) {}, Progress: func(int, int, string) {}, Keep: func(c *Comparison) error {
+	o := Options{Models: []string{"mnist-tf", "mlp-mnist", "cnn-mnist"}, Device: "cpu", Threads: 1, Seconds: 1, Rounds: 1, Python: self, Program: []string{self},
+		Notice: func(string) {}, Progress: func(int, int, string) {}, Keep: func(c *Result) error {
 			var models []string
 			for _, m := range c.Models {
 				if len(m.Entries) == 0 || m.Entries[0].Median == 0 {
@@ -326,31 +322,31 @@ func TestCompareKeepsEveryModel(t *testing.T) {
 			}
 			return nil
 		}}
-	if _, err := Compare(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if want := [][]string{{"mnist-tf", "not mlp-mnist", "not cnn-mnist"}, {"mnist-tf", "mlp-mnist", "not cnn-mnist"}}; !reflect.DeepEqual(kept, want) {
 		t.Errorf("kept %v, want %v", kept, want)
 	}
 	full := errors.New("disk full")
-	o.Keep = func(*Comparison) error { return full }
-	if _, err := Compare(context.Background(), o); !errors.Is(err, full) {
+	o.Keep = func(*Result) error { return full }
+	if _, err := Run(context.Background(), o); !errors.Is(err, full) {
 		t.Errorf("without room: %v", err)
 	}
 }
 
-func TestCompareRefuses(t *testing.T) {
-	for want, change := range map[string]func(*CompareOptions){
-		"rounds 0":         func(o *CompareOptions) { o.Rounds = 0 },
-		"seconds -1":       func(o *CompareOptions) { o.Seconds = -1 },
-		`model "logistic"`: func(o *CompareOptions) { o.Models = []string{"logistic"} },
-		"device":           func(o *CompareOptions) { o.Device = "auto" },
-		"threads -1":       func(o *CompareOptions) { o.Threads = -1 },
-		"threads 100000":   func(o *CompareOptions) { o.Threads = 100000 },
+func TestRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"rounds 0":         func(o *Options) { o.Rounds = 0 },
+		"seconds -1":       func(o *Options) { o.Seconds = -1 },
+		`model "logistic"`: func(o *Options) { o.Models = []string{"logistic"} },
+		"device":           func(o *Options) { o.Device = "auto" },
+		"threads -1":       func(o *Options) { o.Threads = -1 },
+		"threads 100000":   func(o *Options) { o.Threads = 100000 },
 	} {
-		o := CompareOptions{Device: "cpu", Rounds: 1, Seconds: 1}
+		o := Options{Device: "cpu", Rounds: 1, Seconds: 1}
 		change(&o)
-		_, err := Compare(context.Background(), o)
+		_, err := Run(context.Background(), o)
 		var u *train.UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -358,20 +354,8 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{8, 1, 2, 4}, 3}} {
-		before := slices.Clone(c.values)
-		if got := median(c.values); got != c.want || !slices.Equal(c.values, before) {
-			t.Errorf("median of %v: %v, left %v", before, got, c.values)
-		}
-	}
-}
-
 // hasTexts fails unless a picture is XML that says what a comparison does.
-func hasTexts(t *testing.T, svg []byte, c *Comparison) {
+func hasTexts(t *testing.T, svg []byte, c *Result) {
 	t.Helper()
 	texts := map[string]int{}
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
@@ -402,7 +386,7 @@ func hasTexts(t *testing.T, svg []byte, c *Comparison) {
 }
 
 func TestPictures(t *testing.T) {
-	c, _, _ := comparing(t, func(o *CompareOptions) { o.Models, o.Rounds = []string{"mnist-tf", "cnn-mnist", "mlp-mnist"}, 1 })
+	c, _, _ := comparing(t, func(o *Options) { o.Models, o.Rounds = []string{"mnist-tf", "cnn-mnist", "mlp-mnist"}, 1 })
 	var svg bytes.Buffer
 	check(t, c.Draw(&svg, "svg"))
 	hasTexts(t, svg.Bytes(), c)
@@ -422,7 +406,7 @@ func TestPictures(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	t.Setenv(brokenFake, "ghost")
 	busy := 1.25
-	c, _, _ := comparing(t, func(o *CompareOptions) { o.Machine.Load = &busy })
+	c, _, _ := comparing(t, func(o *Options) { o.Machine.Load = &busy })
 	var b strings.Builder
 	check(t, c.Markdown(&b))
 	for _, want := range []string{
@@ -444,18 +428,18 @@ func TestMarkdown(t *testing.T) {
 // docs/explain/performance.md shows the tables of every file of measurements beside it, and the picture there is drawn
 // from performance.json.
 func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
-	doc, err := os.ReadFile("../docs/explain/performance.md")
+	doc, err := os.ReadFile("../../docs/explain/performance.md")
 	check(t, err)
-	drawn, err := os.ReadFile("../docs/explain/performance.svg")
+	drawn, err := os.ReadFile("../../docs/explain/performance.svg")
 	check(t, err)
-	files, err := filepath.Glob("../docs/explain/performance*.json")
+	files, err := filepath.Glob("../../docs/explain/performance*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no measurements: %v", err)
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		check(t, err)
-		c := &Comparison{}
+		c := &Result{}
 		d := json.NewDecoder(bytes.NewReader(b))
 		d.DisallowUnknownFields()
 		check(t, d.Decode(c))
@@ -478,8 +462,8 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 	source, err := scripts.ReadFile("peers/common.py")
 	check(t, err)
 	found := regexp.MustCompile(`"([a-z-]+)": \((\(\d+, \d+, \d+\)), ((?:"[^"]*"\s*)+)\)`).FindAllStringSubmatch(string(source), -1)
-	if len(found) != len(CompareModels()) {
-		t.Errorf("the scripts have %d networks, the comparison %d", len(found), len(CompareModels()))
+	if len(found) != len(Models()) {
+		t.Errorf("the scripts have %d networks, the comparison %d", len(found), len(Models()))
 	}
 	for _, f := range found {
 		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")

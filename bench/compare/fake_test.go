@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"encoding/json"
@@ -44,9 +44,6 @@ func fake(dir string, args []string) int {
 		delete(found, os.Getenv(missingFake))
 		_ = json.NewEncoder(os.Stdout).Encode(found)
 		return 0
-	}
-	if slices.Contains(args, "--point") {
-		return fakeScale(dir, args)
 	}
 	flag := func(name string) string { return args[slices.Index(args, name)+1] }
 	mode, model := flag("--mode"), flag("--model")

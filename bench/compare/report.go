@@ -1,4 +1,4 @@
-package bench
+package compare
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 
 // Markdown writes a comparison as tables, of which docs/explain/performance.md has
 // those of the last measurement.
-func (c *Comparison) Markdown(w io.Writer) error {
+func (c *Result) Markdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, threads: %d on %d cores, %s/%s, %s kernels", c.Date, c.Machine.CPU, c.Threads, c.Machine.Cores, c.Machine.OS, c.Machine.Arch, c.Machine.Kernels)
 	if c.Machine.Load != nil {
@@ -57,7 +57,7 @@ func (e *Entry) kind() string {
 	return e.label() + " (plain)"
 }
 
-func (m *ModelComparison) entry(label string) *Entry {
+func (m *Model) entry(label string) *Entry {
 	for i := range m.Entries {
 		if m.Entries[i].label() == label {
 			return &m.Entries[i]
@@ -66,7 +66,7 @@ func (m *ModelComparison) entry(label string) *Entry {
 	return nil
 }
 
-func (m *ModelComparison) time(label string) string {
+func (m *Model) time(label string) string {
 	e := m.entry(label)
 	if e == nil {
 		return "–"
@@ -74,7 +74,7 @@ func (m *ModelComparison) time(label string) string {
 	return fmt.Sprintf("%s (%s–%s)", milliseconds(e.Median), milliseconds(e.Min), milliseconds(e.Max))
 }
 
-func (m *ModelComparison) named(label string) string {
+func (m *Model) named(label string) string {
 	if label == "" {
 		return "–"
 	}
@@ -116,7 +116,7 @@ var colours = []color.RGBA{{0, 90, 160, 255}, {225, 140, 50, 255}, {140, 180, 21
 
 // Draw writes a picture of a comparison: a panel a model, two side by side, and a bar an entry, with
 // the range of its measurements.
-func (c *Comparison) Draw(w io.Writer, format string) (err error) {
+func (c *Result) Draw(w io.Writer, format string) (err error) {
 	// The plotting library panics on ranges it cannot tick.
 	defer func() {
 		if r := recover(); r != nil {
@@ -150,7 +150,7 @@ func (c *Comparison) Draw(w io.Writer, format string) (err error) {
 	return err
 }
 
-func (m *ModelComparison) panel() (*plot.Plot, error) {
+func (m *Model) panel() (*plot.Plot, error) {
 	fig := plot.New()
 	fig.Title.Text = fmt.Sprintf("%s, %d parameters, batch %d", m.Model, m.Parameters, m.Batch)
 	fig.X.Label.Text = "milliseconds per step"

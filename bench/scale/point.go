@@ -1,4 +1,4 @@
-package bench
+package scale
 
 import (
 	"sync/atomic"
@@ -18,12 +18,13 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/tables"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
-// ScalePoint says what one process measures: steps of a run as train would make them, on made-up records.
-type ScalePoint struct {
+// Point says what one process measures: steps of a run as train would make them, on made-up records.
+type Point struct {
 	Model   string  `json:"model"`
 	Records int     `json:"records"`
 	Batch   int     `json:"expected_batch"`
@@ -32,18 +33,18 @@ type ScalePoint struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// ScaleMeasured is what came out.
-type ScaleMeasured struct {
-	Point          ScalePoint `json:"point"`
-	Parameters     int        `json:"parameters"`
-	RecordBytes    int        `json:"record_bytes"`
-	Together       int        `json:"physical_batch"`
-	Steps          int        `json:"steps_timed"`
-	StepSeconds    float64    `json:"step_seconds_median"`   // without the sampler
-	RecordSeconds  float64    `json:"record_seconds_median"` // of a step, over the records in its batch
-	SamplerSeconds float64    `json:"sampler_seconds_median"`
-	TableBytes     int64      `json:"table_bytes"`    // in this process's memory: on disk, labels alone
-	PeakRSS        int64      `json:"peak_rss_bytes"` // with pages of files
+// Measured is what came out.
+type Measured struct {
+	Point          Point   `json:"point"`
+	Parameters     int     `json:"parameters"`
+	RecordBytes    int     `json:"record_bytes"`
+	Together       int     `json:"physical_batch"`
+	Steps          int     `json:"steps_timed"`
+	StepSeconds    float64 `json:"step_seconds_median"`   // without the sampler
+	RecordSeconds  float64 `json:"record_seconds_median"` // of a step, over the records in its batch
+	SamplerSeconds float64 `json:"sampler_seconds_median"`
+	TableBytes     int64   `json:"table_bytes"`    // in this process's memory: on disk, labels alone
+	PeakRSS        int64   `json:"peak_rss_bytes"` // with pages of files
 	// Memory that stands for no file, less the table: the median behind a step, and the most, from the start on.
 	// They are null where the system does not say.
 	Beyond *int64 `json:"memory_beyond_table_bytes"`
@@ -51,20 +52,20 @@ type ScaleMeasured struct {
 }
 
 const (
-	scaleModel      = "mlp-100" // on records of 100 bytes
-	scaleWidth      = 100
-	scaleHidden     = 256
-	scaleActivation = "relu"
-	scaleDelta      = 1e-9
-	leastTimed      = 3 // steps
+	mlpModel   = "mlp-100" // on records of 100 bytes
+	mlpWidth   = 100
+	mlpHidden  = 256
+	activation = "relu"
+	delta      = 1e-9
+	leastTimed = 3 // steps
 )
 
-func (p ScalePoint) check() error {
-	if err := checkBatch(p.Batch); err != nil {
+func (p Point) check() error {
+	if err := timing.CheckBatch(p.Batch); err != nil {
 		return err
 	}
-	if p.Records < 1 || p.Records > mostRecords {
-		return usage.Errorf("records %d: must be in [1, %d]", p.Records, mostRecords)
+	if err := timing.CheckRecords(p.Records); err != nil {
+		return err
 	}
 	if p.Batch > p.Records {
 		return usage.Errorf("batch %d: must be at most the %d records", p.Batch, p.Records)
@@ -72,15 +73,15 @@ func (p ScalePoint) check() error {
 	if _, err := p.shape(); err != nil {
 		return err
 	}
-	return checkSeconds(p.Seconds)
+	return timing.CheckSeconds(p.Seconds)
 }
 
-// MeasureScale measures a point in this process, whose memory it counts as the point's.
-func MeasureScale(p ScalePoint) (*ScaleMeasured, error) {
+// Measure measures a point in this process, whose memory it counts as the point's.
+func Measure(p Point) (*Measured, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	r := &scaleRun{point: p}
+	r := &run{point: p}
 	defer r.close()
 	looking := r.memory.keepLooking()
 	err := r.open()
@@ -99,9 +100,9 @@ func MeasureScale(p ScalePoint) (*ScaleMeasured, error) {
 	return m, nil
 }
 
-// scaleRun is what train has of a run, without a ledger and a run directory.
-type scaleRun struct {
-	point  ScalePoint
+// run is what train has of a run, without a ledger and a run directory.
+type run struct {
+	point  Point
 	plan   *plan.Plan
 	device device.Device
 	data   tables.Records
@@ -110,7 +111,7 @@ type scaleRun struct {
 	memory memoryWatch
 }
 
-func (r *scaleRun) close() {
+func (r *run) close() {
 	if r.engine != nil {
 		r.engine.Close()
 	}
@@ -122,14 +123,14 @@ func (r *scaleRun) close() {
 	}
 }
 
-func (r *scaleRun) open() (err error) {
+func (r *run) open() (err error) {
 	p := r.point
 	c := config.Default()
-	c.Data, c.Device, c.Threads, c.Activation = syntheticName, "cpu", p.Threads, scaleActivation
-	c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(float64(p.Batch)), new(scheduled), new(scaleDelta), new(float64(noised))
+	c.Data, c.Device, c.Threads, c.Activation = syntheticName, "cpu", p.Threads, activation
+	c.Batch, c.Steps, c.Delta, c.NoiseMultiplier = new(float64(p.Batch)), new(timing.Scheduled), new(delta), new(float64(timing.Noised))
 	o := plan.Options{Sources: map[string]source.Source{syntheticName: {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return p.open() }}}}
-	if p.Model == scaleModel {
-		if o.Network, err = scaleNetwork(); err != nil {
+	if p.Model == mlpModel {
+		if o.Network, err = mlpNetwork(); err != nil {
 			return err
 		}
 	} else {
@@ -160,7 +161,7 @@ func (r *scaleRun) open() (err error) {
 }
 
 // steps times steps for some seconds, after a warm-up of a tenth of the time.
-func (r *scaleRun) steps() (*ScaleMeasured, error) {
+func (r *run) steps() (*Measured, error) {
 	var took, perRecord, sampler, bytes []float64
 	budget, start := time.Duration(r.point.Seconds*float64(time.Second)), time.Now()
 	for t := 0; len(perRecord) < leastTimed || time.Since(start) < budget; t++ {
@@ -183,8 +184,8 @@ func (r *scaleRun) steps() (*ScaleMeasured, error) {
 			perRecord = append(perRecord, seconds/float64(r.supply.rows))
 		}
 	}
-	m := &ScaleMeasured{Steps: len(took), StepSeconds: median(took), RecordSeconds: median(perRecord), SamplerSeconds: median(sampler)}
-	if in := int64(median(bytes)); in > 0 {
+	m := &Measured{Steps: len(took), StepSeconds: timing.Median(took), RecordSeconds: timing.Median(perRecord), SamplerSeconds: timing.Median(sampler)}
+	if in := int64(timing.Median(bytes)); in > 0 {
 		table := r.plan.Set.Bytes()
 		m.Beyond, m.Most = new(in-table), new(r.memory.most.Load()-table)
 	}
@@ -241,29 +242,29 @@ func (w *memoryWatch) keepLooking() (stop func()) {
 	}
 }
 
-// scaleNetwork is an MLP on records of 100 values.
-func scaleNetwork() (*nn.Network, error) {
-	x := G.NewTensor(G.NewGraph(), tensor.Float32, 4, G.WithShape(1, 1, 1, scaleWidth), G.WithName("input"))
+// mlpNetwork is an MLP on records of 100 values.
+func mlpNetwork() (*nn.Network, error) {
+	x := G.NewTensor(G.NewGraph(), tensor.Float32, 4, G.WithShape(1, 1, 1, mlpWidth), G.WithName("input"))
 	he := nn.He(1)
 	logits, err := nn.Apply(x, nn.Flatten,
-		nn.Dense("fc1", scaleHidden, he), nn.ReLU, nn.Dense("fc2", scaleHidden, he), nn.ReLU, nn.Dense("fc3", syntheticClasses, he))
+		nn.Dense("fc1", mlpHidden, he), nn.ReLU, nn.Dense("fc2", mlpHidden, he), nn.ReLU, nn.Dense("fc3", syntheticClasses, he))
 	if err != nil {
 		return nil, err
 	}
-	return nn.Lower(logits, nn.WithName(scaleModel), nn.WithInput(x))
+	return nn.Lower(logits, nn.WithName(mlpModel), nn.WithInput(x))
 }
 
 // shape is that of the model's records.
-func (p ScalePoint) shape() ([3]int, error) {
-	if p.Model == scaleModel {
-		return [3]int{1, 1, scaleWidth}, nil
+func (p Point) shape() ([3]int, error) {
+	if p.Model == mlpModel {
+		return [3]int{1, 1, mlpWidth}, nil
 	}
 	m, err := plan.Model(p.Model)
 	return m.Input, err
 }
 
 // open makes the records, or reads them where they lie.
-func (p ScalePoint) open() (*datasets.Set, error) {
+func (p Point) open() (*datasets.Set, error) {
 	if p.Shards != "" {
 		return shards.Form.Open(p.Shards, datasets.Declared{})
 	}

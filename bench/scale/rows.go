@@ -1,4 +1,4 @@
-package bench
+package scale
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func syntheticRecords(shape [3]int, from, end int) datasets.Split {
 }
 
 // write puts the records into the point's folder, a block at a time.
-func (p ScalePoint) write(ctx context.Context) error {
+func (p Point) write(ctx context.Context) error {
 	shape, err := p.shape()
 	if err != nil {
 		return err

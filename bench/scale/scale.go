@@ -1,4 +1,5 @@
-package bench
+// Package scale measures how time and memory of training steps grow with the batch and with the table.
+package scale
 
 import (
 	"context"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -21,8 +24,8 @@ const (
 	growDisk    = "disk" // records whose rows lie on disk
 )
 
-// ScaleSweeps are the names of what can grow.
-func ScaleSweeps() []string { return []string{growBatch, growRecords, growDisk} }
+// Sweeps are the names of what can grow.
+func Sweeps() []string { return []string{growBatch, growRecords, growDisk} }
 
 // Where rows lie.
 const (
@@ -30,12 +33,12 @@ const (
 	onDisk   = "disk"
 )
 
-// ScaleLimit is what this project holds itself to: costs per record, and memory, within this share of each other.
-const ScaleLimit = 0.05
+// Limit is what this project holds itself to: costs per record, and memory, within this share of each other.
+const Limit = 0.05
 
-// ScaleOptions says what grows, and how far.
-type ScaleOptions struct {
-	Sweeps  []string // of ScaleSweeps; none: those in memory
+// Options says what grows, and how far.
+type Options struct {
+	Sweeps  []string // of Sweeps; none: those in memory
 	Model   string   // of the sweep over batches, which draws from as many records as its largest batch
 	Batches []int    // expected
 	Records []int    // numbers of records
@@ -44,42 +47,42 @@ type ScaleOptions struct {
 	Seconds float64  // per measurement
 	Rounds  int
 	Program []string // runs this program's command line: each measurement is a process of its own
-	Machine Machine
+	Machine bench.Machine
 	Version string
 
 	// Progress is told what is measured next, the number done before it, and of how many.
 	Progress func(done, total int, next string)
 }
 
-// ScaleResult is how time and memory grow.
-type ScaleResult struct {
-	Date    string       `json:"date"` // UTC, of the start
-	Machine Machine      `json:"machine"`
-	Version string       `json:"version"`
-	Device  string       `json:"device"`
-	Threads int          `json:"threads"`
-	Seconds float64      `json:"seconds"`
-	Rounds  int          `json:"rounds"`
-	Limit   float64      `json:"limit"`
-	Sweeps  []ScaleSweep `json:"sweeps"`
+// Result is how time and memory grow.
+type Result struct {
+	Date    string        `json:"date"` // UTC, of the start
+	Machine bench.Machine `json:"machine"`
+	Version string        `json:"version"`
+	Device  string        `json:"device"`
+	Threads int           `json:"threads"`
+	Seconds float64       `json:"seconds"`
+	Rounds  int           `json:"rounds"`
+	Limit   float64       `json:"limit"`
+	Sweeps  []Sweep       `json:"sweeps"`
 }
 
-// ScaleSweep is one kind of growth.
-type ScaleSweep struct {
-	Sweep       string       `json:"sweep"`
-	Model       string       `json:"model"`
-	Activation  string       `json:"activation"`
-	Parameters  int          `json:"parameters"`
-	RecordBytes int          `json:"record_bytes"` // of its values
-	Table       string       `json:"table"`
-	Entries     []ScaleEntry `json:"entries"`
+// Sweep is one kind of growth.
+type Sweep struct {
+	Sweep       string  `json:"sweep"`
+	Model       string  `json:"model"`
+	Activation  string  `json:"activation"`
+	Parameters  int     `json:"parameters"`
+	RecordBytes int     `json:"record_bytes"` // of its values
+	Table       string  `json:"table"`
+	Entries     []Entry `json:"entries"`
 	// The spreads are the largest over the smallest of all entries, less 1.
 	CostSpread   float64  `json:"cost_spread"`
 	MemorySpread *float64 `json:"memory_spread"` // null where memory is not known
 }
 
-// ScaleEntry is one size. Seconds and bytes are medians of all rounds, but for the peak, which is the most of any.
-type ScaleEntry struct {
+// Entry is one size. Seconds and bytes are medians of all rounds, but for the peak, which is the most of any.
+type Entry struct {
 	Records        int       `json:"records"`
 	Batch          int       `json:"expected_batch"`
 	Rate           float64   `json:"sampling_rate"`
@@ -98,14 +101,14 @@ type ScaleEntry struct {
 	steps, samplers, beyond, most []float64 // of the rounds
 }
 
-// Scale measures every size in a process of its own, in turns.
-func Scale(ctx context.Context, o ScaleOptions) (*ScaleResult, error) {
+// Run measures every size in a process of its own, in turns.
+func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s := &scaling{ScaleOptions: o, result: &ScaleResult{
+	s := &scaling{Options: o, result: &Result{
 		Date: time.Now().UTC().Format(time.RFC3339), Machine: o.Machine, Version: o.Version, Device: "cpu",
-		Threads: o.Threads, Seconds: o.Seconds, Rounds: o.Rounds, Limit: ScaleLimit,
+		Threads: o.Threads, Seconds: o.Seconds, Rounds: o.Rounds, Limit: Limit,
 	}}
 	for _, name := range o.Sweeps {
 		s.total += len(o.sizes(name)) * o.Rounds
@@ -119,22 +122,22 @@ func Scale(ctx context.Context, o ScaleOptions) (*ScaleResult, error) {
 }
 
 // check also completes the options.
-func (o *ScaleOptions) check() (err error) {
-	if err := checkSeconds(o.Seconds); err != nil {
+func (o *Options) check() (err error) {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
 		return err
 	}
 	if o.Rounds < 1 || o.Rounds > 1000 {
 		return usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
 	}
-	if o.Threads, err = threads(o.Threads); err != nil {
+	if o.Threads, err = timing.Threads(o.Threads); err != nil {
 		return err
 	}
 	if len(o.Sweeps) == 0 {
 		o.Sweeps = []string{growBatch, growRecords}
 	}
 	for i, name := range o.Sweeps {
-		if !slices.Contains(ScaleSweeps(), name) {
-			return usage.Unknown("sweep", name, ScaleSweeps())
+		if !slices.Contains(Sweeps(), name) {
+			return usage.Unknown("sweep", name, Sweeps())
 		}
 		if slices.Index(o.Sweeps, name) != i {
 			return usage.Errorf("sweep %s: it is named twice", name)
@@ -151,22 +154,22 @@ func (o *ScaleOptions) check() (err error) {
 	return nil
 }
 
-func (o *ScaleOptions) sizes(sweep string) (all []ScalePoint) {
+func (o *Options) sizes(sweep string) (all []Point) {
 	if sweep != growBatch {
 		for _, n := range o.Records {
-			all = append(all, ScalePoint{Model: scaleModel, Records: n, Batch: o.Batch, Threads: o.Threads, Seconds: o.Seconds})
+			all = append(all, Point{Model: mlpModel, Records: n, Batch: o.Batch, Threads: o.Threads, Seconds: o.Seconds})
 		}
 		return all
 	}
 	for _, b := range o.Batches {
-		all = append(all, ScalePoint{Model: o.Model, Records: slices.Max(o.Batches), Batch: b, Threads: o.Threads, Seconds: o.Seconds})
+		all = append(all, Point{Model: o.Model, Records: slices.Max(o.Batches), Batch: b, Threads: o.Threads, Seconds: o.Seconds})
 	}
 	return all
 }
 
 type scaling struct {
-	ScaleOptions
-	result      *ScaleResult
+	Options
+	result      *Result
 	done, total int
 }
 
@@ -187,7 +190,7 @@ func (s *scaling) sweep(ctx context.Context, name string) error {
 			}
 		}
 	}
-	sweep := ScaleSweep{Sweep: name, Model: points[0].Model, Activation: scaleActivation, Table: table, Entries: make([]ScaleEntry, len(points))}
+	sweep := Sweep{Sweep: name, Model: points[0].Model, Activation: activation, Table: table, Entries: make([]Entry, len(points))}
 	for round := range s.Rounds {
 		for i, p := range points {
 			s.Progress(s.done, s.total, fmt.Sprintf("%s, batch %d of %d records, round %d of %d", p.Model, p.Batch, p.Records, round+1, s.Rounds))
@@ -209,16 +212,16 @@ func (s *scaling) sweep(ctx context.Context, name string) error {
 }
 
 // measure has a process of its own measure a point.
-func (s *scaling) measure(ctx context.Context, p ScalePoint) (*ScaleMeasured, error) {
+func (s *scaling) measure(ctx context.Context, p Point) (*Measured, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	out, err := process(ctx, s.Threads, append(slices.Clone(s.Program), "bench", "scale", "--json", "--point", string(text)))
+	out, err := timing.Process(ctx, s.Threads, append(slices.Clone(s.Program), "bench", "scale", "--json", "--point", string(text)))
 	if err != nil {
 		return nil, err
 	}
-	m := &ScaleMeasured{}
+	m := &Measured{}
 	if err := json.Unmarshal(out, m); err != nil {
 		return nil, fmt.Errorf("its output is not one JSON object: %w", err)
 	}
@@ -229,7 +232,7 @@ func (s *scaling) measure(ctx context.Context, p ScalePoint) (*ScaleMeasured, er
 }
 
 // add takes in what a round measured.
-func (e *ScaleEntry) add(p ScalePoint, m *ScaleMeasured) {
+func (e *Entry) add(p Point, m *Measured) {
 	e.Records, e.Batch, e.Rate = p.Records, p.Batch, float64(p.Batch)/float64(p.Records)
 	e.Together, e.TableBytes = m.Together, m.TableBytes
 	e.PeakRSS = max(e.PeakRSS, m.PeakRSS)
@@ -242,20 +245,20 @@ func (e *ScaleEntry) add(p ScalePoint, m *ScaleMeasured) {
 }
 
 // judge makes medians and spreads of all rounds.
-func (s *ScaleSweep) judge() {
+func (s *Sweep) judge() {
 	first := s.Entries[0].Rounds
 	var costs, bytes []float64
 	for i := range s.Entries {
 		e := &s.Entries[i]
-		e.RecordSeconds, e.StepSeconds, e.SamplerSeconds = median(e.Rounds), median(e.steps), median(e.samplers)
+		e.RecordSeconds, e.StepSeconds, e.SamplerSeconds = timing.Median(e.Rounds), timing.Median(e.steps), timing.Median(e.samplers)
 		ratios := make([]float64, len(first))
 		for r, seconds := range e.Rounds {
 			ratios[r] = seconds / first[r]
 		}
-		e.OverFirst = median(ratios)
+		e.OverFirst = timing.Median(ratios)
 		costs = append(costs, e.OverFirst)
 		if len(e.beyond) == len(e.Rounds) {
-			e.Beyond, e.Most = new(int64(median(e.beyond))), new(int64(median(e.most)))
+			e.Beyond, e.Most = new(int64(timing.Median(e.beyond))), new(int64(timing.Median(e.most)))
 			bytes = append(bytes, float64(*e.Beyond))
 		}
 	}

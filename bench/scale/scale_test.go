@@ -1,4 +1,4 @@
-package bench
+package scale
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,10 +18,39 @@ import (
 	"github.com/privgrad/privgrad/train"
 )
 
-// fakeScale stands in for `bench scale --point`: a record takes 1 µs, and 4% more for each size beyond the first; the second
+// fakeVariable names a folder; with it the test binary stands in for the program, and notes there what it measured.
+const (
+	fakeVariable  = "PRIVGRAD_TEST_FAKE"
+	brokenFake    = "PRIVGRAD_TEST_BROKEN"    // a model that fails
+	differentFake = "PRIVGRAD_TEST_DIFFERENT" // a model of which another point is measured
+	missingFake   = "PRIVGRAD_TEST_MISSING"   // "memory": that is not known
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(fakeVariable); dir != "" {
+		os.Exit(fake(dir, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func near(t *testing.T, what string, got float64, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-12*want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// fake stands in for `bench scale --point`: a record takes 1 µs, and 4% more for each size beyond the first; the second
 // round is three times as slow, the third twice.
-func fakeScale(dir string, args []string) int {
-	var p ScalePoint
+func fake(dir string, args []string) int {
+	var p Point
 	if err := json.Unmarshal([]byte(args[slices.Index(args, "--point")+1]), &p); err != nil {
 		return 7
 	}
@@ -41,10 +71,10 @@ func fakeScale(dir string, args []string) int {
 	}
 	slower := []float64{1, 3, 2}[strings.Count(string(before), call)]
 	seconds := 1e-6 * slower
-	if p.Model == scaleModel && p.Records > 100 || p.Model != scaleModel && p.Batch > 10 {
+	if p.Model == mlpModel && p.Records > 100 || p.Model != mlpModel && p.Batch > 10 {
 		seconds *= 1.04
 	}
-	m := ScaleMeasured{
+	m := Measured{
 		Point: p, Parameters: 5, RecordBytes: 6, Together: 7, Steps: 8, RecordSeconds: seconds, StepSeconds: seconds * float64(p.Batch), SamplerSeconds: 1e-3 * slower,
 		TableBytes: 6 * int64(p.Records), PeakRSS: int64(slower * 1000), Beyond: new(int64(100 * slower)), Most: new(int64(1000 * slower)),
 	}
@@ -58,20 +88,20 @@ func fakeScale(dir string, args []string) int {
 	return 0
 }
 
-func scaleOptions(t *testing.T) ScaleOptions {
+func options(t *testing.T) Options {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
-	return ScaleOptions{
+	return Options{
 		Model: "mlp-fmnist", Batches: []int{10, 40}, Records: []int{100, 1000}, Batch: 5, Threads: 1, Seconds: 0.1, Rounds: 3,
 		Program: []string{self}, Progress: func(int, int, string) {},
 	}
 }
 
-func TestScaleTakesTurns(t *testing.T) {
+func TestTakesTurns(t *testing.T) {
 	dir, tables := t.TempDir(), t.TempDir()
 	t.Setenv(fakeVariable, dir)
-	o := scaleOptions(t)
+	o := options(t)
 	t.Setenv("TMPDIR", tables)
 	o.Sweeps = []string{growBatch, growDisk}
 	next := 0
@@ -83,7 +113,7 @@ func TestScaleTakesTurns(t *testing.T) {
 			next++
 		}
 	}
-	r, err := Scale(context.Background(), o)
+	r, err := Run(context.Background(), o)
 	check(t, err)
 	calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	want := strings.Repeat("mlp-fmnist 40 10\nmlp-fmnist 40 40\n", 3) + strings.Repeat("mlp-100 100 5\nmlp-100 1000 5\n", 3)
@@ -100,14 +130,14 @@ func TestScaleTakesTurns(t *testing.T) {
 		if s.Parameters != 5 || s.RecordBytes != 6 || len(s.Entries) != 2 {
 			t.Errorf("%+v", s)
 		}
-		near(t, s.Sweep+": spread of the cost", new(1+s.CostSpread), 1.04)
-		near(t, s.Sweep+": spread of memory", new(1+*s.MemorySpread), 1)
+		near(t, s.Sweep+": spread of the cost", 1+s.CostSpread, 1.04)
+		near(t, s.Sweep+": spread of memory", 1+*s.MemorySpread, 1)
 		for i, e := range s.Entries {
 			what := fmt.Sprintf("%s, entry %d", s.Sweep, i)
-			near(t, what+": over the first", &e.OverFirst, []float64{1, 1.04}[i])
-			near(t, what+": seconds per record", &e.RecordSeconds, []float64{2e-6, 2.08e-6}[i])
-			near(t, what+": seconds per step", &e.StepSeconds, e.RecordSeconds*float64(e.Batch))
-			near(t, what+": rate", &e.Rate, float64(e.Batch)/float64(e.Records))
+			near(t, what+": over the first", e.OverFirst, []float64{1, 1.04}[i])
+			near(t, what+": seconds per record", e.RecordSeconds, []float64{2e-6, 2.08e-6}[i])
+			near(t, what+": seconds per step", e.StepSeconds, e.RecordSeconds*float64(e.Batch))
+			near(t, what+": rate", e.Rate, float64(e.Batch)/float64(e.Records))
 			if len(e.Rounds) != 3 || e.PeakRSS != 3000 || *e.Beyond != 200 || *e.Most != 2000 || e.TableBytes != 6*int64(e.Records) || e.Together != 7 {
 				t.Errorf("%s: %+v", what, e)
 			}
@@ -116,46 +146,46 @@ func TestScaleTakesTurns(t *testing.T) {
 }
 
 // Where the system does not say what memory a process takes, nothing is said of it.
-func TestScaleWithoutMemory(t *testing.T) {
+func TestWithoutMemory(t *testing.T) {
 	t.Setenv(fakeVariable, t.TempDir())
 	t.Setenv(missingFake, "memory")
-	o := scaleOptions(t)
+	o := options(t)
 	o.Sweeps, o.Rounds = []string{growBatch}, 2
-	r, err := Scale(context.Background(), o)
+	r, err := Run(context.Background(), o)
 	check(t, err)
 	if s := r.Sweeps[0]; s.MemorySpread != nil || s.Entries[0].Beyond != nil {
 		t.Errorf("%+v", s)
 	}
 }
 
-func TestScaleFails(t *testing.T) {
+func TestFails(t *testing.T) {
 	for variable, want := range map[string]string{brokenFake: "mlp-100, batch 5 of 100 records: exit status 3: out of memory", differentFake: "it measured something else"} {
 		t.Run(want, func(t *testing.T) {
 			t.Setenv(fakeVariable, t.TempDir())
-			t.Setenv(variable, scaleModel)
-			if _, err := Scale(context.Background(), scaleOptions(t)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Setenv(variable, mlpModel)
+			if _, err := Run(context.Background(), options(t)); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v", err)
 			}
 		})
 	}
 }
 
-func TestScaleRefuses(t *testing.T) {
-	for want, change := range map[string]func(*ScaleOptions){
-		"rounds 0":             func(o *ScaleOptions) { o.Rounds = 0 },
-		"seconds 0":            func(o *ScaleOptions) { o.Seconds = 0 },
-		`unknown sweep "rows"`: func(o *ScaleOptions) { o.Sweeps = []string{"rows"} },
-		"named twice":          func(o *ScaleOptions) { o.Sweeps = []string{growBatch, growBatch} },
-		"no size to measure":   func(o *ScaleOptions) { o.Records = nil },
-		"batch 0":              func(o *ScaleOptions) { o.Batches = []int{8, 0} },
-		"batch 500":            func(o *ScaleOptions) { o.Batch = 500 },
-		"records 0":            func(o *ScaleOptions) { o.Records = []int{0} },
-		`"vgg"`:                func(o *ScaleOptions) { o.Model = "vgg" },
-		"threads 99999":        func(o *ScaleOptions) { o.Threads = 99999 },
+func TestRefuses(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"rounds 0":             func(o *Options) { o.Rounds = 0 },
+		"seconds 0":            func(o *Options) { o.Seconds = 0 },
+		`unknown sweep "rows"`: func(o *Options) { o.Sweeps = []string{"rows"} },
+		"named twice":          func(o *Options) { o.Sweeps = []string{growBatch, growBatch} },
+		"no size to measure":   func(o *Options) { o.Records = nil },
+		"batch 0":              func(o *Options) { o.Batches = []int{8, 0} },
+		"batch 500":            func(o *Options) { o.Batch = 500 },
+		"records 0":            func(o *Options) { o.Records = []int{0} },
+		`"vgg"`:                func(o *Options) { o.Model = "vgg" },
+		"threads 99999":        func(o *Options) { o.Threads = 99999 },
 	} {
-		o := scaleOptions(t)
+		o := options(t)
 		change(&o)
-		_, err := Scale(context.Background(), o)
+		_, err := Run(context.Background(), o)
 		var u *train.UsageError
 		if !errors.As(err, &u) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -164,14 +194,14 @@ func TestScaleRefuses(t *testing.T) {
 }
 
 // A point makes steps on batches of about the size that is expected, from memory and from files, and counts the memory of both.
-func TestMeasureScale(t *testing.T) {
-	p := ScalePoint{Model: scaleModel, Records: 2000, Batch: 50, Threads: 1, Seconds: 0.02}
+func TestMeasure(t *testing.T) {
+	p := Point{Model: mlpModel, Records: 2000, Batch: 50, Threads: 1, Seconds: 0.02}
 	stored := p
 	stored.Shards = filepath.Join(t.TempDir(), "rows")
 	check(t, stored.write(context.Background()))
-	image := ScalePoint{Model: "mlp-fmnist", Records: 64, Batch: 64, Threads: 1, Seconds: 0.02}
+	image := Point{Model: "mlp-fmnist", Records: 64, Batch: 64, Threads: 1, Seconds: 0.02}
 	for _, c := range []struct {
-		point      ScalePoint
+		point      Point
 		width      int
 		table      int64
 		parameters int
@@ -180,7 +210,7 @@ func TestMeasureScale(t *testing.T) {
 		{stored, 100, 2000 * 5, 101*256 + 257*256 + 257*10},
 		{image, 784, 64 * 789, 269322},
 	} {
-		m, err := MeasureScale(c.point)
+		m, err := Measure(c.point)
 		check(t, err)
 		set, err := c.point.open()
 		check(t, err)
@@ -218,7 +248,7 @@ func TestSyntheticRecords(t *testing.T) {
 	if slices.Min(seen[:]) < n/20 {
 		t.Errorf("of each class there are %v", seen)
 	}
-	p := ScalePoint{Model: scaleModel, Records: n}
+	p := Point{Model: mlpModel, Records: n}
 	memory, err := p.open()
 	check(t, err)
 	p.Shards = filepath.Join(t.TempDir(), "rows")

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bench
+package scale
 
 // written is unknown here.
 func written() int64 { return 0 }

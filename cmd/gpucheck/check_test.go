@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/bench/compare"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
@@ -138,7 +138,7 @@ func TestSteps(t *testing.T) {
 		"unlike": {"train/same bits": "value 1 of w: 2 and 2.5"},
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
 	} {
-		for _, model := range bench.CompareModels() {
+		for _, model := range compare.Models() {
 			for _, how := range []string{
 				" private", " private tf32", " private bf16", " private 4096", " private tf32 4096",
 				" plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " l2p",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/bench/compare"
 )
 
 // workload is what a measurement is of.
@@ -186,7 +187,7 @@ func (c *check) peer(ctx context.Context, python string, m workload, precision, 
 		if err := object(s, stdout); err != nil {
 			return err
 		}
-		var r bench.Comparison
+		var r compare.Result
 		if err := json.Unmarshal(stdout, &r); err != nil {
 			return err
 		}

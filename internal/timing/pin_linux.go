@@ -1,4 +1,4 @@
-package bench
+package timing
 
 import (
 	"os/exec"

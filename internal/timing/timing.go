@@ -1,4 +1,6 @@
-package bench
+// Package timing is what all measurements share: what may be asked of one, the settings of timed
+// steps, processes of their own, and medians.
+package timing
 
 import (
 	"runtime"
@@ -7,16 +9,33 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-func checkSeconds(s float64) error {
+// Settings of every timed step.
+const (
+	Noised    = 1    // noise multiplier, where there is noise
+	Scheduled = 1000 // T of the run that it belongs to
+)
+
+// CheckSeconds refuses what no measurement goes on for.
+func CheckSeconds(s float64) error {
 	if !(s > 0) || s > 3600 {
 		return usage.Errorf("seconds %v: must be above 0 and at most 3600", s)
 	}
 	return nil
 }
 
-func checkBatch(rows int) error {
+// CheckBatch refuses a batch that no step takes.
+func CheckBatch(rows int) error {
 	if rows < 1 || rows > mostRows {
 		return usage.Errorf("batch %d: must be in [1, %d]", rows, mostRows)
+	}
+	return nil
+}
+
+// CheckRecords refuses a number of records that rows are not numbered up to.
+func CheckRecords(n int) error {
+	const most = 1<<31 - 1
+	if n < 1 || n > most {
+		return usage.Errorf("records %d: must be in [1, %d]", n, most)
 	}
 	return nil
 }
@@ -24,17 +43,8 @@ func checkBatch(rows int) error {
 // mostRows bounds a batch to what a step can take in a sensible time.
 const mostRows = 1 << 20
 
-// threadCounts are one thread and, where that is more, as many as were asked
-// for, 0 meaning all.
-func threadCounts(asked int) ([]int, error) {
-	n, err := threads(asked)
-	if err != nil || n == 1 {
-		return []int{1}, err
-	}
-	return []int{1, n}, nil
-}
-
-func threads(asked int) (int, error) {
+// Threads are as many as were asked for, 0 meaning all.
+func Threads(asked int) (int, error) {
 	all := runtime.GOMAXPROCS(0)
 	if asked < 0 || asked > all {
 		return 0, usage.Errorf("threads %d: must be in [1, %d] on this machine, or 0 for all", asked, all)
@@ -45,9 +55,9 @@ func threads(asked int) (int, error) {
 	return asked, nil
 }
 
-// median of values that need not be sorted; of an even number the mean of the
+// Median of values that need not be sorted; of an even number the mean of the
 // middle two.
-func median(v []float64) float64 {
+func Median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2

@@ -19,7 +19,7 @@ func New() *cobra.Command {
 moment. Compare only figures that were measured side by side.`,
 		Example: "  privgrad bench step --model cnn-mnist --batch 256",
 	}
-	cmd.AddCommand(step(), lineSearch(), l2p(), gemm(), noise(), sampler(), scale(), account(), compare())
+	cmd.AddCommand(step(), lineSearch(), l2p(), gemm(), noise(), sampler(), growing(), account(), comparing())
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/bench/compare"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -21,11 +22,11 @@ import (
 
 // A comparison is what is asked of bench compare.
 type comparison struct {
-	bench.CompareOptions
+	compare.Options
 	file, out string
 }
 
-func compare() *cobra.Command {
+func comparing() *cobra.Command {
 	x := &comparison{}
 	return cli.Command{
 		Use:   "compare [FILE]",
@@ -41,7 +42,7 @@ one and these draws.
 The peers are Python packages, and each is optional. To install them:
 
   python3 -m venv peers
-  peers/bin/pip install ` + strings.Join(bench.Requirements(), " ") + `
+  peers/bin/pip install ` + strings.Join(compare.Requirements(), " ") + `
 
 On a GPU (--device cuda) every process multiplies in the same --precision: float32
 without TF32, tf32, or bf16 with sums in float32. There the peers are also measured in
@@ -63,7 +64,7 @@ compare measures nothing and shows what is in it, or draws it to another --out.`
 		},
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringSliceVar(&x.Models, "model", bench.CompareModels(), "models, separated by commas")
+			f.StringSliceVar(&x.Models, "model", compare.Models(), "models, separated by commas")
 			f.StringSliceVar(&x.Peers, "peers", nil, "measure only these, such as 'jax vmap,opacus ghost' (default: all)")
 			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
 			f.StringVar(&x.Precision, "precision", "float32", "of matrix products, for every process; on a GPU also tf32 or bf16")
@@ -95,7 +96,7 @@ func (x *comparison) run(c *cli.Call) error {
 }
 
 // write writes what --out asks for, if anything.
-func (x *comparison) write(measured *bench.Comparison) error {
+func (x *comparison) write(measured *compare.Result) error {
 	if x.out == "" {
 		return nil
 	}
@@ -117,7 +118,7 @@ func (x *comparison) write(measured *bench.Comparison) error {
 func ending(file string) string { return strings.TrimPrefix(filepath.Ext(file), ".") }
 
 func (x *comparison) check(c *cli.Call) error {
-	forms := append([]string{"json", "md"}, bench.PictureFormats()...)
+	forms := append([]string{"json", "md"}, compare.PictureFormats()...)
 	switch err := cli.Output("out", x.out); {
 	case err != nil:
 		return err
@@ -135,7 +136,7 @@ func (x *comparison) check(c *cli.Call) error {
 }
 
 // measurements are those of a file, or new ones.
-func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
+func (x *comparison) measurements(c *cli.Call) (*compare.Result, error) {
 	if x.file != "" {
 		return readComparison(x.file)
 	}
@@ -148,7 +149,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program, to measure it in a process of its own: %w", err)
 	}
-	o := x.CompareOptions
+	o := x.Options
 	o.Program = []string{self}
 	o.Machine, o.Version = thisMachine()
 	o.Notice = func(line string) { con.Line("privgrad: " + line) }
@@ -159,7 +160,7 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 	}
 	kept := 0
 	if ending(x.out) == "json" {
-		o.Keep = func(measured *bench.Comparison) error {
+		o.Keep = func(measured *compare.Result) error {
 			if err := x.write(measured); err != nil {
 				return err
 			}
@@ -167,14 +168,14 @@ func (x *comparison) measurements(c *cli.Call) (*bench.Comparison, error) {
 			return nil
 		}
 	}
-	measured, err := bench.Compare(ctx, o)
+	measured, err := compare.Run(ctx, o)
 	if err != nil && kept > 0 {
 		err = fmt.Errorf("%w: measurements of %s are in %s", err, cli.Plural(kept, "model"), x.out)
 	}
 	return measured, err
 }
 
-func readComparison(file string) (*bench.Comparison, error) {
+func readComparison(file string) (*compare.Result, error) {
 	b, err := os.ReadFile(file)
 	if err == nil {
 		b, err = written.Text(b)
@@ -182,7 +183,7 @@ func readComparison(file string) (*bench.Comparison, error) {
 	if err != nil {
 		return nil, usage.Errorf("%s cannot be read (%w): give a file that --out FILE.json wrote", file, usage.Cause(err))
 	}
-	c := &bench.Comparison{}
+	c := &compare.Result{}
 	if err := json.Unmarshal(b, c); err != nil {
 		return nil, usage.Errorf("%s is not what --out FILE.json writes: %w", file, err)
 	}
@@ -192,7 +193,7 @@ func readComparison(file string) (*bench.Comparison, error) {
 	return c, nil
 }
 
-func describeComparison(w io.Writer, c *bench.Comparison) {
+func describeComparison(w io.Writer, c *compare.Result) {
 	fmt.Fprintf(w, "%s, %s, %s of %v s\n", c.Machine.CPU, cli.Plural(c.Threads, "thread"), cli.Plural(c.Rounds, "round"), c.Seconds)
 	for _, m := range c.Models {
 		fmt.Fprintf(w, "\n%s, %d parameters, batch %d\n", m.Model, m.Parameters, m.Batch)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/bench"
+	"github.com/privgrad/privgrad/bench/scale"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/machine"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -19,11 +20,11 @@ import (
 
 // A growth is what is asked of bench scale.
 type growth struct {
-	bench.ScaleOptions
+	scale.Options
 	point string // what a process of its own is to measure, in JSON
 }
 
-func scale() *cobra.Command {
+func growing() *cobra.Command {
 	x := &growth{}
 	return cli.Command{
 		Use:   "scale [batch|records|disk]...",
@@ -91,7 +92,7 @@ func (x *growth) run(c *cli.Call) error {
 	x.Machine, x.Version = thisMachine()
 	x.Progress = progress(con)
 	defer con.Finish()
-	r, err := bench.Scale(ctx, x.ScaleOptions)
+	r, err := scale.Run(ctx, x.Options)
 	if err != nil {
 		return err
 	}
@@ -100,11 +101,11 @@ func (x *growth) run(c *cli.Call) error {
 
 // measure is the part of a process of its own.
 func (x *growth) measure(c *cli.Call) error {
-	var p bench.ScalePoint
+	var p scale.Point
 	if err := json.Unmarshal([]byte(x.point), &p); err != nil {
 		return usage.Errorf("point %q: this flag is for the program itself; leave it out", x.point)
 	}
-	return measure(&p, bench.MeasureScale, func(w io.Writer, m *bench.ScaleMeasured) { fmt.Fprintf(w, "%+v\n", *m) })(c)
+	return measure(&p, scale.Measure, func(w io.Writer, m *scale.Measured) { fmt.Fprintf(w, "%+v\n", *m) })(c)
 }
 
 // thisMachine is where a measurement is made, and by which version.
@@ -132,7 +133,7 @@ func size(bytes *int64) string {
 	return cli.ByteSize(*bytes)
 }
 
-func describeGrowth(w io.Writer, r *bench.ScaleResult) {
+func describeGrowth(w io.Writer, r *scale.Result) {
 	fmt.Fprintf(w, "%s, %s, %s of %v s\n", r.Machine.CPU, cli.Plural(r.Threads, "thread"), cli.Plural(r.Rounds, "round"), r.Seconds)
 	for _, s := range r.Sweeps {
 		fmt.Fprintf(w, "\n%s (%s), %d parameters; records of %d bytes, %s\n\n", s.Model, s.Activation, s.Parameters, s.RecordBytes, map[string]string{"memory": "in memory", "disk": "on disk"}[s.Table])
