@@ -3,7 +3,6 @@
 package train
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 	"time"
