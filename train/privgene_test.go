@@ -144,6 +144,8 @@ func TestPrivGeneLeavesChoicesAlone(t *testing.T) {
 
 func TestPrivGeneRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
+		"optimizer privgene is written for the losses of":       func(c *Config) { c.Model = "svm" },
+		"step_decay 2: must be in (0, 1]":                       func(c *Config) { c.PrivGene.Decay = ptr(2.0) },
 		"optimizer privgene takes all records":                  func(c *Config) { c.Batch = ptr(10.0) },
 		"optimizer privgene moves one parameter":                func(c *Config) { c.Momentum = 0.9 },
 		"optimizer privgene has a step that falls":              func(c *Config) { c.LRSchedule = "cosine" },

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/rundir"
 )
 
@@ -138,27 +139,47 @@ func TestSearchRefuses(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*Config){
-		"search-form losses: optimizer dp-sgd does not read it": func(c *Config) { c.Search = Search{Form: searchLosses} },
-		`unknown search batches "x": choose one of fresh, `:     fixed(func(s *Search) { s.Batches = "x" }),
-		`unknown search noise "x": choose one of gaussian, `:    fixed(func(s *Search) { s.Noise = "x" }),
-		"search.every 0":                          fixed(func(s *Search) { s.Every = ptr(0) }),
-		"search.share 1:":                         fixed(func(s *Search) { s.Share = ptr(1.0) }),
-		"search.share NaN":                        fixed(func(s *Search) { s.Share = ptr(math.NaN()) }),
-		"search-clip +Inf":                        fixed(func(s *Search) { s.Clip = ptr(math.Inf(1)) }),
-		"search.weight 0:":                        fixed(func(s *Search) { s.Weight = ptr(0.0) }),
-		"search.trials 1001":                      fixed(func(s *Search) { s.Trials = ptr(1001) }),
-		"search.trials 0":                         fixed(func(s *Search) { s.Trials = ptr(0) }),
-		"alpha 1 of":                              fixed(func(s *Search) { s.Alpha = ptr(1.0) }),
-		"beta 0 of":                               fixed(func(s *Search) { s.Beta = ptr(0.0) }),
-		"search.margin NaN":                       fixed(func(s *Search) { s.Margin = ptr(math.NaN()) }),
-		"after every 0 searches":                  fixed(func(s *Search) { s.StartEvery = ptr(0) }),
-		"is 1 times the largest step":             fixed(func(s *Search) { s.StartFactor = ptr(1.0) }),
-		"4 points":                                fixed(func(s *Search) { s.Form, s.Points = searchCurve, ptr(4) }),
-		"search.points 33":                        fixed(func(s *Search) { s.Form, s.Points = searchCurve, ptr(33) }),
-		"factor 1 apart":                          fixed(func(s *Search) { s.Form, s.Factor = searchCurve, ptr(1.0) }),
-		"must keep 2":                             fixed(func(s *Search) { s.Form, s.Keep = searchCurve, ptr(2.0) }),
-		"search form curve is a Gaussian release": fixed(func(s *Search) { s.Form, s.Noise = searchCurve, "laplace" }),
-		"of which the paper knows nothing":        fixed(func(s *Search) { s.Form, s.Batches = searchCurve, "paper" }),
+		`unknown search form "x": choose one of differences, `: fixed(func(s *Search) { s.Form = "x" }),
+		`unknown search budget "x": choose one of fixed, `:     fixed(func(s *Search) { s.Budget = "x" }),
+		"search-clip 0:": fixed(func(s *Search) { s.Clip = ptr(0.0) }),
+		"neighbouring replace-one: the paper's arithmetic": func(c *Config) {
+			*c = searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "paper"})
+			c.Neighbouring = "replace-one"
+		},
+		"train-loss-noise 4: the paper's arithmetic": func(c *Config) {
+			*c = searchConfig("dp-blsgd", Search{Budget: budgetFixed, Batches: "paper"})
+			c.TrainLossNoise = ptr(4.0)
+		},
+		"momentum 0.9: optimizer dp-blsgd":                           adaptive(func(c *Config) { c.Momentum = 0.9 }),
+		"noise exact: exact noise works on integers":                 adaptive(func(c *Config) { c.Noise = dpoptim.Exact }),
+		"clipping adaptive: optimizer dp-blsgd":                      adaptive(func(c *Config) { c.Clipping = "adaptive" }),
+		"noise multiplier 1: optimizer dp-blsgd":                     adaptive(func(c *Config) { c.NoiseMultiplier, c.Epsilon = ptr(1.0), nil }),
+		"train-loss-noise 4: an adaptive budget":                     adaptive(func(c *Config) { c.TrainLossNoise = ptr(4.0) }),
+		"lr-schedule cosine":                                         adaptive(func(c *Config) { c.LRSchedule = "cosine" }),
+		"epochs 2: optimizer dp-blsgd":                               adaptive(func(c *Config) { c.Epochs, c.Steps = ptr(2.0), nil }),
+		"optimizer dp-blsgd-ac adapts its budgets":                   func(c *Config) { c.Optimizer, c.Search = "dp-blsgd-ac", Search{Budget: budgetFixed} },
+		"optimizer dp-blgd takes every record":                       func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon = "dp-blgd", nil, ptr(1.0) },
+		"search-form losses: optimizer dp-sgd does not read it":      func(c *Config) { c.Search = Search{Form: searchLosses} },
+		`unknown search batches "x": choose one of fresh, `:          fixed(func(s *Search) { s.Batches = "x" }),
+		`unknown search noise "x": choose one of gaussian, `:         fixed(func(s *Search) { s.Noise = "x" }),
+		"search.every 0":                                             fixed(func(s *Search) { s.Every = ptr(0) }),
+		"search.share 1:":                                            fixed(func(s *Search) { s.Share = ptr(1.0) }),
+		"search.share NaN":                                           fixed(func(s *Search) { s.Share = ptr(math.NaN()) }),
+		"search-clip +Inf":                                           fixed(func(s *Search) { s.Clip = ptr(math.Inf(1)) }),
+		"search.weight 0:":                                           fixed(func(s *Search) { s.Weight = ptr(0.0) }),
+		"search.trials 1001":                                         fixed(func(s *Search) { s.Trials = ptr(1001) }),
+		"search.trials 0":                                            fixed(func(s *Search) { s.Trials = ptr(0) }),
+		"alpha 1 of":                                                 fixed(func(s *Search) { s.Alpha = ptr(1.0) }),
+		"beta 0 of":                                                  fixed(func(s *Search) { s.Beta = ptr(0.0) }),
+		"search.margin NaN":                                          fixed(func(s *Search) { s.Margin = ptr(math.NaN()) }),
+		"after every 0 searches":                                     fixed(func(s *Search) { s.StartEvery = ptr(0) }),
+		"is 1 times the largest step":                                fixed(func(s *Search) { s.StartFactor = ptr(1.0) }),
+		"4 points":                                                   fixed(func(s *Search) { s.Form, s.Points = searchCurve, ptr(4) }),
+		"search.points 33":                                           fixed(func(s *Search) { s.Form, s.Points = searchCurve, ptr(33) }),
+		"factor 1 apart":                                             fixed(func(s *Search) { s.Form, s.Factor = searchCurve, ptr(1.0) }),
+		"must keep 2":                                                fixed(func(s *Search) { s.Form, s.Keep = searchCurve, ptr(2.0) }),
+		"search form curve is a Gaussian release":                    fixed(func(s *Search) { s.Form, s.Noise = searchCurve, "laplace" }),
+		"of which the paper knows nothing":                           fixed(func(s *Search) { s.Form, s.Batches = searchCurve, "paper" }),
 		"search.alpha has no effect with --search-form curve":        fixed(func(s *Search) { s.Form, s.Alpha = searchCurve, ptr(0.1) }),
 		"search.keep has no effect with --search-form differences":   fixed(func(s *Search) { s.Keep = ptr(0.1) }),
 		"search.growth has no effect with --search-form differences": fixed(func(s *Search) { s.Growth = ptr(0.1) }),
@@ -169,12 +190,13 @@ func TestSearchRefuses(t *testing.T) {
 		},
 		"accountant paper: search batches fresh":                                     adaptive(func(c *Config) { c.Accountant = "paper" }),
 		"search.every has no effect with --search-form losses and --search-budget a": adaptive(func(c *Config) { c.Search.Every = ptr(1) }),
-		"search.iterations 0": adaptive(func(c *Config) { c.Search.Iterations = ptr(0) }),
-		"grow by 1000":        adaptive(func(c *Config) { c.Search.Growth = ptr(1000.0) }),
-		"shrink by 1":         adaptive(func(c *Config) { c.Search.Shrink = ptr(1.0) }),
-		"wide 1 ":             adaptive(func(c *Config) { c.Search.Wide = ptr(1.0) }),
-		"narrow 1 ":           adaptive(func(c *Config) { c.Search.Narrow = ptr(1.0) }),
-		"decay 1 ":            adaptive(func(c *Config) { c.Search.Decay = ptr(1.0) }),
+		"search.trials 1: the noisy minimum is of 2":                                 func(c *Config) { *c = searchConfig("dp-agd", Search{Trials: ptr(1)}) },
+		"search.iterations 0":                                                        adaptive(func(c *Config) { c.Search.Iterations = ptr(0) }),
+		"grow by 1000":                                                               adaptive(func(c *Config) { c.Search.Growth = ptr(1000.0) }),
+		"shrink by 1":                                                                adaptive(func(c *Config) { c.Search.Shrink = ptr(1.0) }),
+		"wide 1 ":                                                                    adaptive(func(c *Config) { c.Search.Wide = ptr(1.0) }),
+		"narrow 1 ":                                                                  adaptive(func(c *Config) { c.Search.Narrow = ptr(1.0) }),
+		"decay 1 ":                                                                   adaptive(func(c *Config) { c.Search.Decay = ptr(1.0) }),
 		"learning rate 1e+20: optimizer dp-blsgd searches":                             adaptive(func(c *Config) { c.LR = ptr(1e20) }),
 		"search.start_most 0:":                                                         fixed(func(s *Search) { s.StartMost = ptr(0.0) }),
 		"search.normalise has no effect with --search-form differences":                fixed(func(s *Search) { s.Normalise = ptr(true) }),

@@ -219,6 +219,11 @@ func TestTableRefusals(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeTable(t, "two", 1, 100, 0)
 	for want, change := range map[string]func(*Config){
+		"u.csv does not exist":  func(c *Config) { c.Data = source.TablePrefix + "u.csv" },
+		"folds 1":               func(c *Config) { c.Folds, c.Fold = 1, 1 },
+		"fold 4 of 3":           func(c *Config) { c.Folds, c.Fold = 3, 4 },
+		"fold 0 of 3":           func(c *Config) { c.Folds = 3 },
+		"leave out --schema":    func(c *Config) { c.Data, c.Schema = "mnist", "bank" },
 		"give --public-n":       func(c *Config) { c.PublicN = nil },
 		"--delta":               func(c *Config) { c.Delta = nil },
 		"nothing was published": func(c *Config) { c.PublishedSet = true },

@@ -191,9 +191,22 @@ func TestProtectorKnowsTheData(t *testing.T) {
 // Settings that go with no protector, or that a schedule has no room for.
 func TestProtectorSettings(t *testing.T) {
 	for want, set := range map[string]func(*config.Config){
-		"settings name 00":          func(c *config.Config) { c.L2P.Weights = "00" },
-		"take a part of it":         func(c *config.Config) { c.L2P.NormNoise = ptr(1e-3) },
-		"steps 2000000000: must be": func(c *config.Config) { c.Steps = ptr(2_000_000_000) },
+		"needs a protector":                               func(c *config.Config) { c.L2P.Protector = "" },
+		"unknown protector":                               func(c *config.Config) { c.L2P.Protector = "nobody" },
+		"optimizer dp-sgd does not read it":               func(c *config.Config) { c.Optimizer = "dp-sgd" },
+		"norm-noise 1: optimizer dp-sgd does not read it": func(c *config.Config) { c.Optimizer, c.L2P.Protector, c.L2P.NormNoise = "dp-sgd", "", ptr(1.0) },
+		"memory of its own":                               func(c *config.Config) { c.Momentum = 0.9 },
+		"would not look at the norm":                      func(c *config.Config) { protected("projector")(c); c.L2P.NormNoise = ptr(1.0) },
+		"the noise is scheduled":                          func(c *config.Config) { c.Epsilon, c.NoiseMultiplier = nil, ptr(1.0) },
+		"clip norm that stays":                            func(c *config.Config) { c.Clipping = "adaptive" },
+		"under replace-one":                               func(c *config.Config) { c.Accountant = accountant.CTCDP },
+		"exact noise works on integers":                   func(c *config.Config) { c.Noise, c.L2P.NormNoise = dpoptim.Exact, ptr(1.0) },
+		"norm-noise -1":                                   func(c *config.Config) { c.L2P.NormNoise = ptr(-1.0) },
+		"prices the batches":                              func(c *config.Config) { paperAccounting(c); c.TrainLossNoise = ptr(1.0) },
+		"no noise makes|constraint of ctCDP":              func(c *config.Config) { paperAccounting(c); c.Batch = ptr(100.0) },
+		"settings name 00":                                func(c *config.Config) { c.L2P.Weights = "00" },
+		"take a part of it":                               func(c *config.Config) { c.L2P.NormNoise = ptr(1e-3) },
+		"steps 2000000000: must be":                       func(c *config.Config) { c.Steps = ptr(2_000_000_000) },
 		"go up to": func(c *config.Config) {
 			c.Noise, c.Epsilon, c.Steps, c.Batch = dpoptim.Exact, ptr(0.00837), ptr(30000), ptr(50.0)
 		},
