@@ -48,7 +48,7 @@ func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative
-	for _, c := range possible(op.Kind) {
+	for _, c := range possible(op) {
 		bytes := 8 * int64(p.OpParams(i))
 		if c != Store {
 			bytes /= int64(max(1, costs.Summed))

@@ -78,17 +78,20 @@ var rewrites = map[Strategy]func(p *ir.Program, o *Options, c choices){
 	Microbatch:  fill(Store, always(Store)),
 }
 
-// fill makes one choice for dense layers, and one for each convolution.
+// fill makes one choice for dense layers, and one for each convolution, where they are possible.
 func fill(dense Choice, conv func(*ir.Op) Choice) func(*ir.Program, *Options, choices) {
 	return func(p *ir.Program, _ *Options, c choices) {
 		for i := range p.Ops {
-			_, chosen := c[i]
-			switch op := &p.Ops[i]; {
-			case chosen:
-			case op.Kind == ir.Dense:
-				c[i] = dense
-			case op.Kind == ir.Conv:
+			op := &p.Ops[i]
+			all := possible(op)
+			if _, chosen := c[i]; chosen || len(all) == 0 {
+				continue
+			}
+			if c[i] = dense; op.Kind == ir.Conv {
 				c[i] = conv(op)
+			}
+			if !slices.Contains(all, c[i]) {
+				c[i] = all[0]
 			}
 		}
 	}
@@ -152,17 +155,25 @@ func Choices() []Choice { return []Choice{Store, GhostNorm, Gram, Recompute} }
 // measures is the step by which each choice takes the norm.
 var measures = map[Choice]ir.StepKind{Store: ir.GradStore, GhostNorm: ir.NormGhost, Gram: ir.NormGram, Recompute: ir.NormInstantiate}
 
-// possible lists what a layer of a kind can do.
-func possible(k ir.Kind) []Choice {
-	switch k {
-	case ir.Dense:
-		return []Choice{GhostNorm, Store}
-	case ir.Conv:
-		return []Choice{Store, Gram, Recompute}
-	case ir.GroupNorm:
-		return []Choice{Store} // two numbers a channel
+// possible lists what a layer can do.
+func possible(op *ir.Op) []Choice {
+	var list []Choice
+	for _, w := range op.Ways() {
+		for _, c := range Choices() {
+			if measures[c] == w.Measure && sums(c) == w.Sum {
+				list = append(list, c)
+			}
+		}
 	}
-	return nil
+	return list
+}
+
+// sums is the step by which a choice's gradients get into the sum.
+func sums(c Choice) ir.StepKind {
+	if c == Store {
+		return ir.Combine
+	}
+	return ir.GradSum
 }
 
 // choices are made by op; an op that is absent is not measured.
@@ -171,7 +182,7 @@ type choices map[int]Choice
 // settle makes the choices of layers that have but one.
 func (c choices) settle(p *ir.Program) {
 	for i := range p.Ops {
-		if all := possible(p.Ops[i].Kind); len(all) == 1 {
+		if all := possible(&p.Ops[i]); len(all) == 1 {
 			c[i] = all[0]
 		}
 	}
@@ -197,11 +208,8 @@ func (c choices) schedule(p *ir.Program) *ir.Schedule {
 	}
 	add(ir.Factor, ir.NoOp)
 	for i := range p.Ops {
-		switch {
-		case c[i] == Store:
-			add(ir.Combine, i)
-		case p.Ops[i].Weight != ir.None:
-			add(ir.GradSum, i)
+		if p.Ops[i].Weight != ir.None {
+			add(sums(c[i]), i)
 		}
 	}
 	return s
@@ -256,7 +264,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		if _, twice := c[i]; twice {
 			return fmt.Errorf("layer %s is named twice", layer)
 		}
-		if all := possible(p.Ops[i].Kind); !slices.Contains(all, choice) {
+		if all := possible(&p.Ops[i]); !slices.Contains(all, choice) {
 			return fmt.Errorf("layer %s is a %s layer and cannot %s: choose one of %s", layer, p.Ops[i].Kind, choice, list(all))
 		}
 		c[i] = choice

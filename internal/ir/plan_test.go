@@ -151,6 +151,20 @@ func TestProgramFaults(t *testing.T) {
 			p.Ops[1].Kind, p.Ops[1].Groups, p.Ops[1].Epsilon, p.Ops[1].Weight = GroupNorm, 1, 1, 0
 		},
 			"op 1 (groupnorm relu1): weight has shape [2 1 3 3], want [2]"},
+		{"kind", func(p *Program) { p.Ops[1].Kind = 200 }, "op 1 (kind 200 relu1): is of no kind that is known"},
+		{"lines of one element", func(p *Program) {
+			p.Ops[1].Kind, p.Ops[1].Shape, p.Ops[1].Epsilon = LayerNorm, []int{32, 1}, 1
+		}, "op 1 (layernorm relu1): has lines of one element, which have no variance; normalize a longer last axis"},
+		{"epsilon of lines", func(p *Program) { p.Ops[1].Kind = LayerNorm }, "has the epsilon 0, want one above 0"},
+		{"weight of lines", func(p *Program) { p.Ops[1].Kind, p.Ops[1].Epsilon, p.Ops[1].Weight = LayerNorm, 1, 1 },
+			"op 1 (layernorm relu1): weight has shape [2], want [4]"},
+		{"a GELU's bias", func(p *Program) { p.Ops[1].Kind, p.Ops[1].Bias = GELU, 1 }, "op 1 (gelu relu1): has no parameters, yet names one"},
+		{"unknown function", func(p *Program) { p.Ops[0].Function = 9 }, "op 0 (conv conv1): has a weight by no function that is known"},
+		{"function of a dense op", func(p *Program) { p.Ops[3].Function = Standardize }, "op 3 (dense fc1): cannot standardize its weight: only a conv op can"},
+		{"function without a gain", func(p *Program) { p.Ops[0].Function = Standardize }, "op 0 (conv conv1): gives its weight's function 0 parameters, want 1"},
+		{"gain without a function", func(p *Program) { p.Ops[0].Given = []int{1} }, "op 0 (conv conv1): gives its weight's function 1 parameters, want 0"},
+		{"gain of another shape", func(p *Program) { p.Ops[0].Function, p.Ops[0].Given = Standardize, []int{3} },
+			"op 0 (conv conv1): parameter of standardize has shape [3], want [2]"},
 		{"unused", func(p *Program) { p.Ops[3].Bias = None }, "program small: parameter fc1.bias is used 0 times; each must be used once"},
 		{"tied", func(p *Program) {
 			p.Ops = append(p.Ops, p.Ops[3])

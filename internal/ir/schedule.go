@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // StepKind is one thing that a device does for a whole batch.
@@ -70,10 +71,8 @@ func (s *Schedule) Stored() int {
 // OpParams is the number of parameters of op i.
 func (p *Program) OpParams(i int) int {
 	n := 0
-	for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
-		if q != None {
-			n += p.Params[q].Size()
-		}
+	for _, q := range p.Ops[i].Parameters() {
+		n += p.Params[q].Size()
 	}
 	return n
 }
@@ -202,22 +201,21 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	if measured > 1 || s.Private() && measured != 1 {
 		return s.fail("the norm of %s is measured %d times", op.Name, measured)
 	}
-	if op.Kind == Dense && n(GradStore) > n(Combine) && s.Private() {
-		return s.fail("%s keeps gradients that it does not combine: the norm of a sum by δ and x is a ghost norm", op.Name)
-	}
-	if op.Kind == GroupNorm && n(Combine) != 1 {
-		return s.fail("%s does not keep its gradients, which are small: they are stored and combined", op.Name)
-	}
-	if n(Combine) > n(GradStore) {
-		return s.fail("%s combines gradients that were not kept", op.Name)
-	}
-	if n(NormGhost) > 0 && op.Kind != Dense {
-		return s.fail("%s is no dense op and has no ghost norm", op.Name)
-	}
-	if n(NormGram)+n(NormInstantiate) > 0 && op.Kind != Conv {
-		return s.fail("%s is no convolution: its norm needs no Gram matrix and no second gradient", op.Name)
+	if !slices.ContainsFunc(op.Ways(), func(w Way) bool {
+		return (n(w.Measure) == 1 || measured == 0 && w.Measure != GradStore) && n(w.Sum) == 1
+	}) {
+		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op))
 	}
 	return nil
+}
+
+// ways says how an op can measure and sum.
+func ways(op *Op) string {
+	var list []string
+	for _, w := range op.Ways() {
+		list = append(list, fmt.Sprintf("measures by %s and sums by %s", w.Measure, w.Sum))
+	}
+	return strings.Join(list, ", or ")
 }
 
 func (s *Schedule) stage(st Step) int {

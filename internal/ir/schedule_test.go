@@ -115,15 +115,15 @@ func TestScheduleFaults(t *testing.T) {
 		{"not measured", drop(Step{NormGhost, 3}), "schedule of small: the norm of fc1 is measured 0 times"},
 		{"measured twice", twice(Step{GradStore, 0}), "schedule of small: the norm of conv1 is measured 2 times"},
 		{"measured twice without clipping", func(s *Schedule) { twice(Step{GradStore, 0})(s); s.Clipping = Unclipped }, "schedule of small: the norm of conv1 is measured 2 times"},
-		{"not kept", func(s *Schedule) { drop(Step{GradStore, 0})(s); s.Clipping = Unclipped }, "schedule of small: conv1 combines gradients that were not kept"},
+		{"not kept", func(s *Schedule) { drop(Step{GradStore, 0})(s); s.Clipping = Unclipped }, "schedule of small: conv1 cannot measure and sum its gradient so: a conv op measures by grad-store and sums by combine, or measures by norm-gram"},
 		{"ghost of a convolution", func(s *Schedule) {
 			replace(Step{GradStore, 0}, Step{NormGhost, 0})(s)
 			replace(Step{Combine, 0}, Step{GradSum, 0})(s)
-		}, "schedule of small: conv1 is no dense op and has no ghost norm"},
-		{"Gram matrix of a dense op", replace(Step{NormGhost, 3}, Step{NormGram, 3}), "schedule of small: fc1 is no convolution: its norm needs no Gram matrix and no second gradient"},
-		{"second gradient of a dense op", replace(Step{NormGhost, 3}, Step{NormInstantiate, 3}), "schedule of small: fc1 is no convolution: its norm needs no Gram matrix and no second gradient"},
+		}, "schedule of small: conv1 cannot measure and sum its gradient so: a conv op measures by grad-store and sums by combine, or measures by norm-gram"},
+		{"Gram matrix of a dense op", replace(Step{NormGhost, 3}, Step{NormGram, 3}), "schedule of small: fc1 cannot measure and sum its gradient so: a dense op measures by norm-ghost and sums by grad-sum, or measures by grad-store and sums by combine"},
+		{"second gradient of a dense op", replace(Step{NormGhost, 3}, Step{NormInstantiate, 3}), "schedule of small: fc1 cannot measure and sum its gradient so: a dense op measures by norm-ghost and sums by grad-sum, or measures by grad-store and sums by combine"},
 		{"measured in two ways", func(s *Schedule) { s.Steps = slices.Insert(s.Steps, 10, Step{NormGram, 0}) }, "schedule of small: the norm of conv1 is measured 2 times"},
-		{"combined after a Gram matrix", replace(Step{GradStore, 0}, Step{NormGram, 0}), "schedule of small: conv1 combines gradients that were not kept"},
+		{"combined after a Gram matrix", replace(Step{GradStore, 0}, Step{NormGram, 0}), "schedule of small: conv1 cannot measure and sum its gradient so: a conv op measures by grad-store and sums by combine, or measures by norm-gram"},
 		{"gradient of no parameters", func(s *Schedule) { s.Steps = append(s.Steps, Step{GradSum, 1}) }, "schedule of small: relu1 has no parameters, yet a gradient of them"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,10 +148,31 @@ func TestNormalizationIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Steps[len(s.Steps)-1].Kind = GradSum
-	const want = "schedule of small: norm1 does not keep its gradients, which are small: they are stored and combined"
+	const want = "schedule of small: norm1 cannot measure and sum its gradient so: a groupnorm op measures by grad-store and sums by combine"
 	wantError(t, s.Validate(), want)
 	s.Clipping = Unclipped
 	wantError(t, s.Validate(), want)
+}
+
+// The norm of a computed weight's gradient is taken of that of its parameters: no way without a complete gradient is left.
+func TestFunctionsWays(t *testing.T) {
+	p := small()
+	p.Ops[0].Function, p.Ops[0].Given = Standardize, []int{4}
+	p.Params = append(p.Params, Param{Name: "conv1.gain", Shape: []int{2}, Offset: p.NumParams()})
+	for _, test := range []struct {
+		measure, sum StepKind
+		refused      bool
+	}{
+		{GradStore, Combine, false}, {NormInstantiate, GradSum, false}, {GradStore, GradSum, false}, {NormGram, GradSum, true},
+	} {
+		s := clipped()
+		s.Program = p
+		s.Steps[slices.Index(s.Steps, Step{GradStore, 0})].Kind = test.measure
+		s.Steps[slices.Index(s.Steps, Step{Combine, 0})].Kind = test.sum
+		if err := s.Validate(); (err != nil) != test.refused {
+			t.Errorf("measured by %s, summed by %s: %v", test.measure, test.sum, err)
+		}
+	}
 }
 
 // A stored gradient passes on if no dense op works on the batch after it.

@@ -1,0 +1,58 @@
+package ir
+
+import "fmt"
+
+// Function says how an op's weight is computed from parameters. An example's gradient of the weight is taken back to the
+// parameters when it is complete, and is measured, scaled and added only then: before that nothing bounds its norm.
+type Function uint8
+
+const (
+	Identity Function = iota // the weight is the parameter
+	Standardize
+)
+
+// functions defines every function but Identity.
+var functions = [...]function{
+	Standardize: standardize,
+}
+
+// function is what a program knows of one.
+type function struct {
+	name string
+	of   Kind // the only kind of op that takes it
+	// given are the shapes of the parameters in Op.Given.
+	given func(op *Op) [][]int
+}
+
+func (f Function) String() string {
+	switch {
+	case f == Identity:
+		return "identity"
+	case int(f) < len(functions):
+		return functions[f].name
+	}
+	return fmt.Sprintf("function %d", uint8(f))
+}
+
+func (p *Program) validateFunction(op *Op, used []int) error {
+	var given [][]int
+	if op.Function != Identity {
+		if int(op.Function) >= len(functions) {
+			return fmt.Errorf("has a weight by no function that is known")
+		}
+		f := functions[op.Function]
+		if op.Kind != f.of {
+			return fmt.Errorf("cannot %s its weight: only a %s op can", f.name, f.of)
+		}
+		given = f.given(op)
+	}
+	if len(op.Given) != len(given) {
+		return fmt.Errorf("gives its weight's function %d parameters, want %d", len(op.Given), len(given))
+	}
+	for i, q := range op.Given {
+		if err := p.validateParam(q, given[i], fmt.Sprintf("parameter of %s", op.Function), used); err != nil {
+			return err
+		}
+	}
+	return nil
+}

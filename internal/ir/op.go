@@ -1,0 +1,197 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Kind says what an op computes.
+type Kind uint8
+
+// CUDA kernels repeat the numbers.
+const (
+	Conv Kind = iota
+	Dense
+	ReLU
+	Tanh
+	Sigmoid
+	MaxPool
+	AvgPool
+	Add
+	LeakyReLU
+	GroupNorm
+	LayerNorm
+	GELU
+)
+
+// kinds defines every kind of op. No entry has a default: what a kind leaves out, it does not have.
+var kinds = [...]definition{
+	Conv:      conv,
+	Dense:     dense,
+	ReLU:      activation("relu"),
+	Tanh:      activation("tanh"),
+	Sigmoid:   activation("sigmoid"),
+	MaxPool:   pool("maxpool"),
+	AvgPool:   pool("avgpool"),
+	Add:       add,
+	LeakyReLU: leakyReLU,
+	GroupNorm: groupNorm,
+	LayerNorm: layerNorm,
+	GELU:      gelu,
+}
+
+// A definition is what a program and a schedule know of a kind of op.
+type definition struct {
+	name   string
+	inputs int // values that it reads
+	// shapes are what an op's input makes of its other shapes, or what is wrong with it.
+	shapes func(op *Op) (shapes, error)
+	flops  func(op *Op) int64 // of one forward pass over one example
+	// ways are those to measure and sum an example's gradient; an op without parameters has none.
+	ways []Way
+	// activation: it works on each element by itself, and its derivative is a function of its output.
+	activation bool
+}
+
+// shapes of an op's output and parameters; nil for a parameter that it has not.
+type shapes struct{ out, weight, bias []int }
+
+// A Way is how an op's gradient gets into the sum: the step that measures an example's, and the one that adds.
+type Way struct{ Measure, Sum StepKind }
+
+func (k Kind) defined() bool { return int(k) < len(kinds) }
+
+func (k Kind) String() string {
+	if !k.defined() {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return kinds[k].name
+}
+
+// Activation reports whether k works on each element by itself and has a
+// derivative that is a function of its output.
+func (k Kind) Activation() bool { return k.defined() && kinds[k].activation }
+
+// None marks a parameter that an op does not have.
+const None = -1
+
+// Op is one operation. Shapes are (C,H,W) for images and (n) for vectors; a
+// reshape is no op, it shows only as an In shape that differs from the
+// producer's.
+type Op struct {
+	Kind   Kind
+	Name   string  // the graph node it came from, for messages
+	In     []Value // one value; two for Add
+	Shape  []int   // of each input
+	Out    []int
+	Weight int // index into Program.Params, or None
+	Bias   int
+	// Function computes the weight from the parameter Weight and those in Given; Identity takes the parameter itself.
+	Function Function
+	Given    []int   // further parameters that Function reads
+	Window   Window  // Conv, MaxPool, AvgPool
+	Slope    float32 // LeakyReLU: in (0, 1)
+	// GroupNorm has so many groups of neighbouring channels, axis 0 of its shape. It divides by the number of a
+	// group's elements in its variance v. LayerNorm has a group for each line of its last axis.
+	Groups  int
+	Epsilon float64
+}
+
+// Parameters lists an op's parameters in the order in which its gradient is kept: weight, bias, those of its function.
+func (op *Op) Parameters() []int {
+	var list []int
+	for _, q := range append([]int{op.Weight, op.Bias}, op.Given...) {
+		if q != None {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// Ways lists how an op's gradient can be measured and summed. That of a weight that is computed has to be complete before
+// it is taken back to the parameters, and only then is it measured.
+func (op *Op) Ways() []Way {
+	var list []Way
+	for _, w := range kinds[op.Kind].ways {
+		if op.Function == Identity || w.Measure == GradStore || w.Measure == NormInstantiate {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// Has says whether a way of the op measures, or sums, by a step.
+func (op *Op) Has(k StepKind) bool {
+	return slices.ContainsFunc(op.Ways(), func(w Way) bool { return w.Measure == k || w.Sum == k })
+}
+
+// FLOPs counts the floating-point operations of one forward pass over one
+// example, a multiplication and an addition as two.
+func (op *Op) FLOPs() int64 { return kinds[op.Kind].flops(op) }
+
+// perOutput is a cost of so many operations for each element of the output.
+func perOutput(n int64) func(*Op) int64 {
+	return func(op *Op) int64 { return n * int64(Size(op.Out)) }
+}
+
+// sameShape gives an output of the input's shape.
+func sameShape(op *Op) (shapes, error) { return shapes{out: op.Shape}, nil }
+
+func (p *Program) validateOp(i int, used []int) error {
+	op := &p.Ops[i]
+	if !op.Kind.defined() {
+		return fmt.Errorf("is of no kind that is known")
+	}
+	if err := p.validateInputs(i); err != nil {
+		return err
+	}
+	has, err := kinds[op.Kind].shapes(op)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(has.out, op.Out) {
+		return fmt.Errorf("gives shape %v, its input makes it %v", op.Out, has.out)
+	}
+	if has.weight == nil {
+		if len(op.Parameters()) > 0 || op.Function != Identity {
+			return fmt.Errorf("has no parameters, yet names one")
+		}
+		return nil
+	}
+	if err := p.validateParam(op.Weight, has.weight, "weight", used); err != nil {
+		return err
+	}
+	if op.Bias != None {
+		if err := p.validateParam(op.Bias, has.bias, "bias", used); err != nil {
+			return err
+		}
+	}
+	return p.validateFunction(op, used)
+}
+
+func (p *Program) validateInputs(i int) error {
+	op := &p.Ops[i]
+	if want := kinds[op.Kind].inputs; len(op.In) != want {
+		return fmt.Errorf("reads %d values, want %d", len(op.In), want)
+	}
+	for _, v := range op.In {
+		if v < 0 || int(v) > i {
+			return fmt.Errorf("reads value %d before it is produced", v)
+		}
+		if p.ValueSize(v) != Size(op.Shape) {
+			return fmt.Errorf("reads a value of %d elements as %v", p.ValueSize(v), op.Shape)
+		}
+	}
+	return nil
+}
+
+func (p *Program) validateParam(param int, shape []int, what string, used []int) error {
+	if param < 0 || param >= len(p.Params) {
+		return fmt.Errorf("%s %d is not in the parameter table", what, param)
+	}
+	if has := p.Params[param].Shape; !slices.Equal(has, shape) {
+		return fmt.Errorf("%s has shape %v, want %v", what, has, shape)
+	}
+	used[param]++
+	return nil
+}
