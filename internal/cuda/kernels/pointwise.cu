@@ -1,14 +1,5 @@
 #include "activation.cuh"
-#include "run.cuh"
-
-// each does f(i) for element i of the live examples.
-template <class F> static __device__ __forceinline__ void each(const Run *run, int first, int capacity, int size, F f) {
-	int i = index();
-	if (i < liveRows(run, first, capacity) * size)
-		f(i);
-}
-
-static __device__ __forceinline__ void put(float *to, float x, int add) { *to = add ? *to + x : x; }
+#include "each.cuh"
 
 KERNEL __launch_bounds__(256) relu_forward(const Run *run, int first, int capacity, const float *x, float *y, int size) {
 	each(run, first, capacity, size, [&](int i) { y[i] = relu(x[i]); });
