@@ -30,6 +30,9 @@ type arena struct {
 	keptAt    []int       // by op, its place in a row
 	stored    int
 	parts     kernels.Ptr // partial sums of a convolution's gradients
+	made      []*made     // by op: its weight, where that is a function of parameters, else nil
+	again     kernels.Ptr // gradients of one such op that are not kept
+	unread    kernels.Ptr // norms of such gradients before they are complete
 	math      kernels.Math
 	group     []int // by op, of the clipping
 	groups    int
@@ -44,7 +47,7 @@ type arena struct {
 	weights   kernels.Ptr // of one op, laid out for its kernels
 	losses    kernels.Ptr // float64, [candidate][example]
 	predicted kernels.Ptr // int32, [example]
-	blas      operands
+	blas      products
 
 	fusion
 	trunk  *kernels.Trunk // or nil
@@ -68,6 +71,7 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	a.fusion = fuse(p, a.math, !apart)
 	a.layTrunk(s, shared)
 	a.layValues(p)
+	a.layFunctions(s)
 	a.layWeights(p)
 	a.layKept(s, !o.Exact)
 	a.layNorms(s)
@@ -121,8 +125,8 @@ func (a *arena) layValues(p *ir.Program) {
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
 	a.moments = make([]kernels.Ptr, len(p.Ops))
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == ir.GroupNorm {
-			a.take(&a.moments[i], a.chunk*kernels.MomentBytes(op))
+		if op := &p.Ops[i]; operations[op.Kind].moments != nil {
+			a.take(&a.moments[i], a.chunk*operations[op.Kind].moments(op))
 		}
 	}
 	for v := range a.values {
@@ -161,7 +165,7 @@ func (a *arena) layKept(s *ir.Schedule, asParams bool) {
 		switch {
 		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && a.inTrunk(st.Op):
 			kept = append(kept, st.Op)
-		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv:
+		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && p.Ops[st.Op].Function == ir.Identity:
 			parts = max(parts, a.math.ConvParts(&p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
 		}
 	}
@@ -206,7 +210,7 @@ func (a *arena) partsOf(p *ir.Program, st ir.Step) int {
 	case ir.NormGhost, ir.NormGram:
 		return 1
 	case ir.GradStore, ir.NormInstantiate:
-		if op := &p.Ops[st.Op]; op.Kind == ir.Conv && !a.inTrunk(st.Op) { // a trunk writes its norms
+		if op := &p.Ops[st.Op]; op.Kind == ir.Conv && op.Function == ir.Identity && !a.inTrunk(st.Op) { // a trunk writes its norms
 			return a.math.ConvNorms(op)
 		}
 		return 1

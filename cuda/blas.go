@@ -64,9 +64,9 @@ type product struct {
 // takes says whether cuBLAS multiplies it.
 func (b *blas) takes(p product) bool { return b != nil && !b.own[p] }
 
-// operands are where the examples of a weight's gradient are put together for cuBLAS, and
+// products are where the examples of a weight's gradient are put together for cuBLAS, and
 // what it makes of them.
-type operands struct {
+type products struct {
 	block, blocks  int         // examples of a product, products of a chunk
 	deltas, inputs kernels.Ptr // [block·blocks][Line(out)] and [ProductLine]
 	sums           kernels.Ptr // [groupBlocks][out][ProductLine]
@@ -85,7 +85,7 @@ func summed(s *ir.Schedule) (ops []int) {
 	return ops
 }
 
-func (o *operands) layOut(a *arena, s *ir.Schedule) error {
+func (o *products) layOut(a *arena, s *ir.Schedule) error {
 	o.block = min(a.chunk, kernels.ProductBlock)
 	o.blocks = (a.chunk + o.block - 1) / o.block
 	rows := o.block * o.blocks

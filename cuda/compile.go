@@ -110,42 +110,19 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		l.launch(kernels.TrunkForward(b, a.trunk, t.inMemory(), a.values[ir.Input], a.targets, params, a.stages))
 	}
 	for i := first; i < len(p.Ops); i++ {
-		op := &p.Ops[i]
 		l.step = l.find(ir.Forward, i)
-		x := a.values[op.In[0]]
-		w, bias := l.param(params, op.Weight, 4), l.param(params, op.Bias, 4)
-		act := a.after[i]
-		switch {
-		case a.activated(p, i): // by the op that gave its input
-		case act != none && op.Kind == ir.Dense:
-			l.launch(l.net.math().DenseActivated(b, op, p.Ops[act].Kind, x, w, bias, a.values[act+1]))
-		case act != none:
-			l.launch(l.net.math().ConvActivated(b, op, p.Ops[act].Kind, x, l.convWeights(op, false, w), bias, a.values[act+1]))
-		default:
-			l.forwardOp(b, i, w, bias)
+		if a.activated(p, i) { // by the op that gave its input
+			continue
 		}
-	}
-}
-
-// forwardOp is the launch of an op alone.
-func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
-	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
-	x, y := a.values[op.In[0]], a.values[i+1]
-	switch op.Kind {
-	case ir.Dense:
-		l.denseForward(b, i, x, w, bias, y)
-	case ir.Conv:
-		l.launch(l.net.math().ConvForward(b, op, x, l.convWeights(op, false, w), bias, y))
-	case ir.MaxPool:
-		l.launch(kernels.MaxPool(b, op, x, y))
-	case ir.AvgPool:
-		l.launch(kernels.AvgPool(b, op, x, y))
-	case ir.Add:
-		l.launch(kernels.Add(b, op, x, a.values[op.In[1]], y))
-	case ir.GroupNorm:
-		l.launch(kernels.GroupNorm(b, op, x, w, bias, y, a.moments[i]))
-	default:
-		l.try(kernels.Activation(b, op, x, y))
+		if m := a.made[i]; m != nil {
+			m.of(l, i, params)
+		}
+		o := l.at(b, i, params)
+		if act := a.after[i]; act != none {
+			operations[o.op.Kind].activated(l, o, p.Ops[act].Kind, a.values[act+1])
+		} else {
+			operations[o.op.Kind].forward(l, o)
+		}
 	}
 }
 
@@ -153,46 +130,20 @@ func (l *list) forwardOp(b kernels.Batch, i int, w, bias kernels.Ptr) {
 // overwrites what an earlier chunk left, the others add.
 func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []bool) {
 	a, p := &l.net.arena, l.net.Schedule.Program
-	op := &p.Ops[i]
 	if a.passed(p, i) {
 		return
 	}
-	dy, w := a.deltas[i+1], l.param(params, op.Weight, 4)
+	o := l.at(b, i, params)
 	if act := a.through[i]; act != none {
 		v := p.Ops[act].In[0]
-		x, dx, kind := a.values[op.In[0]], a.deltas[v], p.Ops[act].Kind
 		written[v] = true
-		switch op.Kind {
-		case ir.Dense:
-			l.launch(l.net.math().DenseInputGradThrough(b, op, kind, x, dy, w, dx))
-		case ir.Conv:
-			l.launch(l.net.math().ConvInputGradThrough(b, op, x, dy, l.convWeights(op, true, w), dx))
-		default:
-			l.launch(kernels.PoolGradThrough(b, op, kind, x, dy, dx))
-		}
+		operations[o.op.Kind].through(l, o, p.Ops[act].Kind, a.deltas[v])
 		return
 	}
-	for _, v := range op.In {
-		dx, add := a.deltas[v], written[v]
-		if dx == 0 {
-			continue
-		}
-		written[v] = true
-		switch op.Kind {
-		case ir.Dense:
-			l.denseInputGrad(b, i, dy, w, dx, add)
-		case ir.Conv:
-			l.launch(l.net.math().ConvInputGrad(b, op, dy, l.convWeights(op, true, w), dx, add))
-		case ir.MaxPool:
-			l.launch(kernels.MaxPoolGrad(b, op, a.values[v], dy, dx, add))
-		case ir.AvgPool:
-			l.launch(kernels.AvgPoolGrad(b, op, dy, dx, add))
-		case ir.Add:
-			l.launch(kernels.AddGrad(b, op, dy, dx, add))
-		case ir.GroupNorm:
-			l.launch(kernels.GroupNormGrad(b, op, a.values[v], dy, w, a.moments[i], dx, add))
-		default:
-			l.try(kernels.ActivationGrad(b, op, a.values[i+1], dy, dx, add))
+	for k, v := range o.op.In {
+		if dx := a.deltas[v]; dx != 0 {
+			operations[o.op.Kind].back(l, o, o.x[k], dx, written[v])
+			written[v] = true
 		}
 	}
 }
@@ -253,62 +204,28 @@ func (c *chunk) put(st ir.Step) {
 		return
 	}
 	op := &p.Ops[st.Op]
-	x, dy := a.values[op.In[0]], a.deltas[st.Op+1]
 	switch st.Kind {
 	case ir.Forward: // done before
 	case ir.InputGrad, ir.GradStore:
-		if a.inTrunk(st.Op) {
+		switch {
+		case a.inTrunk(st.Op):
 			c.trunkBackward()
-		} else if st.Kind == ir.InputGrad {
+		case st.Kind == ir.InputGrad:
 			c.inputGrad(b, st.Op, c.params, c.written)
-		} else {
-			c.store(st.Op, x, dy)
+		default:
+			operations[op.Kind].measures[st.Kind](c, c.at(b, st.Op, c.params))
 		}
-	case ir.NormGhost:
-		c.ghosts = append(c.ghosts, kernels.Ghost{Op: op, X: x, Dy: dy, Norm2: a.norms(st.Op), Group: a.group[st.Op]})
-	case ir.NormGram:
-		c.launch(n.math().NormGram(b, op, x, dy, a.norms(st.Op)))
-	case ir.NormInstantiate:
-		c.launch(n.math().ConvNorm(b, op, x, dy, a.norms(st.Op)))
 	case ir.GradSum:
 		if a.inTrunk(st.Op) {
 			c.trunkBackward()
 			c.kept = append(c.kept, st.Op)
 		} else {
-			c.gradSum(st.Op, x, dy)
+			operations[op.Kind].sum(c, c.at(b, st.Op, c.params))
 		}
 	case ir.Combine:
 		c.kept = append(c.kept, st.Op)
-	default:
-		c.try(kernels.Launch{}, fmt.Errorf("step %s is not supported on cuda yet", st.Kind))
-	}
-}
-
-// store keeps op i's gradients.
-func (c *chunk) store(i int, x, dy kernels.Ptr) {
-	a, op := &c.net.arena, &c.net.Schedule.Program.Ops[i]
-	switch op.Kind {
-	case ir.Conv:
-		c.launch(c.net.math().ConvStore(c.Batch, op, x, dy, a.keep(i), a.stored, a.norms(i)))
-	case ir.GroupNorm:
-		c.launch(kernels.GroupNormStore(c.Batch, op, x, dy, a.moments[i], a.keep(i), a.stored, a.norms(i)))
-	default:
-		c.launch(kernels.DenseStore(c.Batch, op, x, dy, a.keep(i), a.stored, a.norms(i)))
-	}
-}
-
-// gradSum adds op i's clipped gradients, which are not kept.
-func (c *chunk) gradSum(i int, x, dy kernels.Ptr) {
-	n := c.net
-	op, factors := &n.Schedule.Program.Ops[i], n.arena.factors(i)
-	w, bias := c.param(c.dst, op.Weight, 8), c.param(c.dst, op.Bias, 8)
-	switch {
-	case op.Kind == ir.Conv:
-		c.convSum(c.Batch, i, x, dy, w, bias)
-	case !n.apart && n.math().SumsTogether(op):
-		c.sums, c.summed = append(c.sums, kernels.Sum{Op: op, X: x, Dy: dy, Factors: factors, SumW: w, SumB: bias}), append(c.summed, c.step)
-	default:
-		c.denseSum(c.Batch, i, x, dy, factors, w, bias)
+	default: // one that measures
+		operations[op.Kind].measures[st.Kind](c, c.at(b, st.Op, c.params))
 	}
 }
 
@@ -348,15 +265,7 @@ func (c *chunk) factors() {
 	}
 }
 
-// convSum adds a convolution's clipped gradients without keeping them.
-func (l *list) convSum(b kernels.Batch, i int, x, dy, w, bias kernels.Ptr) {
-	a, p, m := &l.net.arena, l.net.Schedule.Program, l.net.math()
-	op, size := &p.Ops[i], p.OpParams(i)
-	l.launch(m.ConvSum(b, op, x, dy, a.factors(i), a.parts, size))
-	l.launch(kernels.SumParts(op, a.parts, size, m.ConvParts(op, a.chunk), w, bias))
-}
-
-// combine adds kept gradients, clipped: of each op weights, then the bias behind them. Those that lie side by
+// combine adds kept gradients, clipped: of each op the parameters in their order. Those that lie side by
 // side, in what is kept and in the sum, and have one factor, go together.
 func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
@@ -369,10 +278,7 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	var all []stretch
 	for _, i := range ops {
 		kept := a.keep(i)
-		for _, q := range []int{p.Ops[i].Weight, p.Ops[i].Bias} {
-			if q == ir.None {
-				continue
-			}
+		for _, q := range p.Ops[i].Parameters() {
 			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i))}
 			kept += uint64(4 * s.size)
 			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&

@@ -44,7 +44,7 @@ func (d *Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 
 // compile keeps dense products apart where cuBLAS multiplies, or what it does is compared.
 func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, error) {
-	if err := record.Check(s, o, precisions); err != nil {
+	if err := record.Check(s, o, repertoire); err != nil {
 		return nil, err
 	}
 	if o.CuBLAS {

@@ -419,7 +419,7 @@ func (n *net) convGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	} else {
 		gemm.Contract(weights, x, c.taps, delta, accumulate, &w.b)
 	}
-	biasGrad(g[k*out:], dy, positions, accumulate)
+	biasGrad(g[k*out:][:n.biases(i)], dy, positions, accumulate)
 }
 
 // pickedGrad is convGrad from the picks of the op behind.
@@ -433,7 +433,7 @@ func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
 		g = w.scratch(len(g))
 	}
 	c.picks.Contract(g[:k*out], x, dy, n.picked(pool, b))
-	biasGrad(g[k*out:], dy, len(dy)/out, false)
+	biasGrad(g[k*out:][:n.biases(i)], dy, len(dy)/out, false)
 	// As if all outputs entered: 0·∞ is not a number.
 	if !(vec.SumSquares(n.value(c.op.In[0], b)) <= math.MaxFloat64) {
 		g[0] = float32(math.NaN())
@@ -441,6 +441,14 @@ func (n *net) pickedGrad(i, b int, g []float32, accumulate bool, w *worker) {
 	if accumulate {
 		vec.AddVec(sum, g)
 	}
+}
+
+// biases is how many op i has.
+func (n *net) biases(i int) int {
+	if q := n.program.Ops[i].Bias; q != ir.None {
+		return n.program.Params[q].Size()
+	}
+	return 0
 }
 
 func biasGrad(bias, dy []float32, positions int, accumulate bool) {
@@ -503,13 +511,13 @@ const kernelTile = 1024
 
 // packConvs lists the tiles that pack convolutions' weights: those that transform kernels go first.
 func (n *net) packConvs() {
-	first, second := &n.packing[0], &n.packing[1]
+	first, second := &n.packing[1], &n.packing[2]
 	list := func(tiles *[]func(), tile func()) { *tiles = append(*tiles, tile) }
-	for _, c := range n.convs {
+	for i, c := range n.convs {
 		if c == nil {
 			continue
 		}
-		weights := func() []float32 { return n.param(n.params, c.op.Weight) }
+		weights := func() []float32 { return n.weight(i) }
 		if c.squares == nil {
 			list(second, func() { c.pack(&c.w, weights(), nil) })
 			if n.deltas[c.op.In[0]] != nil {
@@ -527,8 +535,5 @@ func (n *net) packConvs() {
 			list(second, func() { c.w.squares.PackPart(part, transformed, out, channels, false) })
 			list(second, func() { c.back[0].w.squares.PackPart(part, transformed, out, channels, true) })
 		}
-	}
-	for i := range n.packing {
-		n.packs[i] = func(tile int, _ *worker) { n.packing[i][tile]() }
 	}
 }

@@ -71,7 +71,7 @@ func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
 
 // Compile lays out the memory of a schedule and starts its workers.
 func (d *Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float32] { return compile(s, o, d.threads) })
+	return host.New(s, o, func() host.Backend[float32] { return compile(s, o, d.threads) }, repertoire)
 }
 
 // Close does nothing: each network ends its own workers.

@@ -38,7 +38,7 @@ func (n *net) packDense() {
 		w := &n.dense[i]
 		list := func(panels int, pack func(weights gemm.Matrix, first, end int)) {
 			for j := range panels {
-				n.packing[1] = append(n.packing[1], func() { pack(gemm.RowMajor(n.param(n.params, op.Weight), out, in), j, j+1) })
+				n.packing[2] = append(n.packing[2], func() { pack(gemm.RowMajor(n.param(n.params, op.Weight), out, in), j, j+1) })
 			}
 		}
 		if out > 1 {

@@ -18,7 +18,7 @@ func (n *net) normInstantiate(i int) func(int, *worker) {
 // instantiate computes example b's gradient of op i in scratch memory.
 func (n *net) instantiate(i, b int, w *worker) []float32 {
 	g := w.gradient[:n.program.OpParams(i)]
-	n.convGrad(i, b, g, false, w)
+	n.complete(i, b, g, w)
 	return g
 }
 

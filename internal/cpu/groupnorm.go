@@ -1,60 +1,41 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Sums over a group are in float64. Elements are centred by the mean rounded to float32, which loses nothing
-// where they are close to it; what the mean was rounded by is added with the bias.
-
-// moments are the mean of a group and 1/√(variance+ε), in float64.
-type moments struct{ mean, scale float64 }
-
-// centre is the mean in float32, and what is missing from it.
-func (m moments) centre() (rounded float32, rest float64) {
-	rounded = float32(m.mean)
-	return rounded, float64(rounded) - m.mean
+// groupNorm has a weight and a bias of each channel.
+var groupNorm = operation{
+	example:  (*net).groupNorm,
+	back:     eachBack((*net).groupNormGrad),
+	measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.GradStore: (*net).groupNormStore},
+	memory: func(n *net, i, chunk, _ int) {
+		op := &n.program.Ops[i]
+		n.norms[i] = newNormalization(op.Groups, ir.Size(op.Shape)/op.Groups, chunk)
+	},
 }
 
-// groupNormalization is what such an op keeps of a chunk, and its geometry.
-type groupNormalization struct {
-	moments         []moments // one a group, one row an example
-	size, positions int       // elements of a group and of a channel
-	ones            []float32 // size of them
-}
+// positions are the elements of a channel.
+func positions(op *ir.Op) int { return ir.Size(op.Shape) / op.Shape[0] }
 
-func newGroupNormalization(op *ir.Op, chunk int) *groupNormalization {
-	n := &groupNormalization{moments: make([]moments, chunk*op.Groups), size: ir.Size(op.Shape) / op.Groups, positions: ir.Size(op.Shape) / op.Shape[0]}
-	n.ones = make([]float32, n.size)
-	for i := range n.ones {
-		n.ones[i] = 1
-	}
-	return n
-}
-
-// groupNorm is the forward pass of example b with the given weight and bias; the latter may be empty.
-func (n *net) groupNorm(i, b int, weight, bias []float32) {
-	op, norm := &n.program.Ops[i], n.norms[i]
-	x, y := n.value(op.In[0], b), n.value(ir.Value(i+1), b)
-	for g := range op.Groups {
-		in, out := row(x, g, norm.size), row(y, g, norm.size)
-		m := &norm.moments[b*op.Groups+g]
-		m.mean = vec.Sum(in) / float64(norm.size)
-		centre, rest := m.centre()
-		vec.Mix(out, 1, in, -centre, norm.ones)
-		m.scale = 1 / math.Sqrt(max(vec.SumSquares(out)/float64(norm.size)-rest*rest, 0)+op.Epsilon)
-		first := g * norm.size / norm.positions
-		for c := first; c < first+norm.size/norm.positions; c++ {
-			slope := m.scale * float64(weight[c])
-			offset := rest * slope
-			if len(bias) > 0 {
-				offset += float64(bias[c])
+func (n *net) groupNorm(i int) func(int, []float32, []float32, *worker) {
+	op := &n.program.Ops[i]
+	norm, positions := n.norms[i], positions(op)
+	return func(b int, weight, bias []float32, _ *worker) {
+		x, y := n.value(op.In[0], b), n.value(ir.Value(i+1), b)
+		for g := range op.Groups {
+			m, rest := norm.normalize(b, g, row(y, g, norm.size), row(x, g, norm.size), op.Epsilon)
+			first := g * norm.size / positions
+			for c := first; c < first+norm.size/positions; c++ {
+				slope := m.scale * float64(weight[c])
+				offset := rest * slope
+				if len(bias) > 0 {
+					offset += float64(bias[c])
+				}
+				channel := row(y, c, positions)
+				vec.Mix(channel, float32(slope), channel, float32(offset), norm.ones)
 			}
-			channel := row(y, c, norm.positions)
-			vec.Mix(channel, float32(slope), channel, float32(offset), norm.ones)
 		}
 	}
 }
@@ -62,20 +43,21 @@ func (n *net) groupNorm(i, b int, weight, bias []float32) {
 // channelSums are Σδ and Σδ·(x−μ) of a channel.
 func (n *net) channelSums(i, b, c int) (sum, slope float64) {
 	op, norm := &n.program.Ops[i], n.norms[i]
-	x, dy := row(n.value(op.In[0], b), c, norm.positions), row(n.delta(ir.Value(i+1), b), c, norm.positions)
+	positions := positions(op)
+	x, dy := row(n.value(op.In[0], b), c, positions), row(n.delta(ir.Value(i+1), b), c, positions)
 	sum = vec.Sum(dy)
-	return sum, vec.Dot(dy, x) - norm.moments[b*op.Groups+c*norm.positions/norm.size].mean*sum
+	return sum, vec.Dot(dy, x) - norm.of(b, c*positions/norm.size).mean*sum
 }
 
 // groupNormStore keeps and measures an example's gradient.
 func (n *net) groupNormStore(i int) func(int, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
-	channels := op.Shape[0]
+	channels, positions := op.Shape[0], positions(op)
 	return func(b int, w *worker) {
 		g := n.keep(i, b, w)
 		for c := range channels {
 			sum, slope := n.channelSums(i, b, c)
-			g[c] = float32(norm.moments[b*op.Groups+c*norm.positions/norm.size].scale * slope)
+			g[c] = float32(norm.of(b, c*positions/norm.size).scale * slope)
 			if op.Bias != ir.None {
 				g[channels+c] = float32(sum)
 			}
@@ -87,13 +69,13 @@ func (n *net) groupNormStore(i int) func(int, *worker) {
 // groupNormGrad passes δ on: with g = δ·weight and x̂ the normalized input, g − mean(g) − x̂·mean(g·x̂), times the scale.
 func (n *net) groupNormGrad(i int) func(int, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
-	in, out := op.In[0], ir.Value(i+1)
+	in, out, positions := op.In[0], ir.Value(i+1), positions(op)
 	return func(b int, w *worker) {
-		weight := n.param(n.params, op.Weight)
+		weight := n.weight(i)
 		for g := range op.Groups {
 			x, dy, dx := row(n.value(in, b), g, norm.size), row(n.delta(out, b), g, norm.size), row(n.delta(in, b), g, norm.size)
-			m := norm.moments[b*op.Groups+g]
-			channels := norm.size / norm.positions
+			m := norm.of(b, g)
+			channels := norm.size / positions
 			sum, slope := 0.0, 0.0
 			for c := range channels {
 				s1, s2 := n.channelSums(i, b, g*channels+c)
@@ -108,8 +90,8 @@ func (n *net) groupNormGrad(i int) func(int, *worker) {
 			}
 			vec.Mix(d, 1, x, -centre, norm.ones)
 			for c := range channels {
-				channel := row(d, c, norm.positions)
-				vec.Mix(channel, float32(m.scale*float64(weight[g*channels+c])), row(dy, c, norm.positions), float32(-slope), channel)
+				channel := row(d, c, positions)
+				vec.Mix(channel, float32(m.scale*float64(weight[g*channels+c])), row(dy, c, positions), float32(-slope), channel)
 			}
 			vec.Axpy(d, float32(-sum-slope*rest), norm.ones)
 			if n.shared[in] {

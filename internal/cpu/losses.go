@@ -76,9 +76,9 @@ type view struct {
 	w        *worker
 	example  int
 	point    int
-	forward  []func(int, *worker) // by op without parameters
-	products [][]float32          // by op, of first convolutions: with at, then with dir
-	shifted  []float32            // weights of a slice of a dense layer
+	forward  []func(b int, weight, bias []float32, w *worker) // by op that is computed example by example
+	products [][]float32                                      // by op, of first convolutions: with at, then with dir
+	shifted  []float32                                        // weights of a slice of a dense layer
 }
 
 const (
@@ -110,67 +110,91 @@ func newEvaluator(n *net) *evaluator {
 	return e
 }
 
+// add is what is done of an example once, or at each point, in the last segment, which is begun where there is none.
+func (e *evaluator) add(once bool, f func(*view), values ...ir.Value) {
+	if n := len(e.segments); n == 0 || e.segments[n-1].dense {
+		s := &segment{}
+		s.tiles = func() int { return (e.batch + e.block() - 1) / e.block() }
+		s.body = func(tile int, w *worker) { e.examples(s, tile, w) }
+		e.segments = append(e.segments, s)
+	}
+	s := e.segments[len(e.segments)-1]
+	if s.values = append(s.values, values...); once {
+		s.once = append(s.once, f)
+	} else {
+		s.each = append(s.each, f)
+	}
+}
+
 // build cuts the network into segments, which keep to some rows and points if they store values.
 func (e *evaluator) build() {
 	p := e.n.program
-	// add is what is done of an example once, or at each point.
-	add := func(once bool, f func(*view), values ...ir.Value) {
-		if n := len(e.segments); n == 0 || e.segments[n-1].dense {
-			s := &segment{}
-			s.tiles = func() int { return (e.batch + e.block() - 1) / e.block() }
-			s.body = func(tile int, w *worker) { e.examples(s, tile, w) }
-			e.segments = append(e.segments, s)
-		}
-		s := e.segments[len(e.segments)-1]
-		if s.values = append(s.values, values...); once {
-			s.once = append(s.once, f)
-		} else {
-			s.each = append(s.each, f)
-		}
-	}
 	if op := &p.Ops[0]; len(p.Ops) == 1 && op.Kind == ir.Dense && op.Out[0] == 1 {
 		e.segments, e.rows, e.group = append(e.segments, e.line()), math.MaxInt32, device.MaxCandidates
 		return
 	}
-	add(true, e.gather, ir.Input)
+	e.add(true, e.gather, ir.Input)
 	for i := range p.Ops {
-		op := &p.Ops[i]
-		in, out := op.In[0], ir.Value(i+1)
-		switch {
-		case op.Kind == ir.Dense:
-			if e.segments = append(e.segments, e.dense(i)); e.fixed[in] {
-				add(false, func(v *view) {
-					size := op.Out[0]
-					e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
-				}, out)
-			}
-		case op.Kind == ir.Conv && e.fixed[in]:
-			add(true, func(v *view) {
-				y, c := v.products[i], &e.first[i]
-				if !e.slopes {
-					y = y[:len(y)/2]
-				}
-				v.convolve(i, 1, y, v.valuesFrom(in, 0), &c.w, c.bias, false, v.w)
-			}, in)
-			add(false, func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
-		case op.Kind == ir.Conv:
-			add(false, func(v *view) {
-				c := &e.deep[v.point][i]
-				v.convolve(i, 1, v.value(out, 0), v.valuesFrom(in, 0), &c.w, c.bias, false, v.w)
-			}, in, out)
-		case op.Kind == ir.GroupNorm:
-			lo, hi := e.span(op.Weight)
-			from, to := e.span(op.Bias)
-			add(false, func(v *view) {
-				eta := e.points[v.point].eta
-				v.shifted = e.shift(e.shift(v.shifted[:0], eta, lo, hi), eta, from, to)
-				v.groupNorm(i, 0, v.shifted[:hi-lo], v.shifted[hi-lo:])
-			}, in, out)
-		default:
-			add(e.fixed[out], func(v *view) { v.forward[i](0, v.w) }, append(slices.Clone(op.In), out)...)
+		if at := e.n.ops[i].at; at != nil {
+			at(e, i)
+		} else {
+			e.example(i)
 		}
 	}
-	add(false, e.loss, p.Logits())
+	e.add(false, e.loss, p.Logits())
+}
+
+// example adds an op that is computed example by example, with the parameters at each point.
+func (e *evaluator) example(i int) {
+	op, out := &e.n.program.Ops[i], ir.Value(i+1)
+	lo, hi := e.span(op.Weight)
+	from, to := e.span(op.Bias)
+	e.add(e.fixed[out], func(v *view) {
+		if lo == hi {
+			v.forward[i](0, nil, nil, v.w)
+			return
+		}
+		eta := e.points[v.point].eta
+		v.shifted = e.shift(e.shift(v.shifted[:0], eta, lo, hi), eta, from, to)
+		v.forward[i](0, v.shifted[:hi-lo], v.shifted[hi-lo:], v.w)
+	}, append(slices.Clone(op.In), out)...)
+}
+
+// linear says that op i's products at a point are those at at and with dir, combined.
+func (e *evaluator) linear(i int) bool {
+	op := &e.n.program.Ops[i]
+	return e.fixed[op.In[0]] && op.Function == ir.Identity
+}
+
+// conv adds a convolution.
+func (e *evaluator) conv(i int) {
+	op, in, out := &e.n.program.Ops[i], e.n.program.Ops[i].In[0], ir.Value(i+1)
+	if !e.linear(i) {
+		e.add(false, func(v *view) {
+			c := &e.deep[v.point][i]
+			v.convolve(i, 1, v.value(out, 0), v.valuesFrom(op.In[0], 0), &c.w, c.bias, false, v.w)
+		}, in, out)
+		return
+	}
+	e.add(true, func(v *view) {
+		y, c := v.products[i], &e.first[i]
+		if !e.slopes {
+			y = y[:len(y)/2]
+		}
+		v.convolve(i, 1, y, v.valuesFrom(in, 0), &c.w, c.bias, false, v.w)
+	}, in)
+	e.add(false, func(v *view) { e.combine(v, out, v.products[i], v.products[i][len(v.products[i])/2:]) }, out)
+}
+
+// product adds a dense layer.
+func (e *evaluator) product(i int) {
+	op, out := &e.n.program.Ops[i], ir.Value(i+1)
+	if e.segments = append(e.segments, e.dense(i)); e.linear(i) {
+		e.add(false, func(v *view) {
+			size := op.Out[0]
+			e.combine(v, out, row(e.products[i], v.example, size), row(e.products[i], e.rows+v.example, size))
+		}, out)
+	}
 }
 
 // size decides which values are stored and for how many rows and points.
@@ -200,9 +224,9 @@ func (e *evaluator) size() {
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		switch {
-		case op.Kind == ir.Dense && e.fixed[op.In[0]]:
+		case op.Kind == ir.Dense && e.linear(i):
 			row += 2 * op.Out[0]
-		case op.Kind == ir.Conv && !e.fixed[op.In[0]]:
+		case op.Kind == ir.Conv && !e.linear(i):
 			point += e.n.convs[i].packed()
 		}
 	}
@@ -224,7 +248,7 @@ func (e *evaluator) reserve(points int) {
 		e.store[v] = grow(have, size+slack)
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == ir.Dense && e.store[op.In[0]] != nil && e.fixed[op.In[0]] {
+		if op := &p.Ops[i]; op.Kind == ir.Dense && e.store[op.In[0]] != nil && e.linear(i) {
 			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
 		}
 	}
@@ -292,14 +316,14 @@ func (e *evaluator) pack() {
 	e.n.workers.do(len(ops)*len(e.points), func(tile int, w *worker) {
 		i, point := tile%len(ops), tile/len(ops)
 		op := &ops[i]
-		if op.Kind != ir.Conv || e.fixed[op.In[0]] && point > 0 {
+		if op.Kind != ir.Conv || e.linear(i) && point > 0 {
 			return
 		}
 		v := e.view(w)
 		lo, hi := e.span(op.Weight)
 		from, to := e.span(op.Bias)
 		c := &e.deep[point][i]
-		if e.fixed[op.In[0]] {
+		if e.linear(i) {
 			c = &e.first[i]
 			v.shifted = append(v.shifted[:0], e.at[lo:hi]...)
 			c.bias = append(c.bias[:0], e.at[from:to]...)
@@ -310,9 +334,25 @@ func (e *evaluator) pack() {
 		} else {
 			v.shifted = e.shift(v.shifted[:0], e.points[point].eta, lo, hi)
 			c.bias = e.shift(c.bias[:0], e.points[point].eta, from, to)
+			e.make(i, v, point)
 		}
 		e.n.convs[i].pack(&c.w, v.shifted, w)
 	})
+}
+
+// make computes op i's weight, where it is a function, from the parameters in v.shifted.
+func (e *evaluator) make(i int, v *view, point int) {
+	m := e.n.made[i]
+	if m == nil {
+		return
+	}
+	w := slices.Clone(v.shifted)
+	var given [][]float32
+	for _, q := range e.n.program.Ops[i].Given {
+		lo, hi := e.span(q)
+		given = append(given, e.shift(nil, e.points[point].eta, lo, hi))
+	}
+	m.of(v.shifted, w, given)
 }
 
 // view is a worker's.
@@ -323,8 +363,8 @@ func (e *evaluator) view(w *worker) *view {
 	p := e.n.program
 	ops := len(p.Ops)
 	v := &view{
-		net: net{schedule: e.n.schedule, program: p, width: e.n.width, lives: e.n.lives, convs: e.n.convs, norms: make([]*groupNormalization, ops), values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
-		w:   w, forward: make([]func(int, *worker), ops), products: make([][]float32, ops),
+		net: net{schedule: e.n.schedule, program: p, width: e.n.width, lives: e.n.lives, convs: e.n.convs, norms: make([]*normalization, ops), values: make([][]float32, ops+1), argmax: make([][]int32, ops)},
+		w:   w, forward: make([]func(int, []float32, []float32, *worker), ops), products: make([][]float32, ops),
 	}
 	for x := range v.values {
 		if r := e.root[x]; e.store[r] == nil && r == ir.Value(x) {
@@ -335,15 +375,14 @@ func (e *evaluator) view(w *worker) *view {
 	}
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		switch {
-		case op.Kind == ir.GroupNorm:
-			v.norms[i] = newGroupNormalization(op, 1)
-		case op.Weight == ir.None:
-			if op.Kind == ir.MaxPool {
-				v.argmax[i] = make([]int32, ir.Size(op.Out))
-			}
-			v.forward[i] = v.forwardOp(i)
-		case op.Kind == ir.Conv && e.fixed[op.In[0]]:
+		kind := e.n.ops[i]
+		if kind.memory != nil {
+			kind.memory(&v.net, i, 1, 1)
+		}
+		if kind.example != nil {
+			v.forward[i] = kind.example(&v.net, i)
+		}
+		if op.Kind == ir.Conv && e.linear(i) {
 			v.products[i] = make([]float32, 2*ir.Size(op.Out))
 		}
 	}

@@ -35,11 +35,14 @@ type net struct {
 	parts    []float32 // partial sums, one row a unit
 	argmax   [][]int32 // by op
 	convs    []*convolution
-	norms    []*groupNormalization
+	norms    []*normalization
+	ops      []operation   // by op
+	behind   [][]int       // by op: its parameters behind the weight
+	made     []*made       // by op: its weight, where that is a function of parameters, else nil
 	dense    []packedDense // by op
 	stretch  int           // examples that go through the network at a time, at most
-	packing  [2][]func()   // tiles that pack weights, those of the first list before those of the second
-	packs    [2]func(tile int, w *worker)
+	packing  [3][]func()   // tiles that make and pack weights, those of one list before those of the next
+	packs    [3]func(tile int, w *worker)
 	clipper  *host.Clipper
 	losses   []float64 // by example
 	norm2    []float64 // one row an example, by group of the clipping
@@ -87,7 +90,13 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
 	n.shared, n.flights = make([]bool, ops+1), make([]flight, n.chunk)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
-	n.norms = make([]*groupNormalization, ops)
+	n.norms, n.ops, n.behind, n.made = make([]*normalization, ops), make([]operation, ops), make([][]int, ops), make([]*made, ops)
+	for i := range p.Ops {
+		n.ops[i] = operations[p.Ops[i].Kind]
+		if all := p.Ops[i].Parameters(); len(all) > 0 {
+			n.behind[i] = all[1:]
+		}
+	}
 	n.clipper = host.NewClipper(s)
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
@@ -105,13 +114,8 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 			n.values[v], n.deltas[v] = n.values[in], n.deltas[in]
 			continue
 		}
-		if v > 0 {
-			switch op := &p.Ops[v-1]; op.Kind {
-			case ir.MaxPool:
-				n.argmax[v-1] = make([]int32, n.inFlight*n.width[v]+slack)
-			case ir.GroupNorm:
-				n.norms[v-1] = newGroupNormalization(op, n.chunk)
-			}
+		if v > 0 && n.ops[v-1].memory != nil {
+			n.ops[v-1].memory(n, v-1, n.chunk, n.inFlight)
 		}
 		n.values[v] = pages.Make[float32](rows[n.lives.values[v]]*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
@@ -119,8 +123,12 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 		}
 	}
 	n.dense = make([]packedDense, ops)
+	n.makeWeights()
 	n.packDense()
 	n.packConvs()
+	for i := range n.packing {
+		n.packs[i] = func(tile int, _ *worker) { n.packing[i][tile]() }
+	}
 	n.placeGradients()
 	n.ends = make([]int, 0, n.units(n.chunk)+1)
 	n.workers = startWorkers(threads, n.prepare)

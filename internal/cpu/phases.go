@@ -160,58 +160,27 @@ func (n *net) compileStep(st ir.Step) []phase {
 		return each(n.lossGrad)
 	case ir.Factor:
 		return each(n.setFactor, n.applyFactors(), n.pass())
-	case ir.Forward:
-		return n.forward(st.Op)
-	case ir.InputGrad:
-		return n.inputGrad(st.Op)
-	case ir.NormGhost:
-		return each(n.normGhost(st.Op))
-	case ir.NormGram:
-		return each(n.normGram(st.Op))
-	case ir.NormInstantiate:
-		return each(n.normInstantiate(st.Op))
-	case ir.GradStore:
-		return each(n.store(st.Op))
-	case ir.Combine:
-		if n.passing[st.Op] {
-			return []phase{n.sumParts(st.Op)}
-		}
-		return []phase{n.combine(st.Op)}
-	default: // ir.GradSum
-		if n.program.Ops[st.Op].Kind == ir.Dense {
-			return n.denseGradSum(st.Op)
-		}
-		return n.convGradSum(st.Op)
 	}
+	op := &n.ops[st.Op]
+	switch {
+	case st.Kind == ir.Forward && op.forward == nil:
+		return n.forwardEach(st.Op)
+	case st.Kind == ir.Forward:
+		return op.forward(n, st.Op)
+	case st.Kind == ir.InputGrad:
+		return op.back(n, st.Op)
+	case st.Kind == ir.Combine && n.passing[st.Op]:
+		return []phase{n.sumParts(st.Op)}
+	case st.Kind == ir.Combine:
+		return []phase{n.combine(st.Op)}
+	case st.Kind == ir.GradSum:
+		return op.sum(n, st.Op)
+	}
+	return each(op.measures[st.Kind](n, st.Op))
 }
 
 // each is one phase that does its work example by example.
 func each(work ...func(int, *worker)) []phase { return []phase{{each: work}} }
-
-func (n *net) forward(op int) []phase {
-	switch {
-	case n.program.Ops[op].Kind == ir.Dense:
-		return []phase{n.denseForward(op)}
-	case n.convs[op] != nil:
-		return []phase{n.convForward(op)}
-	case op > 0 && n.convs[op-1] != nil && n.convs[op-1].relu:
-		return nil // done on the way out of the convolution
-	}
-	return each(n.forwardOp(op))
-}
-
-func (n *net) inputGrad(op int) []phase {
-	o := &n.program.Ops[op]
-	switch {
-	case o.Kind == ir.Dense:
-		return []phase{n.denseInputGrad(op)}
-	case n.convs[op] != nil:
-		return []phase{n.convInputGrad(op)}
-	case o.Kind == ir.MaxPool && n.deltas[o.In[0]] == nil:
-		return nil // the convolution before takes what the pooling picked
-	}
-	return each(n.inputGradOp(op))
-}
 
 func (n *net) run(phases []phase) {
 	for i := range phases {

@@ -47,23 +47,20 @@ func (n *net) pass() func(int, *worker) {
 	}
 }
 
-// store makes each example's gradient of an op, keeps and measures it.
-func (n *net) store(i int) func(int, *worker) {
-	switch n.program.Ops[i].Kind {
-	case ir.Dense:
-		return n.denseStore(i)
-	case ir.GroupNorm:
-		return n.groupNormStore(i)
-	}
-	return n.convStore(i)
-}
-
 // convStore makes an example's gradient and measures it.
 func (n *net) convStore(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		g := n.keep(i, b, w)
-		n.convGrad(i, b, g, false, w)
+		n.complete(i, b, g, w)
 		n.measured(i, b, vec.SumSquares(g))
+	}
+}
+
+// complete writes example b's gradient of op i's parameters.
+func (n *net) complete(i, b int, g []float32, w *worker) {
+	n.convGrad(i, b, g, false, w)
+	if made := n.made[i]; made != nil {
+		made.back(g, w)
 	}
 }
 
@@ -77,7 +74,7 @@ func (n *net) convGradSum(i int) []phase {
 			if first {
 				clear(sum)
 			}
-		case !n.schedule.Private():
+		case !n.schedule.Private() && n.made[i] == nil:
 			n.convGrad(i, b, sum, !first, w)
 		case first:
 			vec.Scaled(sum, n.factorOf(i, b), n.instantiate(i, b, w))
@@ -156,10 +153,14 @@ func deliver[T float32 | int64](n *net, i int, dst []T, lo int, g []T) {
 		}
 		lo, g = lo+here, g[here:]
 	}
-	if len(g) > 0 {
-		bias := dst[n.program.Params[op.Bias].Offset+lo-size:]
-		for j, x := range g {
-			bias[j] += x
+	lo -= size
+	for _, q := range n.behind[i] {
+		size := n.program.Params[q].Size()
+		here := max(min(len(g), size-lo), 0)
+		to := dst[n.program.Params[q].Offset:][:size]
+		for j, x := range g[:here] {
+			to[lo+j] += x
 		}
+		lo, g = max(lo-size, 0), g[here:]
 	}
 }

@@ -60,7 +60,7 @@ func FindTrunk(p *ir.Program, shared int) *Trunk {
 	consumers, flops, convs := p.Consumers(), 0.0, 0
 	for i := 0; i+1 < len(p.Ops); {
 		op := &p.Ops[i]
-		if len(op.In) != 1 || int(op.In[0]) != i || consumers[i] != 1 || op.Kind != ir.Conv && op.Kind != ir.MaxPool && op.Kind != ir.AvgPool {
+		if len(op.In) != 1 || int(op.In[0]) != i || consumers[i] != 1 || op.Function != ir.Identity || op.Kind != ir.Conv && op.Kind != ir.MaxPool && op.Kind != ir.AvgPool {
 			break
 		}
 		s := TrunkStage{Op: i, op: op}

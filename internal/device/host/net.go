@@ -29,12 +29,12 @@ type sum[T Float] struct {
 	units    []int64 // of floats that were combined, in grid steps; nil where none are
 }
 
-// New checks the schedule and wraps a backend for it, which has some precisions beside Float32.
-func New[T Float](s *ir.Schedule, o device.Options, make func() Backend[T], has ...device.Precision) (device.Net, error) {
+// New checks the schedule against what a device can compute, and wraps a backend for it.
+func New[T Float](s *ir.Schedule, o device.Options, make func() Backend[T], r record.Repertoire) (device.Net, error) {
 	if o.CuBLAS {
 		return nil, device.ErrNoLibrary
 	}
-	if err := record.Check(s, o, has); err != nil {
+	if err := record.Check(s, o, r); err != nil {
 		return nil, err
 	}
 	n := &net[T]{backend: make()}

@@ -8,16 +8,27 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Check finds what no net of a schedule can be. has are the precisions of the device beside Float32.
-func Check(s *ir.Schedule, o device.Options, has []device.Precision) error {
+// A Repertoire is what a device can compute.
+type Repertoire struct {
+	Device     string             // its name
+	Precisions []device.Precision // beside Float32
+	Ops        func(ir.Kind) bool
+	Functions  func(ir.Function) bool // of weights; Identity is nobody's question
+}
+
+// Check finds what no net of a schedule can be on a device.
+func Check(s *ir.Schedule, o device.Options, r Repertoire) error {
 	if err := s.Validate(); err != nil {
+		return err
+	}
+	if err := r.check(s.Program); err != nil {
 		return err
 	}
 	if o.Capacity < 1 {
 		return fmt.Errorf("a network needs room for at least one row, has capacity %d", o.Capacity)
 	}
 	if o.Precision != device.Float32 {
-		if !slices.Contains(has, o.Precision) {
+		if !slices.Contains(r.Precisions, o.Precision) {
 			return fmt.Errorf("precision %s: this device multiplies in float32 or better; choose precision float32, or a GPU by device cuda, which has tf32 and bf16", o.Precision)
 		}
 		if o.Exact {
@@ -26,6 +37,23 @@ func Check(s *ir.Schedule, o device.Options, has []device.Precision) error {
 	}
 	if o.Exact {
 		return checkExact(s)
+	}
+	return nil
+}
+
+// check names what a device lacks of a program.
+func (r Repertoire) check(p *ir.Program) error {
+	lacks := func(what, node string) error {
+		return fmt.Errorf("network %s: device %s does not have %s (%s): choose another device, or another layer", p.Name, r.Device, what, node)
+	}
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		if !r.Ops(op.Kind) {
+			return lacks("the op "+op.Kind.String(), op.Name)
+		}
+		if op.Function != ir.Identity && !r.Functions(op.Function) {
+			return lacks("the function "+op.Function.String()+" of a weight", op.Name)
+		}
 	}
 	return nil
 }

@@ -53,10 +53,5 @@ func rounded(p device.Precision, x []float64, f func(uint64) uint64) []float64 {
 	return y
 }
 
-// factors are what an op's product reads in place of x and y, which may be δ.
-func factors(p device.Precision, op *ir.Op, x, y []float64) ([]float64, []float64) {
-	if op.Kind != ir.Conv && op.Kind != ir.Dense {
-		return x, y
-	}
-	return nearest(p, x), nearest(p, y)
-}
+// multiplies says that an op is a matrix product, whose factors are rounded.
+func multiplies(op *ir.Op) bool { return op.Kind == ir.Conv || op.Kind == ir.Dense }

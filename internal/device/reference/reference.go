@@ -8,12 +8,19 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/record"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
 var _ device.Device = Device{}
 
 var precisions = []device.Precision{device.TF32, device.BF16}
+
+var repertoire = record.Repertoire{
+	Device: "reference", Precisions: precisions,
+	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
+	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
+}
 
 // Device is the reference device.
 type Device struct{}
@@ -33,8 +40,7 @@ func (Device) Load(r device.Rows, f device.Features) (device.Data, error) {
 
 // Compile prepares a schedule.
 func (Device) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s), o.Precision} },
-		precisions...)
+	return host.New(s, o, func() host.Backend[float64] { return &backend{s, host.NewClipper(s), o.Precision} }, repertoire)
 }
 
 // Close does nothing.
@@ -79,10 +85,13 @@ func Values(p *ir.Program, params, input []float64, precision device.Precision) 
 	values := [][]float64{input}
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		w, bias := weights(p, op, params)
-		y := make([]float64, ir.Size(op.Out))
-		forward(precision, op, values, y, w, bias)
-		values = append(values, y)
+		c := &call{op: op, y: make([]float64, ir.Size(op.Out))}
+		for _, v := range op.In {
+			c.x = append(c.x, values[v])
+		}
+		c.weight, c.bias = Weights(p, op, params)
+		forward(precision, c)
+		values = append(values, c.y)
 	}
 	return values
 }
@@ -113,42 +122,42 @@ func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32,
 
 func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float32) {
 	p := b.schedule.Program
+	var c *call
 	var op *ir.Op
-	var x, y, dy []float64
 	var group int
 	if st.Op != ir.NoOp {
 		op, group = &p.Ops[st.Op], b.clipper.Group(st.Op)
-		x, y, dy = e.values[op.In[0]], e.values[st.Op+1], e.deltas[st.Op+1]
+		c = e.at(st.Op, op)
+		c.weight, c.bias = Weights(p, op, params)
 	}
 	switch st.Kind {
 	case ir.Forward:
-		w, bias := weights(p, op, params)
-		forward(b.precision, op, e.values, y, w, bias)
+		clear(c.y)
+		forward(b.precision, c)
 	case ir.LossGrad:
 		if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); e.used {
 			host.Loss(p.Loss, e.values[p.Logits()], e.target, e.deltas[p.Logits()])
 		}
 	case ir.InputGrad:
-		w, _ := weights(p, op, params)
-		inputGrad(b.precision, op, e, y, dy, w)
+		back(b.precision, c)
 	case ir.NormGhost:
-		inputs := squares(x)
+		inputs := squares(c.x[0])
 		if op.Bias != ir.None {
 			inputs++
 		}
-		e.norm2[group] += host.Ghost(squares(dy), inputs)
+		e.norm2[group] += host.Ghost(squares(c.dy), inputs)
 	case ir.NormGram:
-		e.norm2[group] += gramNorm2(op, cut(b.precision, x), cut(b.precision, dy))
+		e.norm2[group] += gramNorm2(op, cut(b.precision, c.x[0]), cut(b.precision, c.dy))
 	case ir.NormInstantiate:
-		e.norm2[group] += squares(b.paramGrad(op, x, dy))
+		e.norm2[group] += squares(b.paramGrad(c, params))
 	case ir.GradStore:
-		e.kept[st.Op] = b.paramGrad(op, x, dy)
+		e.kept[st.Op] = b.paramGrad(c, params)
 		e.norm2[group] += squares(e.kept[st.Op])
 	case ir.Factor:
 		e.used = host.Factors(b.clipper, e.factor, e.norm2, clip) && e.used
 	case ir.GradSum:
 		if e.used {
-			b.sum(op, dst, e.factor[group], x, dy)
+			b.sum(c, dst, params, e.factor[group])
 		}
 	case ir.Combine:
 		if e.used {
@@ -157,26 +166,53 @@ func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float
 	}
 }
 
-// paramGrad is one example's gradient of an op's parameters.
-func (b *backend) paramGrad(op *ir.Op, x, dy []float64) []float64 {
-	if op.Kind == ir.Conv {
-		x, dy = cut(b.precision, x), cut(b.precision, dy)
+// at is op i at an example, without parameters.
+func (e *example) at(i int, op *ir.Op) *call {
+	c := &call{op: op, y: e.values[i+1], dy: e.deltas[i+1]}
+	for _, v := range op.In {
+		c.x, c.dx = append(c.x, e.values[v]), append(c.dx, e.deltas[v])
 	}
-	return paramGrad(b.schedule.Program, op, x, dy)
+	return c
+}
+
+// forward computes an op's output in a precision, and back what it passes on.
+func forward(p device.Precision, c *call) {
+	if multiplies(c.op) {
+		c.x, c.weight = [][]float64{nearest(p, c.x[0])}, nearest(p, c.weight)
+	}
+	operations[c.op.Kind].forward(c)
+}
+
+func back(p device.Precision, c *call) {
+	if multiplies(c.op) {
+		c.weight, c.dy = nearest(p, c.weight), nearest(p, c.dy)
+	}
+	operations[c.op.Kind].back(c)
+}
+
+// paramGrad is one example's gradient of an op's parameters.
+func (b *backend) paramGrad(c *call, params []float64) []float64 {
+	d := *c
+	if c.op.Kind == ir.Conv {
+		d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, c.dy)
+	}
+	return toParameters(b.schedule.Program, c.op, params, operations[c.op.Kind].grad(&d))
 }
 
 // sum adds one example's gradient times its factor.
-func (b *backend) sum(op *ir.Op, dst []float64, factor float64, x, dy []float64) {
+func (b *backend) sum(c *call, dst, params []float64, factor float64) {
 	p := b.schedule.Program
-	if op.Kind == ir.Conv || b.precision == device.Float32 {
-		add(p, op, dst, factor, b.paramGrad(op, x, dy))
+	if c.op.Kind == ir.Conv || b.precision == device.Float32 {
+		add(p, c.op, dst, factor, b.paramGrad(c, params))
 		return
 	}
-	scaled := make([]float64, len(dy))
-	for i, d := range dy {
+	scaled := make([]float64, len(c.dy))
+	for i, d := range c.dy {
 		scaled[i] = factor * d
 	}
-	add(p, op, dst, 1, paramGrad(p, op, cut(b.precision, x), cut(b.precision, scaled)))
+	d := *c
+	d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, scaled)
+	add(p, c.op, dst, 1, operations[c.op.Kind].grad(&d))
 }
 
 func squares(x []float64) float64 {
@@ -187,28 +223,15 @@ func squares(x []float64) float64 {
 	return s
 }
 
-// add accumulates an op's gradient, bias after weight, where its parameters lie.
+// add accumulates an op's gradient where its parameters lie.
 func add(p *ir.Program, op *ir.Op, dst []float64, factor float64, grad []float64) {
-	for _, q := range []int{op.Weight, op.Bias} {
-		if q == ir.None {
-			continue
-		}
+	for _, q := range op.Parameters() {
 		at := dst[p.Params[q].Offset:]
 		for i, g := range grad[:p.Params[q].Size()] {
 			at[i] += factor * g
 		}
 		grad = grad[p.Params[q].Size():]
 	}
-}
-
-func weights(p *ir.Program, op *ir.Op, params []float64) (w, b []float64) {
-	at := func(q int) []float64 {
-		if q == ir.None {
-			return nil
-		}
-		return params[p.Params[q].Offset:][:p.Params[q].Size()]
-	}
-	return at(op.Weight), at(op.Bias)
 }
 
 // Project is the definition of a learned rule.

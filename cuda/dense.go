@@ -1,0 +1,39 @@
+package cuda
+
+import (
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+var dense = operation{
+	forward: func(l *list, o operands) { l.denseForward(o.Batch, o.i, o.x[0], o.weight, o.bias, o.y) },
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(l.net.math().DenseActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y))
+	},
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.denseInputGrad(o.Batch, o.i, o.dy, o.weight, dx, add)
+	},
+	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+		l.launch(l.net.math().DenseInputGradThrough(o.Batch, o.op, act, o.x[0], o.dy, o.weight, dx))
+	},
+	measures: map[ir.StepKind]func(*chunk, operands){
+		ir.GradStore: func(c *chunk, o operands) {
+			a := &c.net.arena
+			c.launch(kernels.DenseStore(o.Batch, o.op, o.x[0], o.dy, a.keep(o.i), a.stored, a.norms(o.i)))
+		},
+		ir.NormGhost: func(c *chunk, o operands) {
+			a := &c.net.arena
+			c.ghosts = append(c.ghosts, kernels.Ghost{Op: o.op, X: o.x[0], Dy: o.dy, Norm2: a.norms(o.i), Group: a.group[o.i]})
+		},
+	},
+	sum: func(c *chunk, o operands) {
+		factors := c.net.arena.factors(o.i)
+		w, bias := c.param(c.dst, o.op.Weight, 8), c.param(c.dst, o.op.Bias, 8)
+		if c.net.apart || !c.net.math().SumsTogether(o.op) {
+			c.denseSum(o.Batch, o.i, o.x[0], o.dy, factors, w, bias)
+			return
+		}
+		c.sums = append(c.sums, kernels.Sum{Op: o.op, X: o.x[0], Dy: o.dy, Factors: factors, SumW: w, SumB: bias})
+		c.summed = append(c.summed, c.step)
+	},
+}

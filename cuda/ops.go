@@ -1,0 +1,146 @@
+package cuda
+
+import (
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/device/record"
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// An operation has the launches of a kind of op.
+type operation struct {
+	forward func(l *list, o operands)
+	back    func(l *list, o operands, x, dx kernels.Ptr, add bool) // of what reaches one of its inputs, x
+	// activated is forward with the activation behind it, through is back with the one before it, where kernels fuse them.
+	activated func(l *list, o operands, act ir.Kind, y kernels.Ptr)
+	through   func(l *list, o operands, act ir.Kind, dx kernels.Ptr)
+	// measures are the ways to the squared norm of examples' gradients, by step; sum is GradSum.
+	measures map[ir.StepKind]func(c *chunk, o operands)
+	sum      func(c *chunk, o operands)
+	// moments are the bytes that it leaves of an example for the way back, beside its output; nil: none.
+	moments func(op *ir.Op) int
+}
+
+// operands are an op of a chunk, and where it finds and leaves its values: 0 for what it has not.
+type operands struct {
+	kernels.Batch
+	i            int
+	op           *ir.Op
+	x            []kernels.Ptr
+	y, dy        kernels.Ptr
+	weight, bias kernels.Ptr
+	moments      kernels.Ptr
+}
+
+// operations has every op of this device.
+var operations = map[ir.Kind]operation{
+	ir.Conv:      conv,
+	ir.Dense:     dense,
+	ir.ReLU:      activation,
+	ir.Tanh:      activation,
+	ir.Sigmoid:   activation,
+	ir.LeakyReLU: activation,
+	ir.MaxPool:   maxPool,
+	ir.AvgPool:   avgPool,
+	ir.Add:       add,
+	ir.GroupNorm: groupNorm,
+	ir.LayerNorm: layerNorm,
+	ir.GELU:      gelu,
+}
+
+var repertoire = record.Repertoire{
+	Device: "cuda", Precisions: precisions,
+	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
+	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
+}
+
+// at is op i of a batch.
+func (l *list) at(b kernels.Batch, i int, params kernels.Ptr) operands {
+	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
+	o := operands{
+		Batch: b, i: i, op: op, y: a.values[i+1], dy: a.deltas[i+1],
+		weight: l.param(params, op.Weight, 4), bias: l.param(params, op.Bias, 4), moments: a.moments[i],
+	}
+	if m := a.made[i]; m != nil {
+		o.weight = m.weight
+	}
+	for _, v := range op.In {
+		o.x = append(o.x, a.values[v])
+	}
+	return o
+}
+
+var activation = operation{
+	forward: func(l *list, o operands) { l.try(kernels.Activation(o.Batch, o.op, o.x[0], o.y)) },
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.try(kernels.ActivationGrad(o.Batch, o.op, o.y, o.dy, dx, add))
+	},
+}
+
+var gelu = operation{
+	forward: func(l *list, o operands) { l.launch(kernels.GELU(o.Batch, ir.Size(o.op.Out), o.x[0], o.y)) },
+	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
+		l.launch(kernels.GELUGrad(o.Batch, ir.Size(o.op.Out), x, o.dy, dx, add))
+	},
+}
+
+var maxPool = operation{
+	forward: func(l *list, o operands) { l.launch(kernels.MaxPool(o.Batch, o.op, o.x[0], o.y)) },
+	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
+		l.launch(kernels.MaxPoolGrad(o.Batch, o.op, x, o.dy, dx, add))
+	},
+	through: throughPool,
+}
+
+var avgPool = operation{
+	forward: func(l *list, o operands) { l.launch(kernels.AvgPool(o.Batch, o.op, o.x[0], o.y)) },
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.launch(kernels.AvgPoolGrad(o.Batch, o.op, o.dy, dx, add))
+	},
+	through: throughPool,
+}
+
+func throughPool(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+	l.launch(kernels.PoolGradThrough(o.Batch, o.op, act, o.x[0], o.dy, dx))
+}
+
+var add = operation{
+	forward: func(l *list, o operands) { l.launch(kernels.Add(o.Batch, o.op, o.x[0], o.x[1], o.y)) },
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.launch(kernels.AddGrad(o.Batch, o.op, o.dy, dx, add))
+	},
+}
+
+var groupNorm = operation{
+	forward: func(l *list, o operands) {
+		l.launch(kernels.GroupNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
+	},
+	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
+		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
+	},
+	measures: map[ir.StepKind]func(*chunk, operands){
+		ir.GradStore: func(c *chunk, o operands) {
+			a := &c.net.arena
+			c.launch(kernels.GroupNormStore(o.Batch, o.op, o.x[0], o.dy, o.moments, a.keep(o.i), a.stored, a.norms(o.i)))
+		},
+	},
+	moments: kernels.MomentBytes,
+}
+
+var layerNorm = operation{
+	forward: func(l *list, o operands) {
+		lines, size := o.op.Lines()
+		l.launch(kernels.LayerNorm(o.Batch, lines, size, o.op.Epsilon, o.x[0], o.weight, o.bias, o.y, o.moments))
+	},
+	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
+		lines, size := o.op.Lines()
+		l.launch(kernels.LayerNormGrad(o.Batch, lines, size, x, o.dy, o.weight, o.moments, dx, add))
+	},
+	measures: map[ir.StepKind]func(*chunk, operands){
+		ir.GradStore: func(c *chunk, o operands) {
+			a := &c.net.arena
+			lines, size := o.op.Lines()
+			c.launch(kernels.LayerNormStore(o.Batch, lines, size, o.x[0], o.dy, o.moments, a.keep(o.i), a.stored, a.norms(o.i), o.bias != 0))
+		},
+	},
+	moments: func(op *ir.Op) int { lines, _ := op.Lines(); return kernels.LayerNormMomentBytes(lines) },
+}

@@ -1,0 +1,92 @@
+package cpu
+
+import (
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// layerNorm has a weight and a bias of each element of a line.
+var layerNorm = operation{
+	example:  (*net).layerNorm,
+	back:     eachBack((*net).layerNormGrad),
+	measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.GradStore: (*net).layerNormStore},
+	memory: func(n *net, i, chunk, _ int) {
+		lines, size := n.program.Ops[i].Lines()
+		n.norms[i] = newNormalization(lines, size, chunk)
+	},
+}
+
+func (n *net) layerNorm(i int) func(int, []float32, []float32, *worker) {
+	op, norm := &n.program.Ops[i], n.norms[i]
+	return func(b int, weight, bias []float32, _ *worker) {
+		x, y := n.value(op.In[0], b), n.value(ir.Value(i+1), b)
+		for l := range norm.groups {
+			line := row(y, l, norm.size)
+			m, rest := norm.normalize(b, l, line, row(x, l, norm.size), op.Epsilon)
+			vec.Mix(line, float32(m.scale), line, float32(rest*m.scale), norm.ones)
+			if len(bias) > 0 {
+				for j, v := range line {
+					line[j] = v*weight[j] + bias[j]
+				}
+				continue
+			}
+			for j, v := range line {
+				line[j] = v * weight[j]
+			}
+		}
+	}
+}
+
+// normalized writes (x−μ)·scale of a line.
+func (n *normalization) normalized(dst, x []float32, m *moments) {
+	centre, rest := m.centre()
+	vec.Mix(dst, 1, x, -centre, n.ones)
+	vec.Mix(dst, float32(m.scale), dst, float32(rest*m.scale), n.ones)
+}
+
+// layerNormStore keeps and measures an example's gradient, over its lines: Σδ·x̂ and Σδ of each element.
+func (n *net) layerNormStore(i int) func(int, *worker) {
+	op, norm := &n.program.Ops[i], n.norms[i]
+	return func(b int, w *worker) {
+		g := n.keep(i, b, w)
+		clear(g)
+		x, dy, normalized := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch(norm.size)
+		for l := range norm.groups {
+			norm.normalized(normalized, row(x, l, norm.size), norm.of(b, l))
+			line := row(dy, l, norm.size)
+			for j, d := range line {
+				g[j] += d * normalized[j]
+			}
+			if op.Bias != ir.None {
+				vec.AddVec(g[norm.size:], line)
+			}
+		}
+		n.measured(i, b, vec.SumSquares(g))
+	}
+}
+
+// layerNormGrad passes δ on as groupNormGrad does.
+func (n *net) layerNormGrad(i int) func(int, *worker) {
+	op, norm := &n.program.Ops[i], n.norms[i]
+	in, out := op.In[0], ir.Value(i+1)
+	return func(b int, w *worker) {
+		weight := n.weight(i)
+		scratch := w.scratch(2 * norm.size)
+		normalized, d := scratch[:norm.size], scratch[norm.size:]
+		for l := range norm.groups {
+			m := norm.of(b, l)
+			norm.normalized(normalized, row(n.value(in, b), l, norm.size), m)
+			for j, dy := range row(n.delta(out, b), l, norm.size) {
+				d[j] = dy * weight[j]
+			}
+			mean, slope := vec.Sum(d)/float64(norm.size), vec.Dot(d, normalized)/float64(norm.size)
+			vec.Mix(d, float32(m.scale), d, float32(-m.scale*slope), normalized)
+			vec.Axpy(d, float32(-m.scale*mean), norm.ones)
+			if dx := row(n.delta(in, b), l, norm.size); n.shared[in] {
+				vec.AddVec(dx, d)
+			} else {
+				copy(dx, d)
+			}
+		}
+	}
+}

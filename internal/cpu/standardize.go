@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// standardize is ir.Standardize of a convolution: sums over a channel's weights are in float64.
+type standardize struct {
+	out, taps, biases int
+	turned            bool
+	unit              []float32 // (w − μ)/√max(…), laid out as gradients are
+	scale             []float32 // gain/√max(…), by channel
+	follows           []float32 // by channel: 1, or 0 where the floor is not exceeded
+	ones              []float32
+}
+
+func newStandardize(op *ir.Op, turned bool) weightFunction {
+	out, taps, _ := op.Columns()
+	s := &standardize{out: out, taps: taps, turned: turned, unit: make([]float32, out*taps), scale: make([]float32, out), follows: make([]float32, out), ones: make([]float32, taps)}
+	if op.Bias != ir.None {
+		s.biases = out
+	}
+	for i := range s.ones {
+		s.ones[i] = 1
+	}
+	return s
+}
+
+// channel gives a channel's mean, 1/√max(…), and whether the floor is exceeded.
+func (s *standardize) channel(w []float32) (mean, scale float64, above bool) {
+	mean = vec.Sum(w) / float64(len(w))
+	squares := 0.0
+	for _, v := range w {
+		d := float64(v) - mean
+		squares += d * d
+	}
+	return mean, 1 / math.Sqrt(max(squares, ir.StandardFloor)), squares > ir.StandardFloor
+}
+
+func (s *standardize) of(weight, w []float32, given [][]float32) {
+	for o, gain := range given[0] {
+		from, to := row(w, o, s.taps), row(weight, o, s.taps)
+		mean, scale, _ := s.channel(from)
+		scale *= float64(gain)
+		for i, v := range from {
+			to[i] = float32((float64(v) - mean) * scale)
+		}
+	}
+}
+
+func (s *standardize) set(weight, w []float32, given [][]float32) {
+	s.of(weight, w, given)
+	for o, gain := range given[0] {
+		from := row(w, o, s.taps)
+		mean, scale, above := s.channel(from)
+		s.scale[o], s.follows[o] = float32(scale*float64(gain)), 0
+		if above {
+			s.follows[o] = 1
+		}
+		for i, v := range from {
+			at := o*s.taps + i
+			if s.turned {
+				at = i*s.out + o
+			}
+			s.unit[at] = float32((float64(v) - mean) * scale)
+		}
+	}
+}
+
+func (s *standardize) back(g []float32, w *worker) {
+	gains := g[s.out*s.taps+s.biases:]
+	if s.turned {
+		s.backTurned(g, gains, w.scratch(2*s.out))
+		return
+	}
+	for o := range s.out {
+		g, unit := row(g, o, s.taps), row(s.unit, o, s.taps)
+		mean, slope := vec.Sum(g)/float64(s.taps), vec.Dot(g, unit)
+		gains[o] = float32(slope)
+		vec.Mix(g, s.scale[o], g, float32(-float64(s.scale[o])*slope*float64(s.follows[o])), unit)
+		vec.Axpy(g, float32(-float64(s.scale[o])*mean), s.ones)
+	}
+}
+
+// backTurned takes all channels of a tap together.
+func (s *standardize) backTurned(g, gains, sums []float32) {
+	means, slopes := sums[:s.out], gains[:s.out]
+	clear(means)
+	clear(slopes)
+	for t := range s.taps {
+		unit := row(s.unit, t, s.out)
+		for o, d := range row(g, t, s.out) {
+			means[o] += d
+			slopes[o] += d * unit[o]
+		}
+	}
+	vec.Scale(means, 1/float32(s.taps))
+	followed := sums[s.out : 2*s.out]
+	for o, slope := range slopes {
+		followed[o] = slope * s.follows[o]
+	}
+	for t := range s.taps {
+		g, unit := row(g, t, s.out), row(s.unit, t, s.out)
+		for o, d := range g {
+			g[o] = s.scale[o] * (d - means[o] - unit[o]*followed[o])
+		}
+	}
+}
