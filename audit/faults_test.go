@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/record"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/nn"
@@ -300,7 +301,7 @@ func (faultyDevice) Load(r device.Rows, f device.Features) (device.Data, error) 
 }
 
 func (d faultyDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
-	return host.New(s, o, func() host.Backend[float32] { return &logistic{d.fault} })
+	return host.New(s, o, func() host.Backend[float32] { return &logistic{d.fault} }, record.Repertoire{Device: "faulty", Ops: func(k ir.Kind) bool { return k == ir.Dense }})
 }
 
 type logistic struct{ fault }

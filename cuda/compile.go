@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/cuda/driver"

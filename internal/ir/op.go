@@ -100,12 +100,12 @@ type Op struct {
 // Parameters lists an op's parameters in the order in which its gradient is kept: weight, bias, those of its function.
 func (op *Op) Parameters() []int {
 	var list []int
-	for _, q := range append([]int{op.Weight, op.Bias}, op.Given...) {
+	for _, q := range [...]int{op.Weight, op.Bias} {
 		if q != None {
 			list = append(list, q)
 		}
 	}
-	return list
+	return append(list, op.Given...)
 }
 
 // Ways lists how an op's gradient can be measured and summed. That of a weight that is computed has to be complete before

@@ -68,10 +68,15 @@ func (s *Schedule) Stored() int {
 	return n
 }
 
-// OpParams is the number of parameters of op i.
+// OpParams is the number of parameters of op i, those of its function included.
 func (p *Program) OpParams(i int) int {
-	n := 0
-	for _, q := range p.Ops[i].Parameters() {
+	op, n := &p.Ops[i], 0
+	for _, q := range [...]int{op.Weight, op.Bias} {
+		if q != None {
+			n += p.Params[q].Size()
+		}
+	}
+	for _, q := range op.Given {
 		n += p.Params[q].Size()
 	}
 	return n
@@ -105,7 +110,9 @@ const unit = 8
 // is kept of those that can be, and of convolutions' that are not stored.
 func (s *Schedule) ExampleBytes(passes bool) int64 {
 	kept := 4 * int64(s.Stored())
-	if passes {
+	if !passes {
+		kept += s.again()
+	} else {
 		passing := s.Passing()
 		for _, st := range s.Steps {
 			size := 4 * int64(s.Program.OpParams(max(st.Op, 0)))
@@ -118,6 +125,17 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 		}
 	}
 	return 2*s.Program.ValueBytes() + kept
+}
+
+// again is the memory for one op's complete gradient of an example that is computed for the norm and again for the sum,
+// since its weight is a function: one op at a time has it.
+func (s *Schedule) again() (most int64) {
+	for _, st := range s.Steps {
+		if st.Kind == GradSum && s.Program.Ops[st.Op].Function != Identity {
+			most = max(most, 4*int64(s.Program.OpParams(st.Op)))
+		}
+	}
+	return most
 }
 
 // Validate checks the order of the steps, and that each op runs once, passes its gradient

@@ -283,10 +283,8 @@ func (p *Plan) flatten() error {
 		return usage.Errorf("network %s: optimizer %s starts with outputs of zero, and %s at the end has no weights; end it with a dense layer", g.Name, p.Config.Optimizer, last.Name)
 	}
 	params := p.Network.Params()
-	for _, i := range []int{last.Weight, last.Bias} {
-		if i != ir.None {
-			clear(params[g.Params[i].Offset:][:g.Params[i].Size()])
-		}
+	for _, i := range last.Parameters() {
+		clear(params[g.Params[i].Offset:][:g.Params[i].Size()])
 	}
 	return p.Network.SetParams(params)
 }

@@ -101,10 +101,8 @@ func clip(dst, g []float32, p *plan.Plan) {
 		groups = nil
 		for _, op := range p.Network.Program.Ops {
 			var layer []ir.Param
-			for _, i := range []int{op.Weight, op.Bias} {
-				if i != ir.None {
-					layer = append(layer, all[i])
-				}
+			for _, i := range op.Parameters() {
+				layer = append(layer, all[i])
 			}
 			if len(layer) > 0 {
 				groups = append(groups, layer)

@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/privgrad/privgrad/internal/ir"
 )
@@ -67,6 +68,22 @@ func (b *Builder) GroupNorm(x ir.Value, groups int, bias bool) ir.Value {
 	return b.layer(ir.Op{Kind: ir.GroupNorm, In: []ir.Value{x}, Out: s, Groups: groups, Epsilon: 1e-5}, s[:1], bias)
 }
 
+// LayerNorm adds a normalization of the lines of the last axis.
+func (b *Builder) LayerNorm(x ir.Value, bias bool) ir.Value {
+	s := b.shapes[x]
+	return b.layer(ir.Op{Kind: ir.LayerNorm, In: []ir.Value{x}, Out: s, Epsilon: 1e-5}, s[len(s)-1:], bias)
+}
+
+// StandardConv adds a convolution with standardized weights.
+func (b *Builder) StandardConv(x ir.Value, out int, w ir.Window, bias bool) ir.Value {
+	v := b.Conv(x, out, w, bias)
+	op := &b.p.Ops[v-1]
+	op.Function, op.Given = ir.Standardize, []int{len(b.p.Params)}
+	gain := strings.TrimSuffix(b.p.Params[op.Weight].Name, ".weight") + ".gain"
+	b.p.Params = append(b.p.Params, ir.Param{Name: gain, Node: gain, Shape: op.Out[:1], Offset: b.p.NumParams()})
+	return v
+}
+
 // Add adds the sum of two values.
 func (b *Builder) Add(x, y ir.Value) ir.Value {
 	return b.op(ir.Op{Kind: ir.Add, In: []ir.Value{x, y}, Out: b.shapes[x]})
@@ -80,7 +97,7 @@ func (b *Builder) op(op ir.Op) ir.Value {
 func (b *Builder) layer(op ir.Op, weight []int, bias bool) ir.Value {
 	op.Weight, op.Bias = b.param(op.Kind, "weight", weight), ir.None
 	if bias {
-		op.Bias = b.param(op.Kind, "bias", op.Out[:1])
+		op.Bias = b.param(op.Kind, "bias", weight[:1])
 	}
 	return b.push(op)
 }

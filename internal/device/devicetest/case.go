@@ -107,14 +107,26 @@ func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 		fill := func(q int, std float64) {
 			copy(c.Params[p.Params[q].Offset:], normals(rnd, p.Params[q].Size(), std))
 		}
-		if fill(op.Weight, 1.2/math.Sqrt(float64(fanIn))); op.Kind == ir.GroupNorm {
-			fill(op.Weight, 0.3)
-			for i := range p.Params[op.Weight].Size() {
-				c.Params[p.Params[op.Weight].Offset+i]++
+		nearOne := func(q int) {
+			fill(q, 0.3)
+			for i := range p.Params[q].Size() {
+				c.Params[p.Params[q].Offset+i]++
 			}
+		}
+		if fill(op.Weight, 1.2/math.Sqrt(float64(fanIn))); op.Kind == ir.GroupNorm || op.Kind == ir.LayerNorm {
+			nearOne(op.Weight)
 		}
 		if op.Bias != ir.None {
 			fill(op.Bias, 0.3)
+		}
+		for _, q := range op.Given {
+			nearOne(q)
+		}
+		if op.Function == ir.Standardize { // the first channel is below the floor
+			first := c.Params[p.Params[op.Weight].Offset:][:fanIn]
+			for i := range first {
+				first[i] *= 1e-3
+			}
 		}
 	}
 	// Inputs in [−2, 2) that float32 holds exactly, whatever fuses.

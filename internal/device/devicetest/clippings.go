@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
@@ -18,7 +19,7 @@ func byHand(p *ir.Program, c ir.Clipping, g []float32, clip float64) []float32 {
 	var ends []int // of layers: each is a weight and perhaps a bias, in the order of the parameters
 	for _, op := range p.Ops {
 		if op.Weight != ir.None {
-			last := p.Params[max(op.Weight, op.Bias)]
+			last := p.Params[slices.Max(op.Parameters())]
 			ends = append(ends, last.Offset+last.Size())
 		}
 	}

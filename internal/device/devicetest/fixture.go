@@ -274,7 +274,7 @@ func clipped(t testing.TB, p *ir.Program, c ir.Clipping) []named {
 	for _, choice := range []perexample.Choice{perexample.Gram, perexample.Recompute} {
 		strategy := perexample.Bookkeeping
 		for i, op := range p.Ops {
-			if op.Kind == ir.Conv {
+			if op.Kind == ir.Conv && (choice != perexample.Gram || op.Has(ir.NormGram)) {
 				strategy += perexample.Strategy(fmt.Sprintf(",%s=%s", strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight"), choice))
 			}
 		}

@@ -143,7 +143,7 @@ func graphPrograms() []*ir.Program {
 			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 17, false)), 10, false)
 		}),
 	}
-	list = append(list, normPrograms()...)
+	list = append(append(list, normPrograms()...), linePrograms()...)
 	for _, loss := range []ir.Loss{ir.Logistic, ir.Hinge, ir.HuberHinge, ir.Huber} {
 		list = append(list, linear("linear-"+loss.String(), loss, 13, 1, true), build("mlp-"+loss.String(), loss, []int{1, 2, 4}, func(b *Builder) {
 			b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 5, true)), 1, true)
@@ -180,6 +180,42 @@ func normPrograms() []*ir.Program {
 			z := b.GroupNorm(b.Conv(y, 6, ir.Square(3, 1, 1), true), 2, true)
 			z = b.Act(ir.Tanh, b.Add(b.GroupNorm(z, 1, true), y)) // one of another
 			b.Dense(b.Pool(ir.AvgPool, z, ir.Square(3, 1, 0)), 10, true)
+		}),
+	}
+}
+
+// linePrograms have layer normalizations, GELUs and standardized convolutions.
+func linePrograms() []*ir.Program {
+	return []*ir.Program{
+		build("layer-norm", ce, []int{2, 3, 5}, func(b *Builder) { // of the input, of lines, of a vector, of the logits
+			x := b.LayerNorm(ir.Input, true)
+			x = b.Act(ir.GELU, b.LayerNorm(b.Conv(x, 3, ir.Square(3, 1, 1), true), false))
+			x = b.Dense(b.LayerNorm(b.Reshape(x, 45), true), 7, true)
+			b.LayerNorm(b.Dense(b.Act(ir.Tanh, b.Add(x, b.LayerNorm(x, true))), 4, false), true)
+		}),
+		build("gelu", ce, []int{9}, func(b *Builder) {
+			x := b.Act(ir.GELU, b.Dense(ir.Input, 8, true))
+			x = b.Act(ir.GELU, b.Act(ir.ReLU, b.Act(ir.GELU, b.Dense(x, 6, true))))
+			b.Dense(b.Add(b.Act(ir.GELU, x), b.Act(ir.Tanh, x)), 3, true)
+		}),
+		build("standard-conv", ce, []int{2, 6, 6}, func(b *Builder) {
+			x := b.Act(ir.ReLU, b.StandardConv(ir.Input, 4, ir.Square(3, 1, 1), true))
+			x = b.StandardConv(b.Pool(ir.MaxPool, x, pool2(2)), 5, ir.Square(2, 1, 0), false)
+			b.Dense(b.Act(ir.Tanh, x), 3, true)
+		}),
+		// A block of a wide residual network: activation, normalization, standardized convolution.
+		build("wrn", ce, []int{2, 6, 6}, func(b *Builder) {
+			x := b.StandardConv(ir.Input, 4, ir.Square(3, 1, 1), true)
+			y := b.GroupNorm(b.Act(ir.ReLU, x), 2, true)
+			z := b.GroupNorm(b.Act(ir.ReLU, b.StandardConv(y, 6, ir.Square(3, 2, 1), true)), 2, true)
+			z = b.Add(b.StandardConv(z, 6, ir.Square(3, 1, 1), true), b.StandardConv(y, 6, ir.Square(1, 2, 0), true))
+			b.Dense(b.Pool(ir.AvgPool, b.Act(ir.ReLU, z), ir.Square(3, 1, 0)), 10, true)
+		}),
+		// Of the size that a device may compute by squares of outputs, and behind a maximum pool that picks.
+		build("standard-squares", ce, []int{1, 2, 26}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 16, ir.Square(1, 1, 0), true))
+			y := b.Act(ir.GELU, b.StandardConv(x, 18, ir.Square(3, 1, 1), true))
+			b.Dense(b.Pool(ir.AvgPool, y, pool2(2)), 3, true)
 		}),
 	}
 }
