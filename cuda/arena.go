@@ -21,33 +21,35 @@ type arena struct {
 	bytes int64
 	chunk int // examples that go through the network together
 
-	run       kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
-	values    []kernels.Ptr // by ir.Value, [example][element]
-	deltas    []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
-	moments   []kernels.Ptr // by op, of the groups that it normalizes
-	targets   kernels.Ptr
-	kept      kernels.Ptr // stored gradients, rows of stored values
-	keptAt    []int       // by op, its place in a row
-	stored    int
-	parts     kernels.Ptr // partial sums of a convolution's gradients
-	made      []*made     // by op: its weight, where that is a function of parameters, else nil
-	again     kernels.Ptr // gradients of one such op that are not kept
-	unread    kernels.Ptr // norms of such gradients before they are complete
-	math      kernels.Math
-	group     []int // by op, of the clipping
-	groups    int
-	normAt    []int       // by op, the first part of its group's squared norm that is this op's
-	normParts int         // of each group; those that no op has stay zero
-	norm2     kernels.Ptr // float64, [group][part][example]
-	addsNorms bool        // to zeros, before every chunk; else a trunk writes them
-	factor    kernels.Ptr // float32, [group][example]
-	within    kernels.Ptr // int32, [example]
-	scale     kernels.Ptr // float64, [example], of an exact net
-	shifted   kernels.Ptr // the parameters at a candidate
-	weights   kernels.Ptr // of one op, laid out for its kernels
-	losses    kernels.Ptr // float64, [candidate][example]
-	predicted kernels.Ptr // int32, [example]
-	blas      products
+	run     kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
+	values  []kernels.Ptr // by ir.Value, [example][element]
+	deltas  []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
+	moments []kernels.Ptr // by op, of the groups that it normalizes
+	targets kernels.Ptr
+	kept    kernels.Ptr // stored gradients, rows of stored values
+	keptAt  []int       // by op, its place in a row
+	stored  int
+	parts   kernels.Ptr // partial sums of a convolution's gradients
+	made    []*made     // by op: its weight, where that is a function of parameters, else nil
+	again   kernels.Ptr // gradients of one such op that are not kept
+	unread  kernels.Ptr // norms of such gradients before they are complete
+
+	unreadBytes int
+	math        kernels.Math
+	group       []int // by op, of the clipping
+	groups      int
+	normAt      []int       // by op, the first part of its group's squared norm that is this op's
+	normParts   int         // of each group; those that no op has stay zero
+	norm2       kernels.Ptr // float64, [group][part][example]
+	addsNorms   bool        // to zeros, before every chunk; else a trunk writes them
+	factor      kernels.Ptr // float32, [group][example]
+	within      kernels.Ptr // int32, [example]
+	scale       kernels.Ptr // float64, [example], of an exact net
+	shifted     kernels.Ptr // the parameters at a candidate
+	weights     kernels.Ptr // of one op, laid out for its kernels
+	losses      kernels.Ptr // float64, [candidate][example]
+	predicted   kernels.Ptr // int32, [example]
+	blas        products
 
 	fusion
 	trunk  *kernels.Trunk // or nil

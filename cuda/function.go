@@ -57,7 +57,7 @@ func (l *list) given(op *ir.Op, params kernels.Ptr) (all []kernels.Ptr) {
 func (a *arena) layFunctions(s *ir.Schedule) {
 	p := s.Program
 	a.made = make([]*made, len(p.Ops))
-	again, unread := 0, 0
+	again := 0
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		if op.Function == ir.Identity {
@@ -67,7 +67,7 @@ func (a *arena) layFunctions(s *ir.Schedule) {
 		a.take(&m.weight, 4*p.Params[op.Weight].Size())
 		a.take(&m.state, functions[op.Function].state(op))
 		a.made[i] = m
-		unread = max(unread, 8*a.chunk*a.math.ConvNorms(op))
+		a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.math.ConvNorms(op))
 	}
 	for _, st := range s.Steps {
 		if st.Kind == ir.GradSum && a.made[st.Op] != nil {
@@ -75,5 +75,5 @@ func (a *arena) layFunctions(s *ir.Schedule) {
 		}
 	}
 	a.take(&a.again, again)
-	a.take(&a.unread, unread)
+	a.take(&a.unread, a.unreadBytes)
 }

@@ -89,10 +89,12 @@ func (n *net) open() error {
 	if n.stream, err = n.device.context.NewStream(); err != nil {
 		return n.device.failed(what, err)
 	}
-	// Parts of norms that no op has stay zero.
-	if bytes := n.arena.normBytes(); bytes > 0 {
-		if err := n.device.failed(what, n.stream.Set(driver.Ptr(n.arena.norm2), 0, bytes/4)); err != nil {
-			return err
+	// Parts of norms that no op has stay zero, and kernels add to those that nobody reads.
+	for at, bytes := range map[kernels.Ptr]int{n.arena.norm2: n.arena.normBytes(), n.arena.unread: n.arena.unreadBytes} {
+		if bytes > 0 {
+			if err := n.device.failed(what, n.stream.Set(driver.Ptr(at), 0, bytes/4)); err != nil {
+				return err
+			}
 		}
 	}
 	if n.ring, err = n.newRing(); err != nil {

@@ -64,7 +64,7 @@ func schedule(t testing.TB, p *ir.Program, strategy perexample.Strategy) *ir.Sch
 		choice := strategy
 		strategy = perexample.Bookkeeping
 		for _, op := range p.Ops {
-			if op.Kind == ir.Conv {
+			if op.Kind == ir.Conv && (choice != gram || op.Has(ir.NormGram)) {
 				strategy += "," + perexample.Strategy(strings.TrimSuffix(p.Params[op.Weight].Name, ".weight")) + "=" + choice
 			}
 		}

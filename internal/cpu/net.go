@@ -238,7 +238,7 @@ func (n *net) onlyPicked(v int, need []bool) bool {
 func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && n.schedule.Private() && n.convs[st.Op] != nil {
+		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && n.convs[st.Op] != nil && (n.schedule.Private() || n.made[st.Op] != nil) {
 			most = max(most, n.program.OpParams(st.Op))
 		}
 	}
