@@ -45,7 +45,7 @@ func LayerNormGrad(b Batch, rows, size int, x, dy, weight, moments, dx Ptr, add 
 //
 // A sum over fewer than 8 rows takes them in order. Of more rows, every eighth belongs to a group, which adds its rows in order from zero; then
 // the groups are added in order. The squares are added lane by lane, element i in lane i mod 256, or mod 32 of groups, then the lanes in a
-// tree of halves: the relative error of the norm is below γ(2·size/32+10) with u = 2⁻⁵³.
+// tree of halves: the relative error of the norm is below γ(size/16+11) with u = 2⁻⁵³.
 func LayerNormStore(b Batch, rows, size int, x, dy, moments, kept Ptr, stride int, norm2 Ptr, bias bool) Launch {
 	groups := 1
 	if rows >= layerGroups {

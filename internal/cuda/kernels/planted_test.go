@@ -68,6 +68,27 @@ func TestLongMissingBarriers(t *testing.T) {
 				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
 			}
 		}},
+		{"layernorm", 2, func(m *machine) (all []Launch) {
+			// A row that a block shares; then elements in two rounds, of one group and of eight.
+			for _, l := range [][2]int{{1, 600}, {8, 40}} {
+				rows, n := l[0], l[1]
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, rows*n)), m.floats(normals(rng, n))
+				moments := m.alloc(LayerNormMomentBytes(rows))
+				all = append(all,
+					LayerNorm(b, rows, n, 1, x, w, w, m.empty(rows*n), moments),
+					LayerNormGrad(b, rows, n, x, x, w, moments, m.empty(rows*n), false),
+					LayerNormStore(b, rows, n, x, x, moments, m.empty(2*n), 2*n, m.doubles([]float64{0}), true))
+			}
+			return all
+		}},
+		{"standardize", 1, func(m *machine) []Launch {
+			const out, k = 17, 40
+			b, w, gain, moments := m.batch(size{1, 1}), m.floats(normals(rng, out*k)), m.floats(normals(rng, out)), m.alloc(StandardizeMomentBytes(out))
+			return []Launch{
+				Standardize(out, k, w, gain, m.empty(out*k), moments),
+				StandardizeGrad(b, out, k, 0, w, gain, moments, m.floats(normals(rng, out*(k+1))), out*(k+1), m.doubles([]float64{0})),
+			}
+		}},
 		{"trunk", 1, func(m *machine) []Launch { return trunkLaunches(t, m, rng, trunkPrograms()[1]) }},
 		{"fixed", 4, func(m *machine) (all []Launch) {
 			for _, p := range trunkPrograms() {
