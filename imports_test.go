@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 	"internal/collective/team":           {"datasets", "internal/collective", "internal/usage"},
 
-	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/device/record", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
 	"internal/cpu/squares":   nil,
 	"internal/cpu/peak":      nil,
