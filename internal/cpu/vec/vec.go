@@ -8,10 +8,7 @@
 // An input that is too short fails as an index out of range does, before anything is written.
 package vec
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 //go:generate go run -C ../gen .
 
@@ -253,17 +250,3 @@ type kernels struct {
 }
 
 var use = best()
-
-// GELU placeholder
-func GELU(y, x []float32) {
-	for i, v := range x {
-		y[i] = float32(0.5 * float64(v) * math.Erfc(-float64(v)/math.Sqrt2))
-	}
-}
-
-func GELUGrad(dst, x, g []float32) {
-	for i, v := range x {
-		x := float64(v)
-		dst[i] = float32(float64(g[i]) * (0.5*math.Erfc(-x/math.Sqrt2) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)))
-	}
-}
