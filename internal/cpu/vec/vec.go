@@ -60,6 +60,18 @@ func LeakyReLUGrad(dst, y, g []float32, a float32) {
 	use.leakyReluGrad(dst, y, g, a)
 }
 
+// GELU sets dst[i] = x[i]·Φ(x[i]), where Φ is the distribution function of the standard normal distribution, within BOUND. A zero keeps its sign, −∞ gives −0, and NaN stays NaN.
+func GELU(dst, x []float32) {
+	fits(len(dst), len(x))
+	use.gelu(dst, x)
+}
+
+// GELUGrad sets dst[i] = g[i]·(Φ(x[i]) + x[i]·φ(x[i])), where x is the input of GELU and φ the density of the standard normal distribution.
+func GELUGrad(dst, x, g []float32) {
+	fits(len(dst), min(len(x), len(g)))
+	use.geluGrad(dst, x, g)
+}
+
 // AddVec sets dst[i] += x[i].
 func AddVec(dst, x []float32) {
 	fits(len(dst), len(x))
@@ -222,6 +234,8 @@ func AddUnpool2(x []float32, arg []int32, y []float32, rows, cols, at int, accum
 type kernels struct {
 	tanh, sigmoid, relu             func(dst, x []float32)
 	tanhGrad, sigmoidGrad, reluGrad func(dst, y, g []float32)
+	gelu                            func(dst, x []float32)
+	geluGrad                        func(dst, x, g []float32)
 	leakyRelu                       func(dst, x []float32, a float32)
 	leakyReluGrad                   func(dst, y, g []float32, a float32)
 	addVec                          func(dst, x []float32)
