@@ -66,13 +66,13 @@ var portable = kernels{
 	},
 	gelu: func(dst, x []float32) {
 		for i := range dst {
-			v := max(float64(x[i]), -40) // no product of −∞ and 0
+			v := max(float64(x[i]), -20) // no product of −∞ and 0
 			dst[i] = float32(v * normal(v))
 		}
 	},
 	geluGrad: func(dst, x, g []float32) {
 		for i := range dst {
-			v := min(max(float64(x[i]), -40), 40)
+			v := min(max(float64(x[i]), -20), 20)
 			dst[i] = g[i] * float32(normal(v)+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
 		}
 	},
