@@ -18,9 +18,9 @@ func gelu(g *asm) {
 		g.VFMADD231PS(rise, r, r)
 		g.VMULPS(high, r, r)
 		g.VMULPS(m, r, r)
-		g.VMAXPS(x, held[1], y) // in this order NaN stays
+		g.VMAXPS(x, held[1], y) // what becomes of NaN is no matter: r is NaN, too
 		g.VFMADD231PS(low, r, y)
-		g.VANDPS(g.copies("sign", 1<<31), x, x) // of zeros
+		g.VANDPS(g.copies("sign", 1<<31), x, x) // where r became zero
 		g.VORPS(x, y, y)
 		return y
 	}, lowest, g.zero)

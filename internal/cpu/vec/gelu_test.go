@@ -81,6 +81,7 @@ func TestGELUOfSpecialValues(t *testing.T) {
 		for _, c := range []struct{ x, g, y, d float32 }{
 			{0, 3, 0, 1.5},
 			{zero, 3, zero, 1.5},
+			{-math.SmallestNonzeroFloat32, 3, zero, 1.5},
 			{inf, 3, inf, 3},
 			{-inf, 3, zero, zero},
 			{math.MaxFloat32, 3, math.MaxFloat32, 3},

@@ -61,8 +61,8 @@ func LeakyReLUGrad(dst, y, g []float32, a float32) {
 }
 
 // GELU sets dst[i] = x[i]·Φ(x[i]), where Φ is the distribution function of the standard normal distribution. It is within 7
-// units in the last place, and within 5e-7 of its value, or 2e-45 where that is more. A zero keeps its sign, −∞ gives −0, and
-// NaN stays NaN.
+// units in the last place, and within 5e-7 of its value, or 2e-45 where that is more. It has the sign of x[i], also where
+// it is a zero, as for −∞. NaN stays NaN.
 func GELU(dst, x []float32) {
 	fits(len(dst), len(x))
 	use.gelu(dst, x)
