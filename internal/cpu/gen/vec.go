@@ -133,6 +133,7 @@ func vec(g *asm) {
 		g.VMULPS(in[0], s[0], in[0])
 		return in[0]
 	})
+	gelu(g)
 	lstm(g)
 	grids(g)
 	g.bytes()
@@ -361,7 +362,8 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where
 // f = z − n ln 2 lies within ln 2 / 2 of zero. The polynomial interpolates (expm1(f) − f)/f² at Chebyshev points.
-func (g *asm) expm1Reduced(z vector) (q, n vector) {
+// Of a sum, z is the large term, and small are those that rounding would take from it.
+func (g *asm) expm1Reduced(z vector, small ...vector) (q, n vector) {
 	n, f, q := g.fresh(), g.fresh(), g.fresh()
 	g.VMULPS(g.floats("log2e", math.Log2E), z, n)
 	g.nearest(n, n)
@@ -369,6 +371,9 @@ func (g *asm) expm1Reduced(z vector) (q, n vector) {
 	g.VMOVAPS(z, f)
 	g.VFNMADD231PS(g.floats("ln2High", high), n, f)
 	g.VFNMADD231PS(g.floats("ln2Low", float32(math.Ln2-float64(high))), n, f)
+	for _, s := range small {
+		g.VADDPS(s, f, f)
+	}
 	g.VCVTPS2DQ(n, n)
 	g.expm1Polynomial([]vector{f}, []vector{q})
 	return q, n

@@ -75,10 +75,35 @@ var definitions = map[string]func(d, x, y float32, s []float32) float32{
 	},
 }
 
-// curves are kernels that come near a function.
-var curves = map[string]func(x float64) float64{
-	"tanh":    math.Tanh,
-	"sigmoid": func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+// A curve is a kernel that comes near a function, by a part of what size says, or of the function's value where that is nil. A
+// second input multiplies the result.
+type curve struct {
+	at     func(x float64) float64
+	size   func(x float64) float64
+	within float64
+}
+
+var curves = map[string]curve{
+	"tanh":    {math.Tanh, nil, 3e-7},
+	"sigmoid": {func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, nil, 3e-7},
+	"gelu": {func(x float64) float64 {
+		x = max(x, -20)
+		below, _ := gaussian(x)
+		return x * below
+	}, nil, 5e-7},
+	"geluGrad": {func(x float64) float64 {
+		below, slope := gaussian(x)
+		return below + slope
+	}, func(x float64) float64 {
+		below, slope := gaussian(x)
+		return below + math.Abs(slope)
+	}, 3e-7},
+}
+
+// gaussian is Φ(x) and x·φ(x). Beyond 20, both are what they are at infinity.
+func gaussian(x float64) (below, slope float64) {
+	x = min(max(x, -20), 20)
+	return math.Erfc(-x/math.Sqrt2) / 2, x * math.Exp(-x*x/2) / math.Sqrt(2*math.Pi)
 }
 
 // ofFloats are the parameters of a kernel that elementwise has written.
@@ -112,14 +137,18 @@ func TestAVX512Elementwise(t *testing.T) {
 				m.run(t, f, args...)
 				return got
 			}
-			definition, curve := definitions[kernel], curves[kernel]
+			definition := definitions[kernel]
+			c, curved := curves[kernel]
 			switch {
-			case curve != nil:
-				definition = func(_, x, _ float32, _ []float32) float32 {
-					got, want := run(nans(1), [][]float32{{x}}, nil), curve(float64(x))
+			case curved:
+				definition = func(_, x, factor float32, _ []float32) float32 {
+					got := run(nans(1), [][]float32{{x}, {1}}, nil)
 					y := math.Float32frombits(binary.LittleEndian.Uint32(got))
-					if !near(float64(y), want) {
-						t.Fatalf("%g gives %g, want %g", x, y, want)
+					if !c.near(float64(y), float64(x)) {
+						t.Fatalf("%g gives %g, want %g", x, y, c.at(float64(x)))
+					}
+					if inputs == 2 {
+						y *= factor
 					}
 					return y
 				}
@@ -141,12 +170,20 @@ func TestAVX512Elementwise(t *testing.T) {
 	}
 }
 
-// near allows a curve 3e-7 of its value, and the smallest subnormal.
-func near(y, want float64) bool {
+// near allows y at x a part of the size, and a little more than the smallest subnormal.
+func (c curve) near(y, x float64) bool {
+	want := c.at(x)
 	if want != want {
 		return y != y
 	}
-	return math.Abs(y-want) <= max(3e-7*math.Abs(want), 2e-45) && math.Signbit(y) == math.Signbit(want)
+	if math.IsInf(want, 0) {
+		return y == want
+	}
+	size := math.Abs(want)
+	if c.size != nil {
+		size = c.size(x)
+	}
+	return math.Abs(y-want) <= max(c.within*size, 2e-45) && math.Signbit(y) == math.Signbit(want)
 }
 
 func TestAVX512Bytes(t *testing.T) {

@@ -20,9 +20,11 @@ func BenchmarkVec(b *testing.B) {
 	}{
 		{"Tanh", func() { Tanh(dst, x) }},
 		{"Sigmoid", func() { Sigmoid(dst, x) }},
+		{"GELU", func() { GELU(dst, x) }},
 		{"ReLU", func() { ReLU(dst, x) }},
 		{"TanhGrad", func() { TanhGrad(dst, x, y) }},
 		{"SigmoidGrad", func() { SigmoidGrad(dst, x, y) }},
+		{"GELUGrad", func() { GELUGrad(dst, x, y) }},
 		{"ReLUGrad", func() { ReLUGrad(dst, x, y) }},
 		{"AddVec", func() { AddVec(dst, x) }},
 		{"Mix", func() { Mix(dst, 0.5, x, 0.5, y) }},

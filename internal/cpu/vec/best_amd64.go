@@ -23,6 +23,7 @@ func avx512(k kernels) kernels {
 	k.tanh, k.sigmoid, k.relu = tanhAVX512, sigmoidAVX512, reluAVX512
 	k.tanhGrad, k.sigmoidGrad, k.reluGrad = tanhGradAVX512, sigmoidGradAVX512, reluGradAVX512
 	k.leakyRelu, k.leakyReluGrad = leakyReluAVX512, leakyReluGradAVX512
+	k.gelu, k.geluGrad = geluAVX512, geluGradAVX512
 	k.addVec, k.axpy, k.scaled = addVecAVX512, axpyAVX512, scaledAVX512
 	k.mix, k.descend, k.mixSquares = mixAVX512, descendAVX512, mixSquaresAVX512
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
@@ -74,6 +75,8 @@ var avx2 = kernels{
 	reluGrad:      reluGradAVX2,
 	leakyRelu:     leakyReluAVX2,
 	leakyReluGrad: leakyReluGradAVX2,
+	gelu:          geluAVX2,
+	geluGrad:      geluGradAVX2,
 	addVec:        addVecAVX2,
 	axpy:          axpyAVX2,
 	scaled:        scaledAVX2,

@@ -174,6 +174,26 @@ func scaledAVX2(dst []float32, x []float32, a float32)
 //go:noescape
 func scaledAVX512(dst []float32, x []float32, a float32)
 
+// geluAVX2 sets, for the length of dst, dst[i] = x[i]*Φ(x[i]).
+//
+//go:noescape
+func geluAVX2(dst []float32, x []float32)
+
+// geluAVX512 sets, for the length of dst, dst[i] = x[i]*Φ(x[i]).
+//
+//go:noescape
+func geluAVX512(dst []float32, x []float32)
+
+// geluGradAVX2 sets, for the length of dst, dst[i] = g[i]*(Φ(x[i]) + x[i]*φ(x[i])).
+//
+//go:noescape
+func geluGradAVX2(dst []float32, x []float32, g []float32)
+
+// geluGradAVX512 sets, for the length of dst, dst[i] = g[i]*(Φ(x[i]) + x[i]*φ(x[i])).
+//
+//go:noescape
+func geluGradAVX512(dst []float32, x []float32, g []float32)
+
 // gatedAVX2 sets, for the length of dst, dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx).
 //
 //go:noescape

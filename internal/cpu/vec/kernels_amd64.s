@@ -2686,6 +2686,1176 @@ done:
 	VZEROUPPER
 	RET
 
+// func geluAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluAVX2(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    dst_len+8(FP), DX
+	VMOVUPS geluLowest<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+	XORQ    BX, BX
+	SUBQ    $0x10, DX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(BX*4), Y2
+	VORPS        sign<>+0(SB), Y2, Y3
+	VMAXPS       Y3, Y0, Y3
+	VMULPS       minusHalf<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y6, Y5
+	VFMSUB132PS  Y3, Y5, Y6
+	VMULPS       log2e<>+0(SB), Y5, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y4, Y5
+	VFNMADD231PS ln2Low<>+0(SB), Y4, Y5
+	VADDPS       Y6, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y6
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y6
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y6
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y7
+	VPADDD       bias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMOVUPS      tailAbove_4<>+0(SB), Y5
+	VFMADD213PS  tailAbove_3<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_2<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_1<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_0<>+0(SB), Y3, Y5
+	VMOVUPS      tailBelow_5<>+0(SB), Y8
+	VFMADD213PS  tailBelow_4<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_3<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_2<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_1<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_0<>+0(SB), Y3, Y8
+	VDIVPS       Y8, Y5, Y5
+	VFMADD231PS  Y6, Y5, Y5
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMAXPS       Y2, Y1, Y3
+	VFMADD231PS  Y4, Y5, Y3
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VORPS        Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)(BX*4)
+	VMOVUPS      32(CX)(BX*4), Y2
+	VORPS        sign<>+0(SB), Y2, Y3
+	VMAXPS       Y3, Y0, Y3
+	VMULPS       minusHalf<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y6, Y5
+	VFMSUB132PS  Y3, Y5, Y6
+	VMULPS       log2e<>+0(SB), Y5, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y4, Y5
+	VFNMADD231PS ln2Low<>+0(SB), Y4, Y5
+	VADDPS       Y6, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y6
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y6
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y6
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y7
+	VPADDD       bias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMOVUPS      tailAbove_4<>+0(SB), Y5
+	VFMADD213PS  tailAbove_3<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_2<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_1<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_0<>+0(SB), Y3, Y5
+	VMOVUPS      tailBelow_5<>+0(SB), Y8
+	VFMADD213PS  tailBelow_4<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_3<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_2<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_1<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_0<>+0(SB), Y3, Y8
+	VDIVPS       Y8, Y5, Y5
+	VFMADD231PS  Y6, Y5, Y5
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMAXPS       Y2, Y1, Y3
+	VFMADD231PS  Y4, Y5, Y3
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VORPS        Y2, Y3, Y3
+	VMOVUPS      Y3, 32(AX)(BX*4)
+	ADDQ         $0x10, BX
+	SUBQ         $0x10, DX
+	JGE          by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(BX*4), Y2
+	VORPS        sign<>+0(SB), Y2, Y3
+	VMAXPS       Y3, Y0, Y3
+	VMULPS       minusHalf<>+0(SB), Y3, Y6
+	VMULPS       Y3, Y6, Y5
+	VFMSUB132PS  Y3, Y5, Y6
+	VMULPS       log2e<>+0(SB), Y5, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y4, Y5
+	VFNMADD231PS ln2Low<>+0(SB), Y4, Y5
+	VADDPS       Y6, Y5, Y5
+	VCVTPS2DQ    Y4, Y4
+	VMOVUPS      expm1_4<>+0(SB), Y6
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y6
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y6
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y6
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y7
+	VPADDD       bias<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMOVUPS      tailAbove_4<>+0(SB), Y5
+	VFMADD213PS  tailAbove_3<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_2<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_1<>+0(SB), Y3, Y5
+	VFMADD213PS  tailAbove_0<>+0(SB), Y3, Y5
+	VMOVUPS      tailBelow_5<>+0(SB), Y8
+	VFMADD213PS  tailBelow_4<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_3<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_2<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_1<>+0(SB), Y3, Y8
+	VFMADD213PS  tailBelow_0<>+0(SB), Y3, Y8
+	VDIVPS       Y8, Y5, Y5
+	VFMADD231PS  Y6, Y5, Y5
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y3, Y5, Y5
+	VMAXPS       Y2, Y1, Y3
+	VFMADD231PS  Y4, Y5, Y3
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VORPS        Y2, Y3, Y3
+	VMOVUPS      Y3, (AX)(BX*4)
+	ADDQ         $0x08, BX
+	SUBQ         $0x08, DX
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, DX
+	JZ           done
+	LEAQ         lanes8<>+32(SB), SI
+	NEGQ         DX
+	VMOVUPS      (SI)(DX*4), Y2
+	VMASKMOVPS   (CX)(BX*4), Y2, Y3
+	VORPS        sign<>+0(SB), Y3, Y4
+	VMAXPS       Y4, Y0, Y4
+	VMULPS       minusHalf<>+0(SB), Y4, Y0
+	VMULPS       Y4, Y0, Y5
+	VFMSUB132PS  Y4, Y5, Y0
+	VMULPS       log2e<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVAPS      Y5, Y5
+	VFNMADD231PS ln2High<>+0(SB), Y6, Y5
+	VFNMADD231PS ln2Low<>+0(SB), Y6, Y5
+	VADDPS       Y0, Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VMOVUPS      expm1_4<>+0(SB), Y0
+	VFMADD213PS  expm1_3<>+0(SB), Y5, Y0
+	VFMADD213PS  expm1_2<>+0(SB), Y5, Y0
+	VFMADD213PS  expm1_1<>+0(SB), Y5, Y0
+	VFMADD213PS  expm1_0<>+0(SB), Y5, Y0
+	VMULPS       Y5, Y5, Y7
+	VFMADD213PS  Y5, Y7, Y0
+	VPSRAD       $0x01, Y6, Y5
+	VPSUBD       Y5, Y6, Y6
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       bias<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMOVUPS      tailAbove_4<>+0(SB), Y7
+	VFMADD213PS  tailAbove_3<>+0(SB), Y4, Y7
+	VFMADD213PS  tailAbove_2<>+0(SB), Y4, Y7
+	VFMADD213PS  tailAbove_1<>+0(SB), Y4, Y7
+	VFMADD213PS  tailAbove_0<>+0(SB), Y4, Y7
+	VMOVUPS      tailBelow_5<>+0(SB), Y8
+	VFMADD213PS  tailBelow_4<>+0(SB), Y4, Y8
+	VFMADD213PS  tailBelow_3<>+0(SB), Y4, Y8
+	VFMADD213PS  tailBelow_2<>+0(SB), Y4, Y8
+	VFMADD213PS  tailBelow_1<>+0(SB), Y4, Y8
+	VFMADD213PS  tailBelow_0<>+0(SB), Y4, Y8
+	VDIVPS       Y8, Y7, Y7
+	VFMADD231PS  Y0, Y7, Y7
+	VMULPS       Y5, Y7, Y7
+	VMULPS       Y4, Y7, Y7
+	VMAXPS       Y3, Y1, Y0
+	VFMADD231PS  Y6, Y7, Y0
+	VANDPS       sign<>+0(SB), Y3, Y3
+	VORPS        Y3, Y0, Y0
+	VMASKMOVPS   Y0, Y2, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA geluLowest<>+0(SB)/4, $0xc1700000
+DATA geluLowest<>+4(SB)/4, $0xc1700000
+DATA geluLowest<>+8(SB)/4, $0xc1700000
+DATA geluLowest<>+12(SB)/4, $0xc1700000
+DATA geluLowest<>+16(SB)/4, $0xc1700000
+DATA geluLowest<>+20(SB)/4, $0xc1700000
+DATA geluLowest<>+24(SB)/4, $0xc1700000
+DATA geluLowest<>+28(SB)/4, $0xc1700000
+DATA geluLowest<>+32(SB)/4, $0xc1700000
+DATA geluLowest<>+36(SB)/4, $0xc1700000
+DATA geluLowest<>+40(SB)/4, $0xc1700000
+DATA geluLowest<>+44(SB)/4, $0xc1700000
+DATA geluLowest<>+48(SB)/4, $0xc1700000
+DATA geluLowest<>+52(SB)/4, $0xc1700000
+DATA geluLowest<>+56(SB)/4, $0xc1700000
+DATA geluLowest<>+60(SB)/4, $0xc1700000
+GLOBL geluLowest<>(SB), RODATA|NOPTR, $64
+
+DATA minusHalf<>+0(SB)/4, $0xbf000000
+DATA minusHalf<>+4(SB)/4, $0xbf000000
+DATA minusHalf<>+8(SB)/4, $0xbf000000
+DATA minusHalf<>+12(SB)/4, $0xbf000000
+DATA minusHalf<>+16(SB)/4, $0xbf000000
+DATA minusHalf<>+20(SB)/4, $0xbf000000
+DATA minusHalf<>+24(SB)/4, $0xbf000000
+DATA minusHalf<>+28(SB)/4, $0xbf000000
+DATA minusHalf<>+32(SB)/4, $0xbf000000
+DATA minusHalf<>+36(SB)/4, $0xbf000000
+DATA minusHalf<>+40(SB)/4, $0xbf000000
+DATA minusHalf<>+44(SB)/4, $0xbf000000
+DATA minusHalf<>+48(SB)/4, $0xbf000000
+DATA minusHalf<>+52(SB)/4, $0xbf000000
+DATA minusHalf<>+56(SB)/4, $0xbf000000
+DATA minusHalf<>+60(SB)/4, $0xbf000000
+GLOBL minusHalf<>(SB), RODATA|NOPTR, $64
+
+DATA tailAbove_4<>+0(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+4(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+8(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+12(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+16(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+20(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+24(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+28(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+32(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+36(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+40(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+44(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+48(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+52(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+56(SB)/4, $0x3b8643ba
+DATA tailAbove_4<>+60(SB)/4, $0x3b8643ba
+GLOBL tailAbove_4<>(SB), RODATA|NOPTR, $64
+
+DATA tailAbove_3<>+0(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+4(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+8(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+12(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+16(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+20(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+24(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+28(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+32(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+36(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+40(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+44(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+48(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+52(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+56(SB)/4, $0xbd25f7fe
+DATA tailAbove_3<>+60(SB)/4, $0xbd25f7fe
+GLOBL tailAbove_3<>(SB), RODATA|NOPTR, $64
+
+DATA tailAbove_2<>+0(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+4(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+8(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+12(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+16(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+20(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+24(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+28(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+32(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+36(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+40(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+44(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+48(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+52(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+56(SB)/4, $0x3e3b4ed9
+DATA tailAbove_2<>+60(SB)/4, $0x3e3b4ed9
+GLOBL tailAbove_2<>(SB), RODATA|NOPTR, $64
+
+DATA tailAbove_1<>+0(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+4(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+8(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+12(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+16(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+20(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+24(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+28(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+32(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+36(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+40(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+44(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+48(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+52(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+56(SB)/4, $0xbee0341c
+DATA tailAbove_1<>+60(SB)/4, $0xbee0341c
+GLOBL tailAbove_1<>(SB), RODATA|NOPTR, $64
+
+DATA tailAbove_0<>+0(SB)/4, $0x3f000000
+DATA tailAbove_0<>+4(SB)/4, $0x3f000000
+DATA tailAbove_0<>+8(SB)/4, $0x3f000000
+DATA tailAbove_0<>+12(SB)/4, $0x3f000000
+DATA tailAbove_0<>+16(SB)/4, $0x3f000000
+DATA tailAbove_0<>+20(SB)/4, $0x3f000000
+DATA tailAbove_0<>+24(SB)/4, $0x3f000000
+DATA tailAbove_0<>+28(SB)/4, $0x3f000000
+DATA tailAbove_0<>+32(SB)/4, $0x3f000000
+DATA tailAbove_0<>+36(SB)/4, $0x3f000000
+DATA tailAbove_0<>+40(SB)/4, $0x3f000000
+DATA tailAbove_0<>+44(SB)/4, $0x3f000000
+DATA tailAbove_0<>+48(SB)/4, $0x3f000000
+DATA tailAbove_0<>+52(SB)/4, $0x3f000000
+DATA tailAbove_0<>+56(SB)/4, $0x3f000000
+DATA tailAbove_0<>+60(SB)/4, $0x3f000000
+GLOBL tailAbove_0<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_5<>+0(SB)/4, $0xbc284611
+DATA tailBelow_5<>+4(SB)/4, $0xbc284611
+DATA tailBelow_5<>+8(SB)/4, $0xbc284611
+DATA tailBelow_5<>+12(SB)/4, $0xbc284611
+DATA tailBelow_5<>+16(SB)/4, $0xbc284611
+DATA tailBelow_5<>+20(SB)/4, $0xbc284611
+DATA tailBelow_5<>+24(SB)/4, $0xbc284611
+DATA tailBelow_5<>+28(SB)/4, $0xbc284611
+DATA tailBelow_5<>+32(SB)/4, $0xbc284611
+DATA tailBelow_5<>+36(SB)/4, $0xbc284611
+DATA tailBelow_5<>+40(SB)/4, $0xbc284611
+DATA tailBelow_5<>+44(SB)/4, $0xbc284611
+DATA tailBelow_5<>+48(SB)/4, $0xbc284611
+DATA tailBelow_5<>+52(SB)/4, $0xbc284611
+DATA tailBelow_5<>+56(SB)/4, $0xbc284611
+DATA tailBelow_5<>+60(SB)/4, $0xbc284611
+GLOBL tailBelow_5<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_4<>+0(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+4(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+8(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+12(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+16(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+20(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+24(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+28(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+32(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+36(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+40(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+44(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+48(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+52(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+56(SB)/4, $0x3dd00634
+DATA tailBelow_4<>+60(SB)/4, $0x3dd00634
+GLOBL tailBelow_4<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_3<>+0(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+4(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+8(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+12(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+16(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+20(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+24(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+28(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+32(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+36(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+40(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+44(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+48(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+52(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+56(SB)/4, $0xbeefefe9
+DATA tailBelow_3<>+60(SB)/4, $0xbeefefe9
+GLOBL tailBelow_3<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_2<>+0(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+4(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+8(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+12(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+16(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+20(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+24(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+28(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+32(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+36(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+40(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+44(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+48(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+52(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+56(SB)/4, $0x3f99c215
+DATA tailBelow_2<>+60(SB)/4, $0x3f99c215
+GLOBL tailBelow_2<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_1<>+0(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+4(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+8(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+12(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+16(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+20(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+24(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+28(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+32(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+36(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+40(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+44(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+48(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+52(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+56(SB)/4, $0xbfd63b25
+DATA tailBelow_1<>+60(SB)/4, $0xbfd63b25
+GLOBL tailBelow_1<>(SB), RODATA|NOPTR, $64
+
+DATA tailBelow_0<>+0(SB)/4, $0x3f800000
+DATA tailBelow_0<>+4(SB)/4, $0x3f800000
+DATA tailBelow_0<>+8(SB)/4, $0x3f800000
+DATA tailBelow_0<>+12(SB)/4, $0x3f800000
+DATA tailBelow_0<>+16(SB)/4, $0x3f800000
+DATA tailBelow_0<>+20(SB)/4, $0x3f800000
+DATA tailBelow_0<>+24(SB)/4, $0x3f800000
+DATA tailBelow_0<>+28(SB)/4, $0x3f800000
+DATA tailBelow_0<>+32(SB)/4, $0x3f800000
+DATA tailBelow_0<>+36(SB)/4, $0x3f800000
+DATA tailBelow_0<>+40(SB)/4, $0x3f800000
+DATA tailBelow_0<>+44(SB)/4, $0x3f800000
+DATA tailBelow_0<>+48(SB)/4, $0x3f800000
+DATA tailBelow_0<>+52(SB)/4, $0x3f800000
+DATA tailBelow_0<>+56(SB)/4, $0x3f800000
+DATA tailBelow_0<>+60(SB)/4, $0x3f800000
+GLOBL tailBelow_0<>(SB), RODATA|NOPTR, $64
+
+// func geluAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·geluAVX512(SB), NOSPLIT, $0-48
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    dst_len+8(FP), DX
+	VMOVUPS geluLowest<>+0(SB), Z0
+	VXORPS  Z1, Z1, Z1
+	XORQ    BX, BX
+	SUBQ    $0x20, DX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(BX*4), Z2
+	VORPS        sign<>+0(SB), Z2, Z3
+	VMAXPS       Z3, Z0, Z3
+	VMULPS       minusHalf<>+0(SB), Z3, Z6
+	VMULPS       Z3, Z6, Z5
+	VFMSUB132PS  Z3, Z5, Z6
+	VMULPS       log2e<>+0(SB), Z5, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS ln2High<>+0(SB), Z4, Z5
+	VFNMADD231PS ln2Low<>+0(SB), Z4, Z5
+	VADDPS       Z6, Z5, Z5
+	VCVTPS2DQ    Z4, Z4
+	VMOVUPS      expm1_4<>+0(SB), Z6
+	VFMADD213PS  expm1_3<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_2<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_1<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_0<>+0(SB), Z5, Z6
+	VMULPS       Z5, Z5, Z7
+	VFMADD213PS  Z5, Z7, Z6
+	VPSRAD       $0x01, Z4, Z5
+	VPSUBD       Z5, Z4, Z4
+	VPADDD       bias<>+0(SB), Z5, Z5
+	VPSLLD       $0x17, Z5, Z7
+	VPADDD       bias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMOVUPS      tailAbove_4<>+0(SB), Z5
+	VFMADD213PS  tailAbove_3<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_2<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_1<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_0<>+0(SB), Z3, Z5
+	VMOVUPS      tailBelow_5<>+0(SB), Z8
+	VFMADD213PS  tailBelow_4<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_3<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_2<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_1<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_0<>+0(SB), Z3, Z8
+	VDIVPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z5, Z5
+	VMULPS       Z7, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMAXPS       Z2, Z1, Z3
+	VFMADD231PS  Z4, Z5, Z3
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VORPS        Z2, Z3, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	VMOVUPS      64(CX)(BX*4), Z2
+	VORPS        sign<>+0(SB), Z2, Z3
+	VMAXPS       Z3, Z0, Z3
+	VMULPS       minusHalf<>+0(SB), Z3, Z6
+	VMULPS       Z3, Z6, Z5
+	VFMSUB132PS  Z3, Z5, Z6
+	VMULPS       log2e<>+0(SB), Z5, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS ln2High<>+0(SB), Z4, Z5
+	VFNMADD231PS ln2Low<>+0(SB), Z4, Z5
+	VADDPS       Z6, Z5, Z5
+	VCVTPS2DQ    Z4, Z4
+	VMOVUPS      expm1_4<>+0(SB), Z6
+	VFMADD213PS  expm1_3<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_2<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_1<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_0<>+0(SB), Z5, Z6
+	VMULPS       Z5, Z5, Z7
+	VFMADD213PS  Z5, Z7, Z6
+	VPSRAD       $0x01, Z4, Z5
+	VPSUBD       Z5, Z4, Z4
+	VPADDD       bias<>+0(SB), Z5, Z5
+	VPSLLD       $0x17, Z5, Z7
+	VPADDD       bias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMOVUPS      tailAbove_4<>+0(SB), Z5
+	VFMADD213PS  tailAbove_3<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_2<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_1<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_0<>+0(SB), Z3, Z5
+	VMOVUPS      tailBelow_5<>+0(SB), Z8
+	VFMADD213PS  tailBelow_4<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_3<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_2<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_1<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_0<>+0(SB), Z3, Z8
+	VDIVPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z5, Z5
+	VMULPS       Z7, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMAXPS       Z2, Z1, Z3
+	VFMADD231PS  Z4, Z5, Z3
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VORPS        Z2, Z3, Z3
+	VMOVUPS      Z3, 64(AX)(BX*4)
+	ADDQ         $0x20, BX
+	SUBQ         $0x20, DX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(BX*4), Z2
+	VORPS        sign<>+0(SB), Z2, Z3
+	VMAXPS       Z3, Z0, Z3
+	VMULPS       minusHalf<>+0(SB), Z3, Z6
+	VMULPS       Z3, Z6, Z5
+	VFMSUB132PS  Z3, Z5, Z6
+	VMULPS       log2e<>+0(SB), Z5, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS ln2High<>+0(SB), Z4, Z5
+	VFNMADD231PS ln2Low<>+0(SB), Z4, Z5
+	VADDPS       Z6, Z5, Z5
+	VCVTPS2DQ    Z4, Z4
+	VMOVUPS      expm1_4<>+0(SB), Z6
+	VFMADD213PS  expm1_3<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_2<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_1<>+0(SB), Z5, Z6
+	VFMADD213PS  expm1_0<>+0(SB), Z5, Z6
+	VMULPS       Z5, Z5, Z7
+	VFMADD213PS  Z5, Z7, Z6
+	VPSRAD       $0x01, Z4, Z5
+	VPSUBD       Z5, Z4, Z4
+	VPADDD       bias<>+0(SB), Z5, Z5
+	VPSLLD       $0x17, Z5, Z7
+	VPADDD       bias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VMOVUPS      tailAbove_4<>+0(SB), Z5
+	VFMADD213PS  tailAbove_3<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_2<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_1<>+0(SB), Z3, Z5
+	VFMADD213PS  tailAbove_0<>+0(SB), Z3, Z5
+	VMOVUPS      tailBelow_5<>+0(SB), Z8
+	VFMADD213PS  tailBelow_4<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_3<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_2<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_1<>+0(SB), Z3, Z8
+	VFMADD213PS  tailBelow_0<>+0(SB), Z3, Z8
+	VDIVPS       Z8, Z5, Z5
+	VFMADD231PS  Z6, Z5, Z5
+	VMULPS       Z7, Z5, Z5
+	VMULPS       Z3, Z5, Z5
+	VMAXPS       Z2, Z1, Z3
+	VFMADD231PS  Z4, Z5, Z3
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VORPS        Z2, Z3, Z3
+	VMOVUPS      Z3, (AX)(BX*4)
+	ADDQ         $0x10, BX
+	SUBQ         $0x10, DX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, DX
+	JZ           done
+	MOVQ         $-1, SI
+	BZHIQ        DX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS.Z    (CX)(BX*4), K1, Z2
+	VORPS        sign<>+0(SB), Z2, Z3
+	VMAXPS       Z3, Z0, Z3
+	VMULPS       minusHalf<>+0(SB), Z3, Z0
+	VMULPS       Z3, Z0, Z4
+	VFMSUB132PS  Z3, Z4, Z0
+	VMULPS       log2e<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVAPS      Z4, Z4
+	VFNMADD231PS ln2High<>+0(SB), Z5, Z4
+	VFNMADD231PS ln2Low<>+0(SB), Z5, Z4
+	VADDPS       Z0, Z4, Z4
+	VCVTPS2DQ    Z5, Z5
+	VMOVUPS      expm1_4<>+0(SB), Z0
+	VFMADD213PS  expm1_3<>+0(SB), Z4, Z0
+	VFMADD213PS  expm1_2<>+0(SB), Z4, Z0
+	VFMADD213PS  expm1_1<>+0(SB), Z4, Z0
+	VFMADD213PS  expm1_0<>+0(SB), Z4, Z0
+	VMULPS       Z4, Z4, Z6
+	VFMADD213PS  Z4, Z6, Z0
+	VPSRAD       $0x01, Z5, Z4
+	VPSUBD       Z4, Z5, Z5
+	VPADDD       bias<>+0(SB), Z4, Z4
+	VPSLLD       $0x17, Z4, Z4
+	VPADDD       bias<>+0(SB), Z5, Z5
+	VPSLLD       $0x17, Z5, Z5
+	VMOVUPS      tailAbove_4<>+0(SB), Z6
+	VFMADD213PS  tailAbove_3<>+0(SB), Z3, Z6
+	VFMADD213PS  tailAbove_2<>+0(SB), Z3, Z6
+	VFMADD213PS  tailAbove_1<>+0(SB), Z3, Z6
+	VFMADD213PS  tailAbove_0<>+0(SB), Z3, Z6
+	VMOVUPS      tailBelow_5<>+0(SB), Z7
+	VFMADD213PS  tailBelow_4<>+0(SB), Z3, Z7
+	VFMADD213PS  tailBelow_3<>+0(SB), Z3, Z7
+	VFMADD213PS  tailBelow_2<>+0(SB), Z3, Z7
+	VFMADD213PS  tailBelow_1<>+0(SB), Z3, Z7
+	VFMADD213PS  tailBelow_0<>+0(SB), Z3, Z7
+	VDIVPS       Z7, Z6, Z6
+	VFMADD231PS  Z0, Z6, Z6
+	VMULPS       Z4, Z6, Z6
+	VMULPS       Z3, Z6, Z6
+	VMAXPS       Z2, Z1, Z0
+	VFMADD231PS  Z5, Z6, Z0
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VORPS        Z2, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func geluGradAVX2(dst []float32, x []float32, g []float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·geluGradAVX2(SB), NOSPLIT, $0-72
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    g_base+48(FP), DX
+	MOVQ    dst_len+8(FP), BX
+	VMOVUPS geluLowest<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+	XORQ    SI, SI
+	SUBQ    $0x10, BX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(SI*4), Y2
+	VMOVUPS      (DX)(SI*4), Y3
+	VORPS        sign<>+0(SB), Y2, Y4
+	VMAXPS       Y4, Y0, Y4
+	VMULPS       minusHalf<>+0(SB), Y4, Y7
+	VMULPS       Y4, Y7, Y6
+	VFMSUB132PS  Y4, Y6, Y7
+	VMULPS       log2e<>+0(SB), Y6, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVAPS      Y6, Y6
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2Low<>+0(SB), Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VCVTPS2DQ    Y5, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y7
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y7
+	VMULPS       Y6, Y6, Y8
+	VFMADD213PS  Y6, Y8, Y7
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       bias<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y8
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMOVUPS      tailAbove_4<>+0(SB), Y6
+	VFMADD213PS  tailAbove_3<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_2<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_1<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_0<>+0(SB), Y4, Y6
+	VMOVUPS      tailBelow_5<>+0(SB), Y9
+	VFMADD213PS  tailBelow_4<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_3<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_2<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_1<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_0<>+0(SB), Y4, Y9
+	VDIVPS       Y9, Y6, Y6
+	VFMADD231PS  density<>+0(SB), Y4, Y6
+	VFMADD231PS  Y7, Y6, Y6
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      one<>+0(SB), Y4
+	VBLENDVPS    Y2, Y1, Y4, Y4
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VXORPS       Y2, Y6, Y6
+	VFNMADD231PS Y5, Y6, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, (AX)(SI*4)
+	VMOVUPS      32(CX)(SI*4), Y2
+	VMOVUPS      32(DX)(SI*4), Y3
+	VORPS        sign<>+0(SB), Y2, Y4
+	VMAXPS       Y4, Y0, Y4
+	VMULPS       minusHalf<>+0(SB), Y4, Y7
+	VMULPS       Y4, Y7, Y6
+	VFMSUB132PS  Y4, Y6, Y7
+	VMULPS       log2e<>+0(SB), Y6, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVAPS      Y6, Y6
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2Low<>+0(SB), Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VCVTPS2DQ    Y5, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y7
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y7
+	VMULPS       Y6, Y6, Y8
+	VFMADD213PS  Y6, Y8, Y7
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       bias<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y8
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMOVUPS      tailAbove_4<>+0(SB), Y6
+	VFMADD213PS  tailAbove_3<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_2<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_1<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_0<>+0(SB), Y4, Y6
+	VMOVUPS      tailBelow_5<>+0(SB), Y9
+	VFMADD213PS  tailBelow_4<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_3<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_2<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_1<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_0<>+0(SB), Y4, Y9
+	VDIVPS       Y9, Y6, Y6
+	VFMADD231PS  density<>+0(SB), Y4, Y6
+	VFMADD231PS  Y7, Y6, Y6
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      one<>+0(SB), Y4
+	VBLENDVPS    Y2, Y1, Y4, Y4
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VXORPS       Y2, Y6, Y6
+	VFNMADD231PS Y5, Y6, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, 32(AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(SI*4), Y2
+	VMOVUPS      (DX)(SI*4), Y3
+	VORPS        sign<>+0(SB), Y2, Y4
+	VMAXPS       Y4, Y0, Y4
+	VMULPS       minusHalf<>+0(SB), Y4, Y7
+	VMULPS       Y4, Y7, Y6
+	VFMSUB132PS  Y4, Y6, Y7
+	VMULPS       log2e<>+0(SB), Y6, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVAPS      Y6, Y6
+	VFNMADD231PS ln2High<>+0(SB), Y5, Y6
+	VFNMADD231PS ln2Low<>+0(SB), Y5, Y6
+	VADDPS       Y7, Y6, Y6
+	VCVTPS2DQ    Y5, Y5
+	VMOVUPS      expm1_4<>+0(SB), Y7
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y7
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y7
+	VMULPS       Y6, Y6, Y8
+	VFMADD213PS  Y6, Y8, Y7
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       bias<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y8
+	VPADDD       bias<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMOVUPS      tailAbove_4<>+0(SB), Y6
+	VFMADD213PS  tailAbove_3<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_2<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_1<>+0(SB), Y4, Y6
+	VFMADD213PS  tailAbove_0<>+0(SB), Y4, Y6
+	VMOVUPS      tailBelow_5<>+0(SB), Y9
+	VFMADD213PS  tailBelow_4<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_3<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_2<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_1<>+0(SB), Y4, Y9
+	VFMADD213PS  tailBelow_0<>+0(SB), Y4, Y9
+	VDIVPS       Y9, Y6, Y6
+	VFMADD231PS  density<>+0(SB), Y4, Y6
+	VFMADD231PS  Y7, Y6, Y6
+	VMULPS       Y8, Y6, Y6
+	VMOVUPS      one<>+0(SB), Y4
+	VBLENDVPS    Y2, Y1, Y4, Y4
+	VANDPS       sign<>+0(SB), Y2, Y2
+	VXORPS       Y2, Y6, Y6
+	VFNMADD231PS Y5, Y6, Y4
+	VMULPS       Y3, Y4, Y4
+	VMOVUPS      Y4, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x08, BX
+	JZ           done
+	LEAQ         lanes8<>+32(SB), DI
+	NEGQ         BX
+	VMOVUPS      (DI)(BX*4), Y2
+	VMASKMOVPS   (CX)(SI*4), Y2, Y3
+	VMASKMOVPS   (DX)(SI*4), Y2, Y4
+	VORPS        sign<>+0(SB), Y3, Y5
+	VMAXPS       Y5, Y0, Y5
+	VMULPS       minusHalf<>+0(SB), Y5, Y0
+	VMULPS       Y5, Y0, Y6
+	VFMSUB132PS  Y5, Y6, Y0
+	VMULPS       log2e<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVAPS      Y6, Y6
+	VFNMADD231PS ln2High<>+0(SB), Y7, Y6
+	VFNMADD231PS ln2Low<>+0(SB), Y7, Y6
+	VADDPS       Y0, Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VMOVUPS      expm1_4<>+0(SB), Y0
+	VFMADD213PS  expm1_3<>+0(SB), Y6, Y0
+	VFMADD213PS  expm1_2<>+0(SB), Y6, Y0
+	VFMADD213PS  expm1_1<>+0(SB), Y6, Y0
+	VFMADD213PS  expm1_0<>+0(SB), Y6, Y0
+	VMULPS       Y6, Y6, Y8
+	VFMADD213PS  Y6, Y8, Y0
+	VPSRAD       $0x01, Y7, Y6
+	VPSUBD       Y6, Y7, Y7
+	VPADDD       bias<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       bias<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMOVUPS      tailAbove_4<>+0(SB), Y8
+	VFMADD213PS  tailAbove_3<>+0(SB), Y5, Y8
+	VFMADD213PS  tailAbove_2<>+0(SB), Y5, Y8
+	VFMADD213PS  tailAbove_1<>+0(SB), Y5, Y8
+	VFMADD213PS  tailAbove_0<>+0(SB), Y5, Y8
+	VMOVUPS      tailBelow_5<>+0(SB), Y9
+	VFMADD213PS  tailBelow_4<>+0(SB), Y5, Y9
+	VFMADD213PS  tailBelow_3<>+0(SB), Y5, Y9
+	VFMADD213PS  tailBelow_2<>+0(SB), Y5, Y9
+	VFMADD213PS  tailBelow_1<>+0(SB), Y5, Y9
+	VFMADD213PS  tailBelow_0<>+0(SB), Y5, Y9
+	VDIVPS       Y9, Y8, Y8
+	VFMADD231PS  density<>+0(SB), Y5, Y8
+	VFMADD231PS  Y0, Y8, Y8
+	VMULPS       Y6, Y8, Y8
+	VMOVUPS      one<>+0(SB), Y0
+	VBLENDVPS    Y3, Y1, Y0, Y0
+	VANDPS       sign<>+0(SB), Y3, Y3
+	VXORPS       Y3, Y8, Y8
+	VFNMADD231PS Y7, Y8, Y0
+	VMULPS       Y4, Y0, Y0
+	VMASKMOVPS   Y0, Y2, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA density<>+0(SB)/4, $0x3ecc422a
+DATA density<>+4(SB)/4, $0x3ecc422a
+DATA density<>+8(SB)/4, $0x3ecc422a
+DATA density<>+12(SB)/4, $0x3ecc422a
+DATA density<>+16(SB)/4, $0x3ecc422a
+DATA density<>+20(SB)/4, $0x3ecc422a
+DATA density<>+24(SB)/4, $0x3ecc422a
+DATA density<>+28(SB)/4, $0x3ecc422a
+DATA density<>+32(SB)/4, $0x3ecc422a
+DATA density<>+36(SB)/4, $0x3ecc422a
+DATA density<>+40(SB)/4, $0x3ecc422a
+DATA density<>+44(SB)/4, $0x3ecc422a
+DATA density<>+48(SB)/4, $0x3ecc422a
+DATA density<>+52(SB)/4, $0x3ecc422a
+DATA density<>+56(SB)/4, $0x3ecc422a
+DATA density<>+60(SB)/4, $0x3ecc422a
+GLOBL density<>(SB), RODATA|NOPTR, $64
+
+// func geluGradAVX512(dst []float32, x []float32, g []float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·geluGradAVX512(SB), NOSPLIT, $0-72
+	MOVQ    dst_base+0(FP), AX
+	MOVQ    x_base+24(FP), CX
+	MOVQ    g_base+48(FP), DX
+	MOVQ    dst_len+8(FP), BX
+	VMOVUPS geluLowest<>+0(SB), Z0
+	VXORPS  Z1, Z1, Z1
+	XORQ    SI, SI
+	SUBQ    $0x20, BX
+	JL      after2
+
+by2:
+	VMOVUPS      (CX)(SI*4), Z2
+	VMOVUPS      (DX)(SI*4), Z3
+	VORPS        sign<>+0(SB), Z2, Z5
+	VMAXPS       Z5, Z0, Z5
+	VMULPS       minusHalf<>+0(SB), Z5, Z6
+	VMULPS       Z5, Z6, Z7
+	VFMSUB132PS  Z5, Z7, Z6
+	VMULPS       log2e<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VMOVAPS      Z7, Z7
+	VFNMADD231PS ln2High<>+0(SB), Z8, Z7
+	VFNMADD231PS ln2Low<>+0(SB), Z8, Z7
+	VADDPS       Z6, Z7, Z7
+	VCVTPS2DQ    Z8, Z8
+	VMOVUPS      expm1_4<>+0(SB), Z6
+	VFMADD213PS  expm1_3<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_2<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_1<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_0<>+0(SB), Z7, Z6
+	VMULPS       Z7, Z7, Z12
+	VFMADD213PS  Z7, Z12, Z6
+	VPSRAD       $0x01, Z8, Z7
+	VPSUBD       Z7, Z8, Z8
+	VPADDD       bias<>+0(SB), Z7, Z7
+	VPSLLD       $0x17, Z7, Z7
+	VPADDD       bias<>+0(SB), Z8, Z8
+	VPSLLD       $0x17, Z8, Z8
+	VMOVUPS      tailAbove_4<>+0(SB), Z12
+	VFMADD213PS  tailAbove_3<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_2<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_1<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_0<>+0(SB), Z5, Z12
+	VMOVUPS      tailBelow_5<>+0(SB), Z13
+	VFMADD213PS  tailBelow_4<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_3<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_2<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_1<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_0<>+0(SB), Z5, Z13
+	VDIVPS       Z13, Z12, Z12
+	VFMADD231PS  density<>+0(SB), Z5, Z12
+	VFMADD231PS  Z6, Z12, Z12
+	VMULPS       Z7, Z12, Z12
+	VMOVUPS      one<>+0(SB), Z5
+	VPMOVD2M     Z2, K1
+	VBLENDMPS    Z1, Z5, K1, Z4
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VXORPS       Z2, Z12, Z12
+	VFNMADD231PS Z8, Z12, Z4
+	VMULPS       Z3, Z4, Z4
+	VMOVUPS      Z4, (AX)(SI*4)
+	VMOVUPS      64(CX)(SI*4), Z2
+	VMOVUPS      64(DX)(SI*4), Z3
+	VORPS        sign<>+0(SB), Z2, Z5
+	VMAXPS       Z5, Z0, Z5
+	VMULPS       minusHalf<>+0(SB), Z5, Z6
+	VMULPS       Z5, Z6, Z7
+	VFMSUB132PS  Z5, Z7, Z6
+	VMULPS       log2e<>+0(SB), Z7, Z8
+	VRNDSCALEPS  $0x08, Z8, Z8
+	VMOVAPS      Z7, Z7
+	VFNMADD231PS ln2High<>+0(SB), Z8, Z7
+	VFNMADD231PS ln2Low<>+0(SB), Z8, Z7
+	VADDPS       Z6, Z7, Z7
+	VCVTPS2DQ    Z8, Z8
+	VMOVUPS      expm1_4<>+0(SB), Z6
+	VFMADD213PS  expm1_3<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_2<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_1<>+0(SB), Z7, Z6
+	VFMADD213PS  expm1_0<>+0(SB), Z7, Z6
+	VMULPS       Z7, Z7, Z12
+	VFMADD213PS  Z7, Z12, Z6
+	VPSRAD       $0x01, Z8, Z7
+	VPSUBD       Z7, Z8, Z8
+	VPADDD       bias<>+0(SB), Z7, Z7
+	VPSLLD       $0x17, Z7, Z7
+	VPADDD       bias<>+0(SB), Z8, Z8
+	VPSLLD       $0x17, Z8, Z8
+	VMOVUPS      tailAbove_4<>+0(SB), Z12
+	VFMADD213PS  tailAbove_3<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_2<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_1<>+0(SB), Z5, Z12
+	VFMADD213PS  tailAbove_0<>+0(SB), Z5, Z12
+	VMOVUPS      tailBelow_5<>+0(SB), Z13
+	VFMADD213PS  tailBelow_4<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_3<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_2<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_1<>+0(SB), Z5, Z13
+	VFMADD213PS  tailBelow_0<>+0(SB), Z5, Z13
+	VDIVPS       Z13, Z12, Z12
+	VFMADD231PS  density<>+0(SB), Z5, Z12
+	VFMADD231PS  Z6, Z12, Z12
+	VMULPS       Z7, Z12, Z12
+	VMOVUPS      one<>+0(SB), Z5
+	VPMOVD2M     Z2, K1
+	VBLENDMPS    Z1, Z5, K1, Z9
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VXORPS       Z2, Z12, Z12
+	VFNMADD231PS Z8, Z12, Z9
+	VMULPS       Z3, Z9, Z9
+	VMOVUPS      Z9, 64(AX)(SI*4)
+	ADDQ         $0x20, SI
+	SUBQ         $0x20, BX
+	JGE          by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS      (CX)(SI*4), Z2
+	VMOVUPS      (DX)(SI*4), Z3
+	VORPS        sign<>+0(SB), Z2, Z4
+	VMAXPS       Z4, Z0, Z4
+	VMULPS       minusHalf<>+0(SB), Z4, Z5
+	VMULPS       Z4, Z5, Z6
+	VFMSUB132PS  Z4, Z6, Z5
+	VMULPS       log2e<>+0(SB), Z6, Z7
+	VRNDSCALEPS  $0x08, Z7, Z7
+	VMOVAPS      Z6, Z6
+	VFNMADD231PS ln2High<>+0(SB), Z7, Z6
+	VFNMADD231PS ln2Low<>+0(SB), Z7, Z6
+	VADDPS       Z5, Z6, Z6
+	VCVTPS2DQ    Z7, Z7
+	VMOVUPS      expm1_4<>+0(SB), Z5
+	VFMADD213PS  expm1_3<>+0(SB), Z6, Z5
+	VFMADD213PS  expm1_2<>+0(SB), Z6, Z5
+	VFMADD213PS  expm1_1<>+0(SB), Z6, Z5
+	VFMADD213PS  expm1_0<>+0(SB), Z6, Z5
+	VMULPS       Z6, Z6, Z8
+	VFMADD213PS  Z6, Z8, Z5
+	VPSRAD       $0x01, Z7, Z6
+	VPSUBD       Z6, Z7, Z7
+	VPADDD       bias<>+0(SB), Z6, Z6
+	VPSLLD       $0x17, Z6, Z6
+	VPADDD       bias<>+0(SB), Z7, Z7
+	VPSLLD       $0x17, Z7, Z7
+	VMOVUPS      tailAbove_4<>+0(SB), Z8
+	VFMADD213PS  tailAbove_3<>+0(SB), Z4, Z8
+	VFMADD213PS  tailAbove_2<>+0(SB), Z4, Z8
+	VFMADD213PS  tailAbove_1<>+0(SB), Z4, Z8
+	VFMADD213PS  tailAbove_0<>+0(SB), Z4, Z8
+	VMOVUPS      tailBelow_5<>+0(SB), Z9
+	VFMADD213PS  tailBelow_4<>+0(SB), Z4, Z9
+	VFMADD213PS  tailBelow_3<>+0(SB), Z4, Z9
+	VFMADD213PS  tailBelow_2<>+0(SB), Z4, Z9
+	VFMADD213PS  tailBelow_1<>+0(SB), Z4, Z9
+	VFMADD213PS  tailBelow_0<>+0(SB), Z4, Z9
+	VDIVPS       Z9, Z8, Z8
+	VFMADD231PS  density<>+0(SB), Z4, Z8
+	VFMADD231PS  Z5, Z8, Z8
+	VMULPS       Z6, Z8, Z8
+	VMOVUPS      one<>+0(SB), Z4
+	VPMOVD2M     Z2, K1
+	VBLENDMPS    Z1, Z4, K1, Z10
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VXORPS       Z2, Z8, Z8
+	VFNMADD231PS Z7, Z8, Z10
+	VMULPS       Z3, Z10, Z10
+	VMOVUPS      Z10, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JGE          by1
+
+after1:
+	ADDQ         $0x10, BX
+	JZ           done
+	MOVQ         $-1, DI
+	BZHIQ        BX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (CX)(SI*4), K1, Z2
+	VMOVUPS.Z    (DX)(SI*4), K1, Z3
+	VORPS        sign<>+0(SB), Z2, Z4
+	VMAXPS       Z4, Z0, Z4
+	VMULPS       minusHalf<>+0(SB), Z4, Z0
+	VMULPS       Z4, Z0, Z5
+	VFMSUB132PS  Z4, Z5, Z0
+	VMULPS       log2e<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVAPS      Z5, Z5
+	VFNMADD231PS ln2High<>+0(SB), Z6, Z5
+	VFNMADD231PS ln2Low<>+0(SB), Z6, Z5
+	VADDPS       Z0, Z5, Z5
+	VCVTPS2DQ    Z6, Z6
+	VMOVUPS      expm1_4<>+0(SB), Z0
+	VFMADD213PS  expm1_3<>+0(SB), Z5, Z0
+	VFMADD213PS  expm1_2<>+0(SB), Z5, Z0
+	VFMADD213PS  expm1_1<>+0(SB), Z5, Z0
+	VFMADD213PS  expm1_0<>+0(SB), Z5, Z0
+	VMULPS       Z5, Z5, Z7
+	VFMADD213PS  Z5, Z7, Z0
+	VPSRAD       $0x01, Z6, Z5
+	VPSUBD       Z5, Z6, Z6
+	VPADDD       bias<>+0(SB), Z5, Z5
+	VPSLLD       $0x17, Z5, Z5
+	VPADDD       bias<>+0(SB), Z6, Z6
+	VPSLLD       $0x17, Z6, Z6
+	VMOVUPS      tailAbove_4<>+0(SB), Z7
+	VFMADD213PS  tailAbove_3<>+0(SB), Z4, Z7
+	VFMADD213PS  tailAbove_2<>+0(SB), Z4, Z7
+	VFMADD213PS  tailAbove_1<>+0(SB), Z4, Z7
+	VFMADD213PS  tailAbove_0<>+0(SB), Z4, Z7
+	VMOVUPS      tailBelow_5<>+0(SB), Z8
+	VFMADD213PS  tailBelow_4<>+0(SB), Z4, Z8
+	VFMADD213PS  tailBelow_3<>+0(SB), Z4, Z8
+	VFMADD213PS  tailBelow_2<>+0(SB), Z4, Z8
+	VFMADD213PS  tailBelow_1<>+0(SB), Z4, Z8
+	VFMADD213PS  tailBelow_0<>+0(SB), Z4, Z8
+	VDIVPS       Z8, Z7, Z7
+	VFMADD231PS  density<>+0(SB), Z4, Z7
+	VFMADD231PS  Z0, Z7, Z7
+	VMULPS       Z5, Z7, Z7
+	VMOVUPS      one<>+0(SB), Z0
+	VPMOVD2M     Z2, K2
+	VBLENDMPS    Z1, Z0, K2, Z11
+	VANDPS       sign<>+0(SB), Z2, Z2
+	VXORPS       Z2, Z7, Z7
+	VFNMADD231PS Z6, Z7, Z11
+	VMULPS       Z3, Z11, Z11
+	VMOVUPS      Z11, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func gatedAVX2(dst []float32, o []float32, x []float32, no float32, bx float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gatedAVX2(SB), NOSPLIT, $0-80

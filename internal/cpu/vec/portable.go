@@ -64,6 +64,18 @@ var portable = kernels{
 			}
 		}
 	},
+	gelu: func(dst, x []float32) {
+		for i := range dst {
+			v := max(float64(x[i]), -20) // no product of −∞ and 0
+			dst[i] = float32(v * normal(v))
+		}
+	},
+	geluGrad: func(dst, x, g []float32) {
+		for i := range dst {
+			v := min(max(float64(x[i]), -20), 20)
+			dst[i] = g[i] * float32(normal(v)+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
+		}
+	},
 	addVec: func(dst, x []float32) {
 		for i := range dst {
 			dst[i] += x[i]
@@ -200,6 +212,9 @@ var portable = kernels{
 }
 
 func gate(x float32) float64 { return 1 / (1 + math.Exp(-float64(x))) }
+
+// normal is the distribution function of the standard normal distribution.
+func normal(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
 // fma is a·b + c: the product is exact in float64.
 func fma(a, b, c float32) float32 { return float32(float64(a)*float64(b) + float64(c)) }

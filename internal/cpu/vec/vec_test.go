@@ -58,6 +58,17 @@ var elementwise = []struct {
 		}
 		return float64(float32(a)) * g
 	}, nil, 1},
+	{"GELU", func(dst, x, _ []float32) { GELU(dst, x) }, func(_, x, _ float64) float64 {
+		below, _ := gaussian(x)
+		return x * below
+	}, nil, 8},
+	{"GELUGrad", GELUGrad, func(_, x, g float64) float64 {
+		below, slope := gaussian(x)
+		return g * (below + slope)
+	}, func(_, x, g float64) float64 {
+		below, slope := gaussian(x)
+		return math.Abs(g) * (below + math.Abs(slope))
+	}, 7},
 	{"AddVec", func(dst, x, _ []float32) { AddVec(dst, x) }, func(d, x, _ float64) float64 { return d + x }, nil, 1},
 	{"Axpy", func(dst, x, _ []float32) { Axpy(dst, a, x) }, func(d, x, _ float64) float64 { return d + float64(float32(a))*x }, nil, 1.01},
 	{"Scale", func(dst, _, _ []float32) { Scale(dst, a) }, func(d, _, _ float64) float64 { return d * float64(float32(a)) }, nil, 1},
@@ -487,6 +498,8 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"TanhGrad":    func(dst []float32) { TanhGrad(dst, long, short) },
 		"SigmoidGrad": func(dst []float32) { SigmoidGrad(dst, short, long) },
 		"ReLUGrad":    func(dst []float32) { ReLUGrad(dst, long, short) },
+		"GELU":        func(dst []float32) { GELU(dst, short) },
+		"GELUGrad":    func(dst []float32) { GELUGrad(dst, long, short) },
 		"AddVec":      func(dst []float32) { AddVec(dst, short) },
 		"Axpy":        func(dst []float32) { Axpy(dst, 1, short) },
 		"Scaled":      func(dst []float32) { Scaled(dst, 1, short) },
