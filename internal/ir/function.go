@@ -34,6 +34,14 @@ func (f Function) String() string {
 	return fmt.Sprintf("function %d", uint8(f))
 }
 
+// what an op computes, for people.
+func (op *Op) what() string {
+	if op.Function == Identity {
+		return op.Kind.String()
+	}
+	return op.Kind.String() + " (" + op.Function.String() + ")"
+}
+
 func (p *Program) validateFunction(op *Op, used []int) error {
 	var given [][]int
 	if op.Function != Identity {

@@ -205,7 +205,7 @@ func (p *Program) String() string {
 	fmt.Fprintln(w, "op\tkind\tinput\toutput\tparameters\tkFLOP/example\tbytes/example\t")
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%.1f\t%d\t\n", op.Name, op.Kind, op.Shape, op.Out, p.OpParams(i), float64(op.FLOPs())/1e3, 4*Size(op.Out))
+		fmt.Fprintf(w, "%s\t%s\t%v\t%v\t%d\t%.1f\t%d\t\n", op.Name, op.what(), op.Shape, op.Out, p.OpParams(i), float64(op.FLOPs())/1e3, 4*Size(op.Out))
 	}
 	fmt.Fprintf(w, "total\t\t\t\t%d\t%.1f\t%d\t\n", p.NumParams(), float64(p.ForwardFLOPs())/1e3, p.ValueBytes())
 	w.Flush()

@@ -214,6 +214,15 @@ small: input [1 6 6], 47 parameters, loss softmax-cross-entropy
 	}
 }
 
+func TestFunctionInTable(t *testing.T) {
+	p := small()
+	p.Ops[0].Function, p.Ops[0].Given = Standardize, []int{4}
+	p.Params = append(p.Params, Param{Name: "conv1.gain", Shape: []int{2}, Offset: p.NumParams()})
+	if got := p.String(); !strings.Contains(got, "conv1  conv (standardize)  [1 6 6]  [2 4 4]          22") {
+		t.Errorf("the table is\n%s", got)
+	}
+}
+
 func TestValidTarget(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, test := range []struct {
