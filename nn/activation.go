@@ -38,7 +38,7 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 func (l *lowerer) unary(n *G.Node) (value, error) {
 	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[symbol(n)]
 	if !ok {
-		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
+		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, LeakyRelu, Tanh, Sigmoid or nn.GELU", symbol(n))
 	}
 	return l.pointwise(ir.Op{Kind: kind}, n, children(n)[0])
 }

@@ -52,7 +52,7 @@ func (l *lowerer) bias(n, h, p *G.Node) (value, error) {
 		return value{}, err
 	}
 	i := int(v.v) - 1
-	if i < 0 || l.nodes[i] != h || l.weights[i] == nil {
+	if i < 0 || l.nodes[i] != h || l.weights[i] == nil || l.biases[i] != nil {
 		return value{}, refuse(n, "bias %s is added to %s, which is no convolution, dense layer or group normalization; add it right after the layer", describe(b.leaf), describe(h))
 	}
 	if l.readers[h] > 1 {

@@ -14,7 +14,16 @@ import (
 // zeros: out kernels of kernel×kernel. It makes the nodes name.weight
 // (out, C, kernel, kernel) and name.bias (1, out, 1, 1), the bias zero.
 func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
+	return convolution(name, kernels{out, kernel, stride, pad}, init, func(_, w *G.Node) (*G.Node, error) { return w, nil })
+}
+
+// kernels are what a convolution's layer is told: so many, each size×size.
+type kernels struct{ out, size, stride, pad int }
+
+// convolution is a layer whose filter is made of the node of its weight. Both stand in the graph of x.
+func convolution(name string, k kernels, init Init, filter func(x, w *G.Node) (*G.Node, error)) Layer {
 	return layer(name, 4, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
+		out, kernel, stride, pad := k.out, k.size, k.stride, k.pad
 		if out < 1 || kernel < 1 || stride < 1 || pad < 0 {
 			return nil, fmt.Errorf("needs at least one kernel, a window and a stride of at least 1 and no negative padding; has %d kernels, window %d, stride %d, padding %d", out, kernel, stride, pad)
 		}
@@ -29,6 +38,9 @@ func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
 		}
 		b, err := parameter(x, name+".bias", make([]float32, out), 1, out, 1, 1)
 		if err != nil {
+			return nil, err
+		}
+		if w, err = filter(x, w); err != nil {
 			return nil, err
 		}
 		h, err := G.Conv2d(x, w, tensor.Shape{kernel, kernel}, []int{pad, pad}, []int{stride, stride}, []int{1, 1})
@@ -65,7 +77,7 @@ func (l *lowerer) conv(n *G.Node) (value, bool, error) {
 	if err != nil {
 		return value{}, true, err
 	}
-	filter, err := l.parameter(children(children(product)[1])[0], product)
+	filter, err := l.weight(children(children(product)[1])[0], product)
 	if err != nil {
 		return value{}, true, err
 	}
@@ -85,6 +97,7 @@ func (l *lowerer) conv(n *G.Node) (value, bool, error) {
 		return value{}, true, refuse(n, "its filter %s has shape %v, its window needs %v; make the filter (out, in, kh, kw) with the window of the call",
 			describe(filter.leaf), filter.shape, want)
 	}
-	v := l.emit(n, ir.Op{Kind: ir.Conv, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, &filter)
+	v := l.emit(n, ir.Op{Kind: ir.Conv, In: []ir.Value{in.v}, Shape: in.shape, Window: w, Function: filter.function}, &filter.view)
+	l.given[v.v-1] = filter.given
 	return v, true, nil
 }

@@ -26,7 +26,6 @@ const (
 	opAvgPool   = "*gorgonia.avgPoolOp"
 	opGlobalAvg = "*gorgonia.globalAveragePoolOp"
 	opGroupNorm = "*gorgonia.GroupNormOp"
-	opNormalize = "*nn.normalize"
 )
 
 func opType(n *G.Node) string {
@@ -99,8 +98,11 @@ func refuse(n *G.Node, format string, args ...any) error {
 
 // unsupported gives the reason for which ops of n's type never lower, or nil.
 func unsupported(n *G.Node) error {
+	if _, own := ownOf(n); own {
+		return nil
+	}
 	switch t := opType(n); t {
-	case opLeaf, opConstant, opReshape, opTranspose, opRepeat, opSize, opLinAlg, opBinary, opUnary, opIm2col, opMaxPool, opAvgPool, opGlobalAvg, opGroupNorm, opNormalize:
+	case opLeaf, opConstant, opReshape, opTranspose, opRepeat, opSize, opLinAlg, opBinary, opUnary, opIm2col, opMaxPool, opAvgPool, opGlobalAvg, opGroupNorm:
 		return nil
 	case "*gorgonia.BatchNormOp":
 		return refuse(n, "batch normalization mixes the examples of a batch, so that no gradient belongs to one example; use nn.GroupNorm in its place, which normalizes each example by itself")
@@ -119,6 +121,6 @@ func unsupported(n *G.Node) error {
 	case "gorgonia.constantTensor":
 		return refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
 	default:
-		return refuse(n, "this op is not supported; supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, LeakyRelu, Tanh, Sigmoid, GroupNorm, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape")
+		return refuse(n, "this op is not supported; supported are Conv2d, Mul, BroadcastAdd, Add, Rectify, LeakyRelu, Tanh, Sigmoid, GroupNorm, MaxPool2D, AveragePool2D, GlobalAveragePool2D and Reshape, and the layers of package nn")
 	}
 }

@@ -73,6 +73,20 @@ type lowerer struct {
 	ops             []ir.Op
 	nodes           []*G.Node
 	weights, biases []*view
+	given           [][]given
+}
+
+// A weight is a parameter, or what a function makes of it and of those that it is given.
+type weight struct {
+	view
+	function ir.Function
+	given    []given
+}
+
+// given is a parameter of a function, with its name behind the op's.
+type given struct {
+	kind string
+	view view
 }
 
 func (l *lowerer) run() (*Network, error) {
@@ -165,6 +179,9 @@ func dataLeaves(logits *G.Node) []*G.Node {
 // activations are the operands of a node that are no parameters.
 func activations(n *G.Node) []*G.Node {
 	c := children(n)
+	if op, own := ownOf(n); own {
+		return c[:op.activations()]
+	}
 	switch t := opType(n); t {
 	case opLeaf, opConstant:
 		return nil
@@ -176,7 +193,7 @@ func activations(n *G.Node) []*G.Node {
 		// values say that the product is the wrong way round.
 		a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
 		switch {
-		case a && b && t == opLinAlg && rootOf(c[0]).Value() != nil && rootOf(c[1]).Value() == nil:
+		case a && b && t == opLinAlg && isWeight(rootOf(c[0])) && !isWeight(rootOf(c[1])):
 			return c[1:2]
 		case a && b && t == opLinAlg:
 			return c[:1]
@@ -208,6 +225,9 @@ func (l *lowerer) lower(n *G.Node) (v value, err error) {
 }
 
 func (l *lowerer) lowerNew(n *G.Node) (value, error) {
+	if op, own := ownOf(n); own {
+		return op.lower(l, n)
+	}
 	switch opType(n) {
 	case opLeaf:
 		if n == l.input {
@@ -230,8 +250,8 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 		return l.avgPool(n, n, 1)
 	case opGlobalAvg:
 		return l.globalAvgPool(n)
-	case opGroupNorm, opNormalize:
-		return value{}, refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
+	case opGroupNorm:
+		return value{}, unscaled(n)
 	case opIm2col:
 		return value{}, refuse(n, "Im2Col is supported only as a part of gorgonia.Conv2d")
 	case opRepeat:
@@ -243,7 +263,7 @@ func (l *lowerer) lowerNew(n *G.Node) (value, error) {
 		case "⊙":
 			return l.product(n)
 		}
-		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
+		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, LeakyRelu, Tanh, Sigmoid or nn.GELU", symbol(n))
 	}
 	return value{}, unsupported(n)
 }
@@ -278,6 +298,7 @@ func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
 	l.nodes = append(l.nodes, n)
 	l.weights = append(l.weights, weight)
 	l.biases = append(l.biases, nil)
+	l.given = append(l.given, nil)
 	return value{ir.Value(len(l.ops)), shape}
 }
 
@@ -289,10 +310,25 @@ func planShape(shape []int) []int {
 	return []int{ir.Size(shape)}
 }
 
+// weight gives a parameter, or a weight that is computed from parameters, claimed for node user.
+func (l *lowerer) weight(n, user *G.Node) (weight, error) {
+	if op, ok := n.Op().(weightOp); ok {
+		return op.weight(l, n, user)
+	}
+	v, err := l.parameter(n, user)
+	return weight{view: v}, err
+}
+
+// onlyFilters says where a weight that is computed may stand.
+const onlyFilters = "make it the filter of gorgonia.Conv2d, just as it is, as nn.StandardConv does"
+
 // parameter gives the view of a parameter, claimed for node user.
 func (l *lowerer) parameter(n, user *G.Node) (view, error) {
 	if !l.isParam(n) {
 		return view{}, refuse(user, "%s is no parameter; weights and biases must be leaves with a value, reshaped or transposed at most", describe(n))
+	}
+	if root := rootOf(n); isComputed(root) {
+		return view{}, refuse(user, "%s is computed from parameters; %s", describe(root), onlyFilters)
 	}
 	v, err := viewOf(n)
 	if err != nil {
@@ -306,6 +342,13 @@ func (l *lowerer) parameter(n, user *G.Node) (view, error) {
 	}
 	l.used[v.leaf] = true
 	return v, nil
+}
+
+// A place is one of an op's for a parameter: nil where it has none.
+type place struct {
+	v     *view
+	kind  string
+	index *int
 }
 
 // network numbers the layers and builds the parameter table.
@@ -323,11 +366,14 @@ func (l *lowerer) network() (*Network, error) {
 		}
 		count[name]++
 		op.Name = fmt.Sprintf("%s%d", name, count[name])
-		for _, q := range []struct {
-			v     *view
-			kind  string
-			index *int
-		}{{l.weights[i], "weight", &op.Weight}, {l.biases[i], "bias", &op.Bias}} {
+		places := []place{{l.weights[i], "weight", &op.Weight}, {l.biases[i], "bias", &op.Bias}}
+		if l.given[i] != nil {
+			op.Given = make([]int, len(l.given[i]))
+		}
+		for j, g := range l.given[i] {
+			places = append(places, place{&g.view, g.kind, &op.Given[j]})
+		}
+		for _, q := range places {
 			if q.v == nil {
 				continue
 			}

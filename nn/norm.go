@@ -2,8 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"math"
 
 	G "gorgonia.org/gorgonia"
@@ -35,11 +33,7 @@ func GroupNorm(name string, groups int) Layer {
 		if len(s) == 2 {
 			shape, axes = shape[:2], axes[:1]
 		}
-		ones := make([]float32, s[1])
-		for i := range ones {
-			ones[i] = 1
-		}
-		scale, err := parameter(x, name+".weight", ones, shape...)
+		scale, err := parameter(x, name+".weight", filled(s[1], 1), shape...)
 		if err != nil {
 			return nil, err
 		}
@@ -58,66 +52,46 @@ func GroupNorm(name string, groups int) Layer {
 	})
 }
 
-// normalize is the op of GroupNorm before its scale and shift. Its type and its shape are those of Gorgonia's, which
-// computes something else.
+// normalize is the op of GroupNorm before its scale and shift.
 type normalize struct {
-	G.Op
+	opBase
 	groups  int
 	epsilon float64
 }
 
 func newNormalize(groups int, epsilon float64) *normalize {
-	return &normalize{&G.GroupNormOp{}, groups, epsilon}
+	return &normalize{opBase{name: fmt.Sprintf("Normalize{%d, %v}", groups, epsilon)}, groups, epsilon}
 }
 
-func (op *normalize) String() string        { return fmt.Sprintf("Normalize{%d, %v}", op.groups, op.epsilon) }
-func (op *normalize) WriteHash(h hash.Hash) { fmt.Fprint(h, op) }
-
-func (op *normalize) Hashcode() uint32 {
-	h := fnv.New32a()
-	op.WriteHash(h)
-	return h.Sum32()
+func (op *normalize) Do(operands ...G.Value) (G.Value, error) {
+	return overwrite(operands, func(x [][]float64) {
+		size := len(x[0]) / (operands[0].Shape()[0] * op.groups)
+		for all := x[0]; len(all) > 0; all = all[size:] {
+			group := all[:size]
+			mean, variance := moments(group)
+			scale := 1 / math.Sqrt(variance+op.epsilon)
+			for i, v := range group {
+				group[i] = (v - mean) * scale
+			}
+		}
+	})
 }
 
-func (op *normalize) Do(inputs ...G.Value) (G.Value, error) {
-	x, ok := inputs[0].(*tensor.Dense)
-	if !ok {
-		return nil, fmt.Errorf("the input is a %T", inputs[0])
-	}
-	y := x.Clone().(*tensor.Dense)
-	size := x.Shape().TotalSize() / (x.Shape()[0] * op.groups)
-	switch data := y.Data().(type) {
-	case []float32:
-		normalizeGroups(data, size, op.epsilon)
-	case []float64:
-		normalizeGroups(data, size, op.epsilon)
-	default:
-		return nil, fmt.Errorf("the input is of type %v", x.Dtype())
-	}
-	return y, nil
-}
+// lower is called where no scale follows; product lowers it with its scale.
+func (op *normalize) lower(_ *lowerer, n *G.Node) (value, error) { return value{}, unscaled(n) }
 
-func normalizeGroups[T float32 | float64](x []T, size int, epsilon float64) {
-	for ; len(x) > 0; x = x[size:] {
-		mean, variance := 0.0, 0.0
-		for _, v := range x[:size] {
-			mean += float64(v) / float64(size)
-		}
-		for _, v := range x[:size] {
-			variance += (float64(v) - mean) * (float64(v) - mean) / float64(size)
-		}
-		scale := 1 / math.Sqrt(variance+epsilon)
-		for i, v := range x[:size] {
-			x[i] = T((float64(v) - mean) * scale)
-		}
-	}
+func unscaled(n *G.Node) error {
+	return refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
 }
 
 // mostGroup is the largest group whose variance Gorgonia's GroupNorm gets right.
 const mostGroup = 256
 
 // isNorm reports whether n is a group normalization before its scale.
-func isNorm(n *G.Node) bool { return opType(n) == opNormalize || opType(n) == opGroupNorm }
+func isNorm(n *G.Node) bool {
+	_, own := n.Op().(*normalize)
+	return own || opType(n) == opGroupNorm
+}
 
 // groupNorm lowers the normalization of node norm, multiplied by the parameter p in node out.
 func (l *lowerer) groupNorm(norm, out, p *G.Node) (value, error) {

@@ -16,8 +16,8 @@ type view struct {
 	shape, strides []int
 }
 
-// rootOf gives the leaf that n is a rearrangement of, or nil when n computes
-// something.
+// rootOf gives the leaf that n is a rearrangement of, or the weight that parameters alone compute, or nil when n computes
+// something else.
 func rootOf(n *G.Node) *G.Node {
 	for {
 		switch opType(n) {
@@ -26,10 +26,21 @@ func rootOf(n *G.Node) *G.Node {
 		case opReshape, opTranspose, opRepeat:
 			n = children(n)[0]
 		default:
+			if isComputed(n) {
+				return n
+			}
 			return nil
 		}
 	}
 }
+
+func isComputed(n *G.Node) bool {
+	_, ok := n.Op().(weightOp)
+	return ok
+}
+
+// isWeight reports of a root that it is no input.
+func isWeight(root *G.Node) bool { return root.Value() != nil || isComputed(root) }
 
 // viewOf follows the rearrangement that rootOf recognised.
 func viewOf(n *G.Node) (view, error) {
