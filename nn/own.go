@@ -91,6 +91,9 @@ func overwrite(operands []G.Value, f func(x [][]float64)) (G.Value, error) {
 		if !ok {
 			return nil, fmt.Errorf("an operand is a %T", v)
 		}
+		if !t.Info().C() || t.RequiresIterator() {
+			return nil, errors.New("an operand is not contiguous in row-major order; clone or materialise it")
+		}
 		switch data := t.Data().(type) {
 		case []float64:
 			all = append(all, slices.Clone(data))

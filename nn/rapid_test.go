@@ -31,7 +31,7 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 		h := u.leaf("x", batch, draw("channels", 1, 3), draw("rows", 4, 7), draw("columns", 4, 7))
 		for range draw("image layers", 0, 4) {
 			s := h.Shape()
-			switch rapid.SampledFrom([]string{"conv", "residual", "norm", "max", "avg", "activation"}).Draw(t, "layer") {
+			switch rapid.SampledFrom([]string{"conv", "residual", "norm", "lines", "max", "avg", "activation"}).Draw(t, "layer") {
 			case "conv":
 				kh, kw := draw("kh", 1, min(3, s[2])), draw("kw", 1, min(3, s[3]))
 				dh, dw := 1, 1
@@ -39,6 +39,9 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 					dh, dw = draw("dh", 1, 2), draw("dw", 1, 2)
 				}
 				w := u.param(name(), draw("out", 1, 3), s[1], kh, kw)
+				if s[1]*kh*kw > 1 && rapid.Bool().Draw(t, "standardized") { // a kernel of one weight becomes zero
+					w = u.ok(G.ApplyOp(newStandardize(), w, u.param(name(), w.Shape()[0], 1, 1, 1)))
+				}
 				h = bias(u.conv(h, w, []int{draw("ph", 0, 2), draw("pw", 0, 2)}, []int{draw("sh", 1, 2), draw("sw", 1, 2)}, []int{dh, dw}))
 			case "residual":
 				f := bias(u.conv(h, u.param(name(), s[1], s[1], 3, 3), []int{1, 1}, []int{1, 1}, nil))
@@ -57,13 +60,18 @@ func TestRandomGraphsAgreeWithTheTapeMachine(t *testing.T) {
 				}
 				n := u.ok(G.ApplyOp(newNormalize(groups, 0.1), h))
 				h = u.ok(G.BroadcastAdd(u.ok(G.BroadcastHadamardProd(n, u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3})), u.param(name(), 1, s[1], 1, 1), nil, []byte{0, 2, 3}))
+			case "lines":
+				if s[3] == 1 { // which is refused, too
+					continue
+				}
+				h = u.ok(G.ApplyOp(newLayerNorm(4, 0.1), h, u.param(name(), s[3]), u.param(name(), s[3])))
 			case "max":
 				kh, kw := draw("kh", 1, min(3, s[2])), draw("kw", 1, min(3, s[3]))
 				h = u.ok(G.MaxPool2D(h, tensor.Shape{kh, kw}, []int{draw("ph", 0, kh-1), draw("pw", 0, kw-1)}, []int{draw("sh", 1, 2), draw("sw", 1, 2)}))
 			case "avg":
 				h = u.ok(AvgPool(draw("k", 1, min(3, s[2], s[3])), draw("s", 1, 2))(h))
 			default:
-				h = u.ok(rapid.SampledFrom([]Layer{ReLU, LeakyReLU(0.2), Tanh, Sigmoid}).Draw(t, "activation")(h))
+				h = u.ok(rapid.SampledFrom([]Layer{ReLU, LeakyReLU(0.2), Tanh, Sigmoid, GELU}).Draw(t, "activation")(h))
 			}
 		}
 		if rapid.Bool().Draw(t, "global pool") {
