@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // GELU is x·Φ(x) of every element, with Φ the distribution function of the standard normal distribution (Hendrycks and
@@ -16,12 +17,12 @@ func GELU(x *G.Node) (*G.Node, error) {
 	return layer("gelu", 0, func(x *G.Node, _ tensor.Shape) (*G.Node, error) { return G.ApplyOp(newGELU(), x) })(x)
 }
 
-type gelu struct{ opBase }
+type gelu struct{ graph.Base }
 
-func newGELU() *gelu { return &gelu{opBase{name: "GELU"}} }
+func newGELU() *gelu { return &gelu{graph.Base{Name: "GELU"}} }
 
 func (op *gelu) Do(operands ...G.Value) (G.Value, error) {
-	return overwrite(operands, func(x [][]float64) {
+	return graph.Overwrite(operands, func(x [][]float64) {
 		for i, v := range x[0] {
 			x[0][i] = v / 2 * math.Erfc(-v/math.Sqrt2)
 		}
@@ -29,5 +30,5 @@ func (op *gelu) Do(operands ...G.Value) (G.Value, error) {
 }
 
 func (op *gelu) lower(l *lowerer, n *G.Node) (value, error) {
-	return l.pointwise(ir.Op{Kind: ir.GELU}, n, children(n)[0])
+	return l.pointwise(ir.Op{Kind: ir.GELU}, n, graph.Children(n)[0])
 }

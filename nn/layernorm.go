@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // layerNormEpsilon is what LayerNorm adds to variances, PyTorch's default.
@@ -37,12 +38,12 @@ func LayerNorm(name string) Layer {
 
 // layerNorm is the op of LayerNorm: of an activation, a weight (n) and a bias (n).
 type layerNorm struct {
-	opBase
+	graph.Base
 	epsilon float64
 }
 
 func newLayerNorm(axes int, epsilon float64) *layerNorm {
-	return &layerNorm{opBase{fmt.Sprintf("LayerNorm{%v}", epsilon), []int{axes, 1, 1, axes}}, epsilon}
+	return &layerNorm{graph.Base{Name: fmt.Sprintf("LayerNorm{%v}", epsilon), Axes: []int{axes, 1, 1, axes}}, epsilon}
 }
 
 func (op *layerNorm) InferShape(operands ...G.DimSizer) (tensor.Shape, error) {
@@ -60,11 +61,11 @@ func (op *layerNorm) InferShape(operands ...G.DimSizer) (tensor.Shape, error) {
 }
 
 func (op *layerNorm) Do(operands ...G.Value) (G.Value, error) {
-	return overwrite(operands, func(x [][]float64) {
+	return graph.Overwrite(operands, func(x [][]float64) {
 		weight, bias := x[1], x[2]
 		for lines := x[0]; len(lines) > 0; lines = lines[len(weight):] {
 			line := lines[:len(weight)]
-			mean, variance := moments(line)
+			mean, variance := graph.Moments(line)
 			scale := 1 / math.Sqrt(variance+op.epsilon)
 			for i, v := range line {
 				line[i] = (v-mean)*scale*weight[i] + bias[i]
@@ -74,13 +75,13 @@ func (op *layerNorm) Do(operands ...G.Value) (G.Value, error) {
 }
 
 func (op *layerNorm) lower(l *lowerer, n *G.Node) (value, error) {
-	x := children(n)
+	x := graph.Children(n)
 	in, err := l.lower(x[0])
 	if err != nil {
 		return value{}, err
 	}
 	if len(in.shape) == 0 {
-		return value{}, refuse(n, "it normalizes along the batch axis and so mixes examples; give it an input (N, n)")
+		return value{}, graph.Refuse(n, "it normalizes along the batch axis and so mixes examples; give it an input (N, n)")
 	}
 	weight, err := l.parameter(x[1], n)
 	if err != nil {

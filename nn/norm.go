@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // groupNormEpsilon is what GroupNorm adds to variances, PyTorch's default.
@@ -16,7 +17,7 @@ const groupNormEpsilon = 1e-5
 // GroupNorm takes the place of batch normalization (Wu and He 2018): it divides the channels of (N, C, H, W), or the
 // columns of (N, C), into groups of neighbours, and normalizes each group of each example by its own mean and variance.
 // Then it multiplies every channel by a scale and adds a shift. No example sees another. One group is layer
-// normalization; a group of 16 channels or so is usual. It makes the nodes name.weight, all ones, and name.bias, all
+// normalization of whole images, or of the columns; a group of 16 channels or so is usual. It makes the nodes name.weight, all ones, and name.bias, all
 // zeros, of the shape (1, C, 1, 1) or (1, C).
 //
 // Gorgonia's own GroupNorm is wrong for groups of more than 256 elements; this layer's node is an op of its own, which
@@ -54,21 +55,21 @@ func GroupNorm(name string, groups int) Layer {
 
 // normalize is the op of GroupNorm before its scale and shift.
 type normalize struct {
-	opBase
+	graph.Base
 	groups  int
 	epsilon float64
 }
 
 func newNormalize(groups int, epsilon float64) *normalize {
-	return &normalize{opBase{name: fmt.Sprintf("Normalize{%d, %v}", groups, epsilon)}, groups, epsilon}
+	return &normalize{graph.Base{Name: fmt.Sprintf("Normalize{%d, %v}", groups, epsilon)}, groups, epsilon}
 }
 
 func (op *normalize) Do(operands ...G.Value) (G.Value, error) {
-	return overwrite(operands, func(x [][]float64) {
+	return graph.Overwrite(operands, func(x [][]float64) {
 		size := len(x[0]) / (operands[0].Shape()[0] * op.groups)
 		for all := x[0]; len(all) > 0; all = all[size:] {
 			group := all[:size]
-			mean, variance := moments(group)
+			mean, variance := graph.Moments(group)
 			scale := 1 / math.Sqrt(variance+op.epsilon)
 			for i, v := range group {
 				group[i] = (v - mean) * scale
@@ -81,7 +82,7 @@ func (op *normalize) Do(operands ...G.Value) (G.Value, error) {
 func (op *normalize) lower(_ *lowerer, n *G.Node) (value, error) { return value{}, unscaled(n) }
 
 func unscaled(n *G.Node) error {
-	return refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
+	return graph.Refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
 }
 
 // mostGroup is the largest group whose variance Gorgonia's GroupNorm gets right.
@@ -90,26 +91,26 @@ const mostGroup = 256
 // isNorm reports whether n is a group normalization before its scale.
 func isNorm(n *G.Node) bool {
 	_, own := n.Op().(*normalize)
-	return own || opType(n) == opGroupNorm
+	return own || graph.Type(n) == graph.GroupNorm
 }
 
 // groupNorm lowers the normalization of node norm, multiplied by the parameter p in node out.
 func (l *lowerer) groupNorm(norm, out, p *G.Node) (value, error) {
-	in, err := l.lower(children(norm)[0])
+	in, err := l.lower(graph.Children(norm)[0])
 	if err != nil {
 		return value{}, err
 	}
 	if len(in.shape) != 3 && len(in.shape) != 1 {
-		return value{}, refuse(norm, "it normalizes %v an example; make it channels, rows and columns, or a vector", in.shape)
+		return value{}, graph.Refuse(norm, "it normalizes %v an example; make it channels, rows and columns, or a vector", in.shape)
 	}
 	op := ir.Op{Kind: ir.GroupNorm, In: []ir.Value{in.v}, Shape: in.shape}
 	if own, ok := norm.Op().(*normalize); ok {
 		op.Groups, op.Epsilon = own.groups, own.epsilon
 	} else {
-		f := fields(norm)
-		op.Groups, op.Epsilon = f.int("numGroups"), f.float("epsilon")
+		f := graph.FieldsOf(norm)
+		op.Groups, op.Epsilon = f.Int("numGroups"), f.Float("epsilon")
 		if op.Groups > 0 && ir.Size(in.shape)/op.Groups > mostGroup {
-			return value{}, refuse(norm, "gorgonia v0.9.18 computes a wrong variance for groups of more than %d elements, these have %d; use nn.GroupNorm", mostGroup, ir.Size(in.shape)/op.Groups)
+			return value{}, graph.Refuse(norm, "gorgonia v0.9.18 computes a wrong variance for groups of more than %d elements, these have %d; use nn.GroupNorm", mostGroup, ir.Size(in.shape)/op.Groups)
 		}
 	}
 	weight, err := l.parameter(p, out)

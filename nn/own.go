@@ -1,25 +1,19 @@
 package nn
 
 import (
-	"errors"
-	"fmt"
-	"hash"
-	"hash/fnv"
 	"slices"
 
-	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
+
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // ownOp is an op of this package's, which Gorgonia lacks or gets wrong. Gorgonia's machines run it forward; its gradient is
 // left to this project's devices. Lowering asks the op and has no list of them: a file with one needs no line elsewhere.
 type ownOp interface {
-	G.Op
+	graph.Op
 	// lower gives the value of node n, whose op it is, or says why n cannot stand where an activation is expected.
 	lower(l *lowerer, n *G.Node) (value, error)
-	// activations says how many of the operands are activations. They come first; those behind them are parameters.
-	activations() int
 }
 
 // A weightOp computes a weight from parameters alone.
@@ -32,104 +26,6 @@ type weightOp interface {
 func ownOf(n *G.Node) (op ownOp, ok bool) {
 	op, ok = n.Op().(ownOp)
 	return op, ok
-}
-
-// opBase is what Gorgonia asks of every op and all own ops have in common.
-type opBase struct {
-	// name has every setting of the op: Gorgonia makes one node of two ops of one name over the same operands.
-	name string
-	// axes are how many each operand has, and last how many the result has. Nil is one operand of any number, and a result
-	// of the same.
-	axes []int
-}
-
-func (b *opBase) String() string        { return b.name }
-func (b *opBase) ReturnsPtr() bool      { return false }
-func (b *opBase) CallsExtern() bool     { return false }
-func (b *opBase) OverwritesInput() int  { return -1 }
-func (b *opBase) WriteHash(h hash.Hash) { fmt.Fprint(h, b.name) }
-func (b *opBase) Arity() int            { return max(1, len(b.axes)-1) }
-func (b *opBase) activations() int      { return 1 }
-
-func (b *opBase) Hashcode() uint32 {
-	h := fnv.New32a()
-	b.WriteHash(h)
-	return h.Sum32()
-}
-
-// Type wants numbers of one type in all operands.
-func (b *opBase) Type() hm.Type {
-	number := hm.TypeVariable('a')
-	if b.axes == nil {
-		return hm.NewFnType(number, number)
-	}
-	list := make([]hm.Type, len(b.axes))
-	for i, n := range b.axes {
-		list[i] = G.TensorType{Dims: n, Of: number}
-	}
-	return hm.NewFnType(list...)
-}
-
-// InferShape is the first operand's.
-func (b *opBase) InferShape(operands ...G.DimSizer) (tensor.Shape, error) {
-	shapes, err := G.DimSizersToShapes(operands)
-	if err != nil {
-		return nil, err
-	}
-	if len(shapes) == 0 {
-		return nil, errors.New("it has no operands")
-	}
-	return shapes[0].Clone(), nil
-}
-
-// overwrite is the value of an op that computes in float64: f gets the operands' elements and leaves the result in those of
-// the first, whose shape and type it has.
-func overwrite(operands []G.Value, f func(x [][]float64)) (G.Value, error) {
-	var all [][]float64
-	for _, v := range operands {
-		t, ok := v.(*tensor.Dense)
-		if !ok {
-			return nil, fmt.Errorf("an operand is a %T", v)
-		}
-		if !t.Info().C() || t.RequiresIterator() {
-			return nil, errors.New("an operand is not contiguous in row-major order; clone or materialise it")
-		}
-		switch data := t.Data().(type) {
-		case []float64:
-			all = append(all, slices.Clone(data))
-		case []float32:
-			wide := make([]float64, len(data))
-			for i, x := range data {
-				wide[i] = float64(x)
-			}
-			all = append(all, wide)
-		default:
-			return nil, fmt.Errorf("an operand is of type %v", v.Dtype())
-		}
-	}
-	if len(all) == 0 {
-		return nil, errors.New("it has no operands")
-	}
-	f(all)
-	if operands[0].Dtype() == tensor.Float64 {
-		return tensor.New(tensor.WithShape(operands[0].Shape()...), tensor.WithBacking(all[0])), nil
-	}
-	narrow := make([]float32, len(all[0]))
-	for i, x := range all[0] {
-		narrow[i] = float32(x)
-	}
-	return tensor.New(tensor.WithShape(operands[0].Shape()...), tensor.WithBacking(narrow)), nil
-}
-
-// moments are the mean of x and its variance, divided by the number of elements.
-func moments(x []float64) (mean, variance float64) {
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		variance += (v - mean) * (v - mean) / float64(len(x))
-	}
-	return mean, variance
 }
 
 func filled(n int, x float32) []float32 { return slices.Repeat([]float32{x}, n) }

@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // StandardConv is Conv with kernels by scaled weight standardization (De et al. 2022, section 3.1): each of the out
@@ -31,10 +32,10 @@ func StandardConv(name string, out, kernel, stride, pad int, init Init) Layer {
 }
 
 // standardize is the op of the kernels of StandardConv: of the weight (out, C, kh, kw) and the gain (out, 1, 1, 1).
-type standardize struct{ opBase }
+type standardize struct{ graph.Base }
 
 func newStandardize() *standardize {
-	return &standardize{opBase{"Standardize", []int{4, 4, 4}}}
+	return &standardize{graph.Base{Name: "Standardize", Axes: []int{4, 4, 4}}}
 }
 
 func (op *standardize) InferShape(operands ...G.DimSizer) (tensor.Shape, error) {
@@ -50,12 +51,12 @@ func (op *standardize) InferShape(operands ...G.DimSizer) (tensor.Shape, error) 
 }
 
 func (op *standardize) Do(operands ...G.Value) (G.Value, error) {
-	return overwrite(operands, func(x [][]float64) {
+	return graph.Overwrite(operands, func(x [][]float64) {
 		w, gain := x[0], x[1]
 		fanIn := len(w) / len(gain)
 		for o, g := range gain {
 			kernel := w[o*fanIn:][:fanIn]
-			mean, variance := moments(kernel)
+			mean, variance := graph.Moments(kernel)
 			scale := g / math.Sqrt(max(float64(fanIn)*variance, ir.StandardFloor))
 			for i, v := range kernel {
 				kernel[i] = (v - mean) * scale
@@ -64,14 +65,14 @@ func (op *standardize) Do(operands ...G.Value) (G.Value, error) {
 	})
 }
 
-func (op *standardize) activations() int { return 0 }
+func (op *standardize) Activations() int { return 0 }
 
 func (op *standardize) lower(_ *lowerer, n *G.Node) (value, error) {
-	return value{}, refuse(n, "it stands where an activation is expected, but it is a weight; %s", onlyFilters)
+	return value{}, graph.Refuse(n, "it stands where an activation is expected, but it is a weight; %s", onlyFilters)
 }
 
 func (op *standardize) weight(l *lowerer, n, user *G.Node) (weight, error) {
-	x := children(n)
+	x := graph.Children(n)
 	w, err := l.parameter(x[0], user)
 	if err != nil {
 		return weight{}, err
@@ -80,8 +81,8 @@ func (op *standardize) weight(l *lowerer, n, user *G.Node) (weight, error) {
 	if err != nil {
 		return weight{}, err
 	}
-	if gain, err = gain.reshape(w.shape[0]); err != nil {
-		return weight{}, refuse(user, "%v", err)
+	if gain, err = gain.Reshape(w.Shape[0]); err != nil {
+		return weight{}, graph.Refuse(user, "%v", err)
 	}
 	return weight{w, ir.Standardize, []given{{"gain", gain}}}, nil
 }
