@@ -74,8 +74,9 @@ var allowed = map[string][]string{
 	"internal/cuda/gputest":                {"internal/cuda/driver", "internal/cuda/driver/cudrv", "internal/ptx"},
 	"internal/cuda/kernels":                {"internal/device", "internal/ir"},
 
-	"nn":         {"internal/ir", "internal/usage"},
-	"perexample": {"internal/ir", "internal/usage"},
+	"nn":                {"internal/ir", "internal/usage", "nn/internal/graph"},
+	"nn/internal/graph": nil,
+	"perexample":        {"internal/ir", "internal/usage"},
 
 	"features": {
 		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic",

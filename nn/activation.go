@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // ReLU is max(x, 0) of every element.
@@ -36,17 +37,17 @@ func elementwise(name string, x *G.Node, f func(*G.Node) (*G.Node, error)) (*G.N
 }
 
 func (l *lowerer) unary(n *G.Node) (value, error) {
-	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[symbol(n)]
+	kind, ok := map[string]ir.Kind{"tanh": ir.Tanh, "sigmoid": ir.Sigmoid}[graph.Symbol(n)]
 	if !ok {
-		return value{}, refuse(n, "the element-wise function %s is not supported; use Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
+		return value{}, graph.Refuse(n, "the element-wise function %s is not supported; use Rectify, LeakyRelu, Tanh, Sigmoid or nn.GELU", graph.Symbol(n))
 	}
-	return l.pointwise(ir.Op{Kind: kind}, n, children(n)[0])
+	return l.pointwise(ir.Op{Kind: kind}, n, graph.Children(n)[0])
 }
 
 // product lowers x ⊙ (x ≥ 0), which is how Gorgonia writes Rectify, its twin
 // with >, and the corrected average pool.
 func (l *lowerer) product(n *G.Node) (value, error) {
-	a, b := children(n)[0], children(n)[1]
+	a, b := graph.Children(n)[0], graph.Children(n)[1]
 	switch {
 	case rectified(n) != nil:
 		return l.pointwise(ir.Op{Kind: ir.ReLU}, n, rectified(n))
@@ -54,16 +55,16 @@ func (l *lowerer) product(n *G.Node) (value, error) {
 		return l.groupNorm(a, n, b)
 	case isNorm(b) && l.isParam(a):
 		return l.groupNorm(b, n, a)
-	case opType(a) == opAvgPool && opType(b) == opConstant:
-		return l.avgPool(a, n, constant(b))
-	case opType(b) == opAvgPool && opType(a) == opConstant:
-		return l.avgPool(b, n, constant(a))
-	case opType(a) == opConstant || opType(b) == opConstant:
-		return value{}, refuse(n, "scaling by a constant is not supported; fold it into the weights or the data")
+	case graph.Type(a) == graph.AvgPool && graph.Type(b) == graph.Constant:
+		return l.avgPool(a, n, graph.Scalar(b))
+	case graph.Type(b) == graph.AvgPool && graph.Type(a) == graph.Constant:
+		return l.avgPool(b, n, graph.Scalar(a))
+	case graph.Type(a) == graph.Constant || graph.Type(b) == graph.Constant:
+		return value{}, graph.Refuse(n, "scaling by a constant is not supported; fold it into the weights or the data")
 	case l.isParam(a) || l.isParam(b):
-		return value{}, refuse(n, "it multiplies element by element with a parameter; use gorgonia.Mul for a dense layer")
+		return value{}, graph.Refuse(n, "it multiplies element by element with a parameter; use gorgonia.Mul for a dense layer")
 	}
-	return value{}, refuse(n, "it multiplies two activations; only Rectify's own product is supported")
+	return value{}, graph.Refuse(n, "it multiplies two activations; only Rectify's own product is supported")
 }
 
 // rectified is x of a node x ⊙ (x ≥ 0) or x ⊙ (x > 0), or nil.
@@ -71,17 +72,17 @@ func rectified(n *G.Node) *G.Node { return selected(n, ">=", ">") }
 
 // selected is x of a node that multiplies x by one of these comparisons of x with zero, on either side, or nil.
 func selected(n *G.Node, comparisons ...string) *G.Node {
-	if opType(n) != opBinary || symbol(n) != "⊙" {
+	if graph.Type(n) != graph.Binary || graph.Symbol(n) != "⊙" {
 		return nil
 	}
 	isSign := func(n, x *G.Node) bool {
-		if opType(n) != opBinary || !slices.Contains(comparisons, symbol(n)) {
+		if graph.Type(n) != graph.Binary || !slices.Contains(comparisons, graph.Symbol(n)) {
 			return false
 		}
-		c := children(n)
-		return c[0] == x && opType(c[1]) == opConstant && constant(c[1]) == 0
+		c := graph.Children(n)
+		return c[0] == x && graph.Type(c[1]) == graph.Constant && graph.Scalar(c[1]) == 0
 	}
-	switch c := children(n); {
+	switch c := graph.Children(n); {
 	case isSign(c[1], c[0]):
 		return c[0]
 	case isSign(c[0], c[1]):
@@ -94,23 +95,23 @@ func selected(n *G.Node, comparisons ...string) *G.Node {
 // nil for any other.
 func leaky(positive, scaled *G.Node) (x *G.Node, slope float64) {
 	x = rectified(positive)
-	if x == nil || opType(scaled) != opBinary || symbol(scaled) != "⊙" {
+	if x == nil || graph.Type(scaled) != graph.Binary || graph.Symbol(scaled) != "⊙" {
 		return nil, 0
 	}
-	negative, factor := children(scaled)[0], children(scaled)[1]
-	if opType(negative) == opConstant {
+	negative, factor := graph.Children(scaled)[0], graph.Children(scaled)[1]
+	if graph.Type(negative) == graph.Constant {
 		negative, factor = factor, negative
 	}
-	if opType(factor) != opConstant || selected(negative, "<", "<=") != x {
+	if graph.Type(factor) != graph.Constant || selected(negative, "<", "<=") != x {
 		return nil, 0
 	}
-	return x, constant(factor)
+	return x, graph.Scalar(factor)
 }
 
 // leakyReLU lowers node n, which is one over x.
 func (l *lowerer) leakyReLU(n, x *G.Node, slope float64) (value, error) {
 	if !isSlope(slope) {
-		return value{}, refuse(n, "a leaky ReLU with the slope %v is not supported; choose one between 0 and 1, or Rectify", slope)
+		return value{}, graph.Refuse(n, "a leaky ReLU with the slope %v is not supported; choose one between 0 and 1, or Rectify", slope)
 	}
 	return l.pointwise(ir.Op{Kind: ir.LeakyReLU, Slope: float32(slope)}, n, x)
 }

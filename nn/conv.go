@@ -8,13 +8,23 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // Conv is a square cross-correlation with bias over (N, C, H, W), padded by
 // zeros: out kernels of kernel×kernel. It makes the nodes name.weight
 // (out, C, kernel, kernel) and name.bias (1, out, 1, 1), the bias zero.
 func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
+	return convolution(name, kernels{out, kernel, stride, pad}, init, func(_, w *G.Node) (*G.Node, error) { return w, nil })
+}
+
+// kernels are what a convolution's layer is told: so many, each size×size.
+type kernels struct{ out, size, stride, pad int }
+
+// convolution is a layer whose filter is made of the node of its weight. Both stand in the graph of x.
+func convolution(name string, k kernels, init Init, filter func(x, w *G.Node) (*G.Node, error)) Layer {
 	return layer(name, 4, func(x *G.Node, s tensor.Shape) (*G.Node, error) {
+		out, kernel, stride, pad := k.out, k.size, k.stride, k.pad
 		if out < 1 || kernel < 1 || stride < 1 || pad < 0 {
 			return nil, fmt.Errorf("needs at least one kernel, a window and a stride of at least 1 and no negative padding; has %d kernels, window %d, stride %d, padding %d", out, kernel, stride, pad)
 		}
@@ -29,6 +39,9 @@ func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
 		}
 		b, err := parameter(x, name+".bias", make([]float32, out), 1, out, 1, 1)
 		if err != nil {
+			return nil, err
+		}
+		if w, err = filter(x, w); err != nil {
 			return nil, err
 		}
 		h, err := G.Conv2d(x, w, tensor.Shape{kernel, kernel}, []int{pad, pad}, []int{stride, stride}, []int{1, 1})
@@ -47,44 +60,45 @@ func Conv(name string, out, kernel, stride, pad int, init Init) Layer {
 // Column (c·kh+y)·kw+x holds pixel (y, x) of channel c. It reports false when
 // n is some other transposition.
 func (l *lowerer) conv(n *G.Node) (value, bool, error) {
-	rows := children(n)[0]
-	if !slices.Equal(fields(n).ints("pattern"), []int{0, 3, 1, 2}) || opType(rows) != opReshape {
+	rows := graph.Children(n)[0]
+	if !slices.Equal(graph.FieldsOf(n).Ints("pattern"), []int{0, 3, 1, 2}) || graph.Type(rows) != graph.Reshape {
 		return value{}, false, nil
 	}
-	product := children(rows)[0]
-	if opType(product) != opLinAlg || opType(children(product)[0]) != opReshape || opType(children(product)[1]) != opReshape {
+	product := graph.Children(rows)[0]
+	if graph.Type(product) != graph.LinAlg || graph.Type(graph.Children(product)[0]) != graph.Reshape || graph.Type(graph.Children(product)[1]) != graph.Reshape {
 		return value{}, false, nil
 	}
-	f := fields(product)
-	cols := children(children(product)[0])[0]
-	if f.int("āBinaryOperator") != matMul || f.bool("transA") || !f.bool("transB") || opType(cols) != opIm2col {
+	f := graph.FieldsOf(product)
+	cols := graph.Children(graph.Children(product)[0])[0]
+	if f.Int("āBinaryOperator") != matMul || f.Bool("transA") || !f.Bool("transB") || graph.Type(cols) != graph.Im2col {
 		return value{}, false, nil
 	}
 
-	in, err := l.lower(children(cols)[0])
+	in, err := l.lower(graph.Children(cols)[0])
 	if err != nil {
 		return value{}, true, err
 	}
-	filter, err := l.parameter(children(children(product)[1])[0], product)
+	filter, err := l.weight(graph.Children(graph.Children(product)[1])[0], product)
 	if err != nil {
 		return value{}, true, err
 	}
-	f = fields(cols)
-	pad, padW := f.int("padH"), f.int("padW")
+	f = graph.FieldsOf(cols)
+	pad, padW := f.Int("padH"), f.Int("padW")
 	w := ir.Window{
-		H: f.int("h"), W: f.int("w"),
-		StrideH: f.int("strideH"), StrideW: f.int("strideW"),
+		H: f.Int("h"), W: f.Int("w"),
+		StrideH: f.Int("strideH"), StrideW: f.Int("strideW"),
 		PadTop: pad, PadBottom: pad, PadLeft: padW, PadRight: padW,
-		DilationH: f.int("dilationH"), DilationW: f.int("dilationW"),
+		DilationH: f.Int("dilationH"), DilationW: f.Int("dilationW"),
 	}
 	shape, out := cols.Shape(), n.Shape()
 	if !slices.Equal([]int(rows.Shape()), []int{shape[0], shape[1], shape[2], out[1]}) {
-		return value{}, true, refuse(n, "this is no Conv2d: the product's rows are not the image's positions; build it with gorgonia.Conv2d")
+		return value{}, true, graph.Refuse(n, "this is no Conv2d: the product's rows are not the image's positions; build it with gorgonia.Conv2d")
 	}
-	if want := []int{out[1], in.shape[0], w.H, w.W}; !slices.Equal(filter.shape, want) {
-		return value{}, true, refuse(n, "its filter %s has shape %v, its window needs %v; make the filter (out, in, kh, kw) with the window of the call",
-			describe(filter.leaf), filter.shape, want)
+	if want := []int{out[1], in.shape[0], w.H, w.W}; !slices.Equal(filter.Shape, want) {
+		return value{}, true, graph.Refuse(n, "its filter %s has shape %v, its window needs %v; make the filter (out, in, kh, kw) with the window of the call",
+			graph.Describe(filter.Leaf), filter.Shape, want)
 	}
-	v := l.emit(n, ir.Op{Kind: ir.Conv, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, &filter)
+	v := l.emit(n, ir.Op{Kind: ir.Conv, In: []ir.Value{in.v}, Shape: in.shape, Window: w, Function: filter.function}, &filter.View)
+	l.given[v.v-1] = filter.given
 	return v, true, nil
 }

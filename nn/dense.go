@@ -7,6 +7,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // Dense is x·W + b over (N, in). It makes the nodes name.weight, stored
@@ -51,18 +52,18 @@ const (
 // dense lowers x·W with x (N, in) and a parameter W (in, out), however W is
 // stored, and x·w with a parameter vector w (in), which gives (N).
 func (l *lowerer) dense(n *G.Node) (value, error) {
-	f := fields(n)
-	a, b := children(n)[0], children(n)[1]
-	kind := f.int("āBinaryOperator")
+	f := graph.FieldsOf(n)
+	a, b := graph.Children(n)[0], graph.Children(n)[1]
+	kind := f.Int("āBinaryOperator")
 	switch {
 	case kind != matMul && kind != matVec:
-		return value{}, refuse(n, "only the product of a matrix of activations with a weight is supported; use gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
-	case l.isParam(a) && !l.isParam(b) || rootOf(b) == l.input:
-		return value{}, refuse(n, "the batch is on the wrong side of the product; write gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
+		return value{}, graph.Refuse(n, "only the product of a matrix of activations with a weight is supported; use gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
+	case l.isParam(a) && !l.isParam(b) || graph.Root(b) == l.input:
+		return value{}, graph.Refuse(n, "the batch is on the wrong side of the product; write gorgonia.Mul(x, w) with x (N, in) and w (in, out)")
 	case !l.isParam(b):
-		return value{}, refuse(n, "it multiplies two activations; only products with a parameter are supported")
-	case f.bool("transA"):
-		return value{}, refuse(n, "it transposes the activations and so moves the batch axis; keep the batch as axis 0 and transpose the weight instead")
+		return value{}, graph.Refuse(n, "it multiplies two activations; only products with a parameter are supported")
+	case f.Bool("transA"):
+		return value{}, graph.Refuse(n, "it transposes the activations and so moves the batch axis; keep the batch as axis 0 and transpose the weight instead")
 	}
 	in, err := l.lower(a)
 	if err != nil {
@@ -73,11 +74,11 @@ func (l *lowerer) dense(n *G.Node) (value, error) {
 		return value{}, err
 	}
 	if kind == matVec {
-		if w, err = w.reshape(1, ir.Size(w.shape)); err != nil {
-			return value{}, refuse(n, "%v", err)
+		if w, err = w.Reshape(1, ir.Size(w.Shape)); err != nil {
+			return value{}, graph.Refuse(n, "%v", err)
 		}
-	} else if !f.bool("transB") {
-		w = w.permute(1, 0)
+	} else if !f.Bool("transB") {
+		w = w.Permute(1, 0)
 	}
 	return l.emit(n, ir.Op{Kind: ir.Dense, In: []ir.Value{in.v}, Shape: in.shape}, &w), nil
 }

@@ -2,7 +2,8 @@
 //
 //	network, err := nn.Lower(logits, nn.WithName("mine")) // for train.Options.Network
 //
-// It also builds the named models (Build), and has layers such as Conv, GroupNorm and Residual.
+// It also builds the named models (Build), and has layers such as Conv, StandardConv, GroupNorm, LayerNorm, GELU and
+// Residual.
 //
 // A graph's input is a float32 or float64 node whose axis 0 is the batch:
 // (N, C, H, W) for images, (N, n) for vectors, or any other per-example
@@ -17,8 +18,9 @@
 // activation after every convolution and dense layer but the last. Node names
 // are conv1.weight, conv1.bias, …, fc1.weight, fc1.bias, …, numbered per kind
 // in network order. A convolution's weight node is (out, in, kh, kw) and its
-// bias (1, out, 1, 1); a dense layer's weight node is stored (in, out), as
-// Gorgonia multiplies it, and its bias (1, out). The Program's parameter table
+// bias (1, out, 1, 1); that of StandardConv has a gain (out, 1, 1, 1), too, which
+// stands behind weight and bias in the table. A dense layer's weight node is stored
+// (in, out), as Gorgonia multiplies it, and its bias (1, out). The Program's parameter table
 // and the flat vectors of Network are in PyTorch's layout throughout:
 // (out, in, kh, kw), (out, in) and (out).
 //
@@ -27,7 +29,8 @@
 // Conv2d and Conv1d with padding, stride and dilation; Mul with a weight in
 // either orientation, reshaped or transposed; a bias by BroadcastAdd or Add;
 // Rectify, LeakyRelu, Tanh, Sigmoid; MaxPool2D, AveragePool2D, GlobalAveragePool2D;
-// GroupNorm, times a scale and plus a shift of each channel; Reshape that keeps the batch axis first;
+// GroupNorm, times a scale and plus a shift of each channel; the nodes of LayerNorm, GELU and StandardConv, which are ops
+// of this package's own, among any others; Reshape that keeps the batch axis first;
 // Add of two activations, with which Residual makes the blocks of residual networks. Everything
 // else is refused with an error that names the node and says what to do. Batch
 // normalization is refused too, for it mixes examples; GroupNorm takes its place.

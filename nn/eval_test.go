@@ -23,6 +23,13 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 	values := [][]float64{input}
 	at := func(i int) []float32 { return params[p.Params[i].Offset:][:p.Params[i].Size()] }
 	for _, op := range p.Ops {
+		weight := func() []float64 {
+			w := wide64(at(op.Weight))
+			if op.Function == ir.Standardize {
+				standardized(w, at(op.Given[0]))
+			}
+			return w
+		}
 		x := values[op.In[0]]
 		out := make([]float64, ir.Size(op.Out))
 		switch op.Kind {
@@ -33,6 +40,10 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 				}
 			}
 		case ir.Conv, ir.MaxPool, ir.AvgPool:
+			var filter []float64
+			if op.Kind == ir.Conv {
+				filter = weight()
+			}
 			window(op, func(o, c, position int, inside []int) {
 				x := x[c*op.Shape[1]*op.Shape[2]:]
 				switch op.Kind {
@@ -51,10 +62,10 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 						}
 					}
 				default:
-					kernel := at(op.Weight)[(o*op.Shape[0]+c)*len(inside):]
+					kernel := filter[(o*op.Shape[0]+c)*len(inside):]
 					for k, i := range inside {
 						if i >= 0 {
-							out[position] += x[i] * float64(kernel[k])
+							out[position] += x[i] * kernel[k]
 						}
 					}
 				}
@@ -69,6 +80,20 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 				mean := sum / float64(size)
 				out[i] = (x[i] - mean) / math.Sqrt(squares/float64(size)-mean*mean+op.Epsilon) * float64(at(op.Weight)[channel])
 			}
+		case ir.LayerNorm:
+			n := op.Shape[len(op.Shape)-1]
+			for i := range out {
+				line := x[i/n*n:][:n]
+				sum, squares := 0.0, 0.0
+				for _, v := range line {
+					sum += v
+				}
+				mean := sum / float64(n)
+				for _, v := range line {
+					squares += (v - mean) * (v - mean)
+				}
+				out[i] = (x[i]-mean)/math.Sqrt(squares/float64(n)+op.Epsilon)*float64(at(op.Weight)[i%n]) + float64(at(op.Bias)[i%n])
+			}
 		case ir.LeakyReLU:
 			for i, v := range x {
 				out[i] = max(v, float64(op.Slope)*v)
@@ -82,12 +107,13 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 				ir.ReLU:    func(v float64) float64 { return max(v, 0) },
 				ir.Tanh:    math.Tanh,
 				ir.Sigmoid: func(v float64) float64 { return 1 / (1 + math.Exp(-v)) },
+				ir.GELU:    func(v float64) float64 { return v * (1 + math.Erf(v/math.Sqrt2)) / 2 },
 			}[op.Kind]
 			for i, v := range x {
 				out[i] = f(v)
 			}
 		}
-		if op.Bias != ir.None {
+		if op.Bias != ir.None && op.Kind != ir.LayerNorm { // whose bias is of each element of a line
 			b := at(op.Bias)
 			for i := range out {
 				out[i] += float64(b[i/(len(out)/len(b))])
@@ -96,6 +122,22 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 		values = append(values, out)
 	}
 	return values[len(values)-1]
+}
+
+// standardized makes the kernels in w those of De et al. 2022: sums of squares in place of fan-in times a variance.
+func standardized(w []float64, gain []float32) {
+	for o, n := 0, len(w)/len(gain); o < len(gain); o++ {
+		mean, squares := 0.0, 0.0
+		for _, v := range w[o*n:][:n] {
+			mean += v / float64(n)
+		}
+		for _, v := range w[o*n:][:n] {
+			squares += math.Pow(v-mean, 2)
+		}
+		for i := range n {
+			w[o*n+i] = (w[o*n+i] - mean) * float64(gain[o]) / math.Sqrt(max(squares, 1e-4))
+		}
+	}
 }
 
 // window calls f for every output channel, input channel and position with the
@@ -149,11 +191,7 @@ func wide(t tb, data any) []float64 {
 	case []float64:
 		return append([]float64(nil), d...)
 	case []float32:
-		out := make([]float64, len(d))
-		for i, v := range d {
-			out[i] = float64(v)
-		}
-		return out
+		return wide64(d)
 	case float32:
 		return []float64{float64(d)}
 	case float64:
@@ -161,6 +199,14 @@ func wide(t tb, data any) []float64 {
 	}
 	t.Fatalf("unexpected data %T", data)
 	return nil
+}
+
+func wide64(x []float32) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
 }
 
 func narrow(x []float64) []float32 {

@@ -54,6 +54,33 @@ func ExampleResidual() {
 	// 19978 parameters
 }
 
+// Convolutions with standardized weights, as De et al. (2022) train them, and a layer normalization before the last layer.
+func ExampleStandardConv() {
+	g := gorgonia.NewGraph()
+	x := gorgonia.NewTensor(g, tensor.Float32, 4, gorgonia.WithShape(1, 3, 16, 16), gorgonia.WithName("x"))
+	init := nn.He(1)
+	logits, err := nn.Apply(x,
+		nn.StandardConv("c1", 16, 3, 2, 1, init), nn.GroupNorm("n1", 1), nn.GELU,
+		nn.StandardConv("c2", 32, 3, 2, 1, init), nn.GroupNorm("n2", 2), nn.GELU,
+		nn.GlobalAvgPool, nn.Flatten, nn.LayerNorm("n3"), nn.Dense("logits", 10, init))
+	if err != nil {
+		log.Fatal(err)
+	}
+	network, err := nn.Lower(logits)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, q := range network.Program.Params[:5] {
+		fmt.Println(q.Name, q.Node, q.Shape)
+	}
+	// Output:
+	// conv1.weight c1.weight [16 3 3 3]
+	// conv1.bias c1.bias [16]
+	// conv1.gain c1.gain [16]
+	// groupnorm1.weight n1.weight [16]
+	// groupnorm1.bias n1.bias [16]
+}
+
 // Batch normalization mixes the examples of a batch. No gradient then belongs to one example, and none can be clipped.
 func ExampleLower_batchNorm() {
 	g := gorgonia.NewGraph()

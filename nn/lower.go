@@ -8,6 +8,7 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 type Loss = ir.Loss
@@ -72,7 +73,21 @@ type lowerer struct {
 	// One entry an op; nil where it has no such parameter.
 	ops             []ir.Op
 	nodes           []*G.Node
-	weights, biases []*view
+	weights, biases []*graph.View
+	given           [][]given
+}
+
+// A weight is a parameter, or what a function makes of it and of those that it is given.
+type weight struct {
+	graph.View
+	function ir.Function
+	given    []given
+}
+
+// given is a parameter of a function, with its name behind the op's.
+type given struct {
+	kind string
+	view graph.View
 }
 
 func (l *lowerer) run() (*Network, error) {
@@ -102,15 +117,15 @@ func (l *lowerer) scan() (map[*G.Node]bool, error) {
 			return nil
 		}
 		seen[n] = true
-		for _, c := range children(n) {
-			if opType(n) != opSize {
+		for _, c := range graph.Children(n) {
+			if graph.Type(n) != graph.Size {
 				l.readers[c]++
 			}
 			if err := visit(c); err != nil {
 				return err
 			}
 		}
-		return unsupported(n)
+		return graph.Unsupported(n)
 	}
 	return seen, visit(l.logits)
 }
@@ -125,17 +140,17 @@ func (l *lowerer) findInput(reached map[*G.Node]bool) error {
 			for i, n := range leaves {
 				names[i] = n.Name()
 			}
-			return fmt.Errorf("the graph of %s has %d candidates for its input (%s); name one with WithInput", describe(l.logits), len(leaves), strings.Join(names, ", "))
+			return fmt.Errorf("the graph of %s has %d candidates for its input (%s); name one with WithInput", graph.Describe(l.logits), len(leaves), strings.Join(names, ", "))
 		}
 		l.input = leaves[0]
 	}
 	switch {
-	case opType(l.input) != opLeaf:
-		return refuse(l.input, "the input must be a leaf, made by gorgonia.NewTensor or NewMatrix")
+	case graph.Type(l.input) != graph.Leaf:
+		return graph.Refuse(l.input, "the input must be a leaf, made by gorgonia.NewTensor or NewMatrix")
 	case !reached[l.input]:
-		return refuse(l.input, "the input is unused: %s does not depend on it", describe(l.logits))
+		return graph.Refuse(l.input, "the input is unused: %s does not depend on it", graph.Describe(l.logits))
 	case l.input.Dims() < 2 || l.input.Shape().TotalSize() < 1:
-		return refuse(l.input, "the input has shape %v; give it the batch as axis 0 and an example's axes after it", l.input.Shape())
+		return graph.Refuse(l.input, "the input has shape %v; give it the batch as axis 0 and an example's axes after it", l.input.Shape())
 	}
 	l.batch = l.input.Shape()[0]
 	return nil
@@ -151,7 +166,7 @@ func dataLeaves(logits *G.Node) []*G.Node {
 			return
 		}
 		seen[n] = true
-		if opType(n) == opLeaf {
+		if graph.Type(n) == graph.Leaf {
 			leaves = append(leaves, n)
 		}
 		for _, x := range activations(n) {
@@ -164,25 +179,28 @@ func dataLeaves(logits *G.Node) []*G.Node {
 
 // activations are the operands of a node that are no parameters.
 func activations(n *G.Node) []*G.Node {
-	c := children(n)
-	switch t := opType(n); t {
-	case opLeaf, opConstant:
+	c := graph.Children(n)
+	if op, own := ownOf(n); own {
+		return c[:op.Activations()]
+	}
+	switch t := graph.Type(n); t {
+	case graph.Leaf, graph.Constant:
 		return nil
-	case opRepeat, opSize:
+	case graph.Repeat, graph.Size:
 		return c[:1]
-	case opLinAlg, opBinary:
+	case graph.LinAlg, graph.Binary:
 		// Beside a computed operand, a bare leaf is a parameter; of two
 		// bare leaves in a matrix product, the right one is, unless the
 		// values say that the product is the wrong way round.
-		a, b := rootOf(c[0]) != nil, rootOf(c[1]) != nil
+		a, b := graph.Root(c[0]) != nil, graph.Root(c[1]) != nil
 		switch {
-		case a && b && t == opLinAlg && rootOf(c[0]).Value() != nil && rootOf(c[1]).Value() == nil:
+		case a && b && t == graph.LinAlg && graph.IsWeight(graph.Root(c[0])) && !graph.IsWeight(graph.Root(c[1])):
 			return c[1:2]
-		case a && b && t == opLinAlg:
+		case a && b && t == graph.LinAlg:
 			return c[:1]
-		case a && !b && opType(c[1]) != opConstant:
+		case a && !b && graph.Type(c[1]) != graph.Constant:
 			return c[1:2]
-		case b && !a && opType(c[0]) != opConstant:
+		case b && !a && graph.Type(c[0]) != graph.Constant:
 			return c[:1]
 		}
 		return c[:2]
@@ -192,7 +210,7 @@ func activations(n *G.Node) []*G.Node {
 
 // isParam reports whether n is a parameter, possibly rearranged.
 func (l *lowerer) isParam(n *G.Node) bool {
-	root := rootOf(n)
+	root := graph.Root(n)
 	return root != nil && root != l.input
 }
 
@@ -208,54 +226,57 @@ func (l *lowerer) lower(n *G.Node) (v value, err error) {
 }
 
 func (l *lowerer) lowerNew(n *G.Node) (value, error) {
-	switch opType(n) {
-	case opLeaf:
+	if op, own := ownOf(n); own {
+		return op.lower(l, n)
+	}
+	switch graph.Type(n) {
+	case graph.Leaf:
 		if n == l.input {
 			return value{ir.Input, n.Shape()[1:]}, nil
 		}
-		return value{}, refuse(n, "it stands where an activation is expected, but the input is %s; a network has one input", describe(l.input))
-	case opConstant:
-		return value{}, refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
-	case opReshape:
+		return value{}, graph.Refuse(n, "it stands where an activation is expected, but the input is %s; a network has one input", graph.Describe(l.input))
+	case graph.Constant:
+		return value{}, graph.Refuse(n, "constants are not supported; make it a parameter, or fold it into the data")
+	case graph.Reshape:
 		return l.reshape(n)
-	case opTranspose:
+	case graph.Transpose:
 		return l.transpose(n)
-	case opLinAlg:
+	case graph.LinAlg:
 		return l.dense(n)
-	case opUnary:
+	case graph.Unary:
 		return l.unary(n)
-	case opMaxPool:
+	case graph.MaxPool:
 		return l.pool(n, n, ir.MaxPool)
-	case opAvgPool:
+	case graph.AvgPool:
 		return l.avgPool(n, n, 1)
-	case opGlobalAvg:
+	case graph.GlobalAvg:
 		return l.globalAvgPool(n)
-	case opGroupNorm, opNormalize:
-		return value{}, refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
-	case opIm2col:
-		return value{}, refuse(n, "Im2Col is supported only as a part of gorgonia.Conv2d")
-	case opRepeat:
-		return value{}, refuse(n, "it broadcasts an activation; only biases can be broadcast")
-	case opBinary:
-		switch symbol(n) {
+	case graph.GroupNorm:
+		return value{}, unscaled(n)
+	case graph.Im2col:
+		return value{}, graph.Refuse(n, "Im2Col is supported only as a part of gorgonia.Conv2d")
+	case graph.Repeat:
+		return value{}, graph.Refuse(n, "it broadcasts an activation; only biases can be broadcast")
+	case graph.Binary:
+		switch graph.Symbol(n) {
 		case "+":
 			return l.add(n)
 		case "⊙":
 			return l.product(n)
 		}
-		return value{}, refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, LeakyRelu, Tanh or Sigmoid", symbol(n))
+		return value{}, graph.Refuse(n, "the element-wise operation %s is not supported; use Add, Rectify, LeakyRelu, Tanh, Sigmoid or nn.GELU", graph.Symbol(n))
 	}
-	return value{}, unsupported(n)
+	return value{}, graph.Unsupported(n)
 }
 
 func (l *lowerer) reshape(n *G.Node) (value, error) {
-	in, err := l.lower(children(n)[0])
+	in, err := l.lower(graph.Children(n)[0])
 	if err != nil {
 		return value{}, err
 	}
 	to := n.Shape()
 	if len(to) == 0 || to[0] != l.batch {
-		return value{}, refuse(n, "it merges the batch axis with others, from %v to %v; keep the batch, %d, as axis 0", children(n)[0].Shape(), to, l.batch)
+		return value{}, graph.Refuse(n, "it merges the batch axis with others, from %v to %v; keep the batch, %d, as axis 0", graph.Children(n)[0].Shape(), to, l.batch)
 	}
 	return value{in.v, to[1:]}, nil
 }
@@ -264,13 +285,13 @@ func (l *lowerer) transpose(n *G.Node) (value, error) {
 	if v, ok, err := l.conv(n); ok {
 		return v, err
 	}
-	if pattern := fields(n).ints("pattern"); pattern[0] != 0 {
-		return value{}, refuse(n, "it moves the batch axis by the permutation %v; keep the batch as axis 0", pattern)
+	if pattern := graph.FieldsOf(n).Ints("pattern"); pattern[0] != 0 {
+		return value{}, graph.Refuse(n, "it moves the batch axis by the permutation %v; keep the batch as axis 0", pattern)
 	}
-	return value{}, refuse(n, "transposing activations is not supported; permute the data or the weights instead")
+	return value{}, graph.Refuse(n, "transposing activations is not supported; permute the data or the weights instead")
 }
 
-func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
+func (l *lowerer) emit(n *G.Node, op ir.Op, weight *graph.View) value {
 	shape := n.Shape()[1:]
 	op.Out = planShape(shape)
 	op.Weight, op.Bias = ir.None, ir.None
@@ -278,6 +299,7 @@ func (l *lowerer) emit(n *G.Node, op ir.Op, weight *view) value {
 	l.nodes = append(l.nodes, n)
 	l.weights = append(l.weights, weight)
 	l.biases = append(l.biases, nil)
+	l.given = append(l.given, nil)
 	return value{ir.Value(len(l.ops)), shape}
 }
 
@@ -289,23 +311,45 @@ func planShape(shape []int) []int {
 	return []int{ir.Size(shape)}
 }
 
+// weight gives a parameter, or a weight that is computed from parameters, claimed for node user.
+func (l *lowerer) weight(n, user *G.Node) (weight, error) {
+	if op, ok := n.Op().(weightOp); ok {
+		return op.weight(l, n, user)
+	}
+	v, err := l.parameter(n, user)
+	return weight{View: v}, err
+}
+
+// onlyFilters says where a weight that is computed may stand.
+const onlyFilters = "make it the filter of gorgonia.Conv2d, just as it is, as nn.StandardConv does"
+
 // parameter gives the view of a parameter, claimed for node user.
-func (l *lowerer) parameter(n, user *G.Node) (view, error) {
+func (l *lowerer) parameter(n, user *G.Node) (graph.View, error) {
 	if !l.isParam(n) {
-		return view{}, refuse(user, "%s is no parameter; weights and biases must be leaves with a value, reshaped or transposed at most", describe(n))
+		return graph.View{}, graph.Refuse(user, "%s is no parameter; weights and biases must be leaves with a value, reshaped or transposed at most", graph.Describe(n))
 	}
-	v, err := viewOf(n)
+	if root := graph.Root(n); graph.Computed(root) {
+		return graph.View{}, graph.Refuse(user, "%s is computed from parameters; %s", graph.Describe(root), onlyFilters)
+	}
+	v, err := graph.ViewOf(n)
 	if err != nil {
-		return view{}, refuse(user, "%v", err)
+		return graph.View{}, graph.Refuse(user, "%v", err)
 	}
-	if v.leaf.IsScalar() {
-		return view{}, refuse(v.leaf, "a parameter cannot be a scalar; make it a tensor of shape (1, 1)")
+	if v.Leaf.IsScalar() {
+		return graph.View{}, graph.Refuse(v.Leaf, "a parameter cannot be a scalar; make it a tensor of shape (1, 1)")
 	}
-	if l.used[v.leaf] {
-		return view{}, refuse(user, "parameter %s is used a second time; its gradient would be two layers' together, so give each layer its own (leaves of one name and shape are one node to Gorgonia)", describe(v.leaf))
+	if l.used[v.Leaf] {
+		return graph.View{}, graph.Refuse(user, "parameter %s is used a second time; its gradient would be two layers' together, so give each layer its own (leaves of one name and shape are one node to Gorgonia)", graph.Describe(v.Leaf))
 	}
-	l.used[v.leaf] = true
+	l.used[v.Leaf] = true
 	return v, nil
+}
+
+// A place is one of an op's for a parameter: nil where it has none.
+type place struct {
+	v     *graph.View
+	kind  string
+	index *int
 }
 
 // network numbers the layers and builds the parameter table.
@@ -323,31 +367,34 @@ func (l *lowerer) network() (*Network, error) {
 		}
 		count[name]++
 		op.Name = fmt.Sprintf("%s%d", name, count[name])
-		for _, q := range []struct {
-			v     *view
-			kind  string
-			index *int
-		}{{l.weights[i], "weight", &op.Weight}, {l.biases[i], "bias", &op.Bias}} {
+		places := []place{{l.weights[i], "weight", &op.Weight}, {l.biases[i], "bias", &op.Bias}}
+		if l.given[i] != nil {
+			op.Given = make([]int, len(l.given[i]))
+		}
+		for j, g := range l.given[i] {
+			places = append(places, place{&g.view, g.kind, &op.Given[j]})
+		}
+		for _, q := range places {
 			if q.v == nil {
 				continue
 			}
-			b, err := bind(*q.v)
+			b, err := graph.Bind(*q.v)
 			if err != nil {
 				return nil, err
 			}
 			for _, other := range net.bindings {
-				if other.shares(b) {
-					return nil, refuse(b.leaf, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", describe(other.leaf))
+				if other.Shares(b) {
+					return nil, graph.Refuse(b.Leaf, "it shares its memory with %s, so that they are one parameter used twice; give each its own value", graph.Describe(other.Leaf))
 				}
 			}
 			*q.index = len(p.Params)
-			p.Params = append(p.Params, ir.Param{Name: op.Name + "." + q.kind, Node: q.v.leaf.Name(), Shape: q.v.shape, Offset: offset})
+			p.Params = append(p.Params, ir.Param{Name: op.Name + "." + q.kind, Node: q.v.Leaf.Name(), Shape: q.v.Shape, Offset: offset})
 			net.bindings = append(net.bindings, b)
-			offset += ir.Size(q.v.shape)
+			offset += ir.Size(q.v.Shape)
 		}
 	}
 	if offset == 0 {
-		return nil, refuse(l.logits, "it depends on no parameters, so there is nothing to train; multiply by a weight with gorgonia.Mul or Conv2d")
+		return nil, graph.Refuse(l.logits, "it depends on no parameters, so there is nothing to train; multiply by a weight with gorgonia.Mul or Conv2d")
 	}
 	p.Ops = l.ops
 	if err := p.Validate(); err != nil {

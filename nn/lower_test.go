@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,49 @@ var graphs = []struct {
 		h = u.ok(G.Rectify(u.ok(AvgPool(3, 1)(h))))
 		return u.dense(u.reshape(h, 2, 8), "d", 8, 3)
 	}, "conv avgpool relu dense", SoftmaxCrossEntropy},
+	{"standardized convolutions, GELU and layer normalization", func(u user) *G.Node {
+		h, err := Apply(u.leaf("x", 2, 2, 7, 10),
+			StandardConv("c1", 4, 3, 1, 1, He(1)), GroupNorm("n1", 2), GELU,
+			StandardConv("c2", 3, 3, 2, 0, He(1)), LayerNorm("n2"), GELU, AvgPool(2, 1),
+			Flatten, LayerNorm("n3"), Dense("d", 3, He(1)))
+		return u.ok(h, err)
+	}, "conv groupnorm gelu conv layernorm gelu avgpool layernorm dense", SoftmaxCrossEntropy},
+	{"layers between Gorgonia's ops", func(u user) *G.Node {
+		h := u.ok(G.Tanh(u.leaf("x", 2, 1, 6, 6)))
+		h = u.ok(G.Rectify(u.ok(StandardConv("c", 3, 2, 2, 1, Glorot(2))(h))))
+		h = u.ok(G.Add(h, u.ok(GELU(h))))
+		h = u.ok(LayerNorm("n")(u.reshape(u.ok(G.MaxPool2D(h, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2})), 2, 12)))
+		return u.dense(h, "d", 12, 2)
+	}, "tanh conv relu gelu add maxpool layernorm dense", SoftmaxCrossEntropy},
+	{"standardized weight that is stored otherwise", func(u user) *G.Node {
+		u.of = tensor.Float64
+		w := u.ok(G.Transpose(u.param("w", 3, 2, 2, 4), 3, 2, 0, 1)) // stored (kh, kw, in, out)
+		w = u.ok(G.ApplyOp(newStandardize(), w, u.reshape(u.param("γ", 4), 4, 1, 1, 1)))
+		h := u.conv(u.leaf("x", 2, 2, 5, 4), w, []int{1, 0}, []int{2, 1}, []int{1, 2})
+		s := h.Shape()
+		return u.dense(u.reshape(h, 2, s[1]*s[2]*s[3]), "d", s[1]*s[2]*s[3], 3)
+	}, "conv dense", SoftmaxCrossEntropy},
+	{"standardized weights below the floor", func(u user) *G.Node {
+		values := noise(9, 16, 1e-3) // deviations of eight weights below 8e-6 in squares, against 1e-4
+		for i := range values {
+			values[i] += 0.5
+		}
+		w := G.NewTensor(u.g, u.of, 4, G.WithShape(2, 2, 2, 2), G.WithName("w"), G.WithValue(tensor.New(tensor.WithShape(2, 2, 2, 2), tensor.WithBacking(narrow(values)))))
+		w = u.ok(G.ApplyOp(newStandardize(), w, u.param("γ", 2, 1, 1, 1)))
+		h := u.conv(u.leaf("x", 2, 2, 3, 3), w, nil, []int{1, 1}, nil)
+		return u.dense(u.reshape(h, 2, 8), "d", 8, 3)
+	}, "conv dense", SoftmaxCrossEntropy},
+	{"layer normalization of sequences", func(u user) *G.Node {
+		u.of = tensor.Float64
+		h := u.leaf("x", 2, 3, 2, 2, 5)
+		h = u.ok(G.ApplyOp(newLayerNorm(5, 1e-3), h, u.param("γ", 5), u.param("β", 5)))
+		h = u.ok(G.ApplyOp(newLayerNorm(3, 1e-5), u.reshape(h, 2, 6, 10), u.reshape(u.param("δ", 2, 5), 10), u.param("ε", 10)))
+		return u.dense(u.reshape(h, 2, 60), "d", 60, 3)
+	}, "layernorm layernorm dense", SoftmaxCrossEntropy},
+	{"two GELUs of one value", func(u user) *G.Node {
+		h := u.dense(u.ok(GELU(u.leaf("x", 2, 4))), "a", 4, 3)
+		return u.ok(G.Add(u.ok(GELU(h)), u.dense(u.ok(GELU(h)), "b", 3, 3)))
+	}, "gelu dense gelu dense add", SoftmaxCrossEntropy},
 }
 
 func TestUserGraphs(t *testing.T) {
@@ -265,6 +309,88 @@ func TestParameterNames(t *testing.T) {
 	}
 	if net.Program.Name != "mine" || net.Program.Loss != SoftmaxCrossEntropy {
 		t.Errorf("the program is %s with loss %s", net.Program.Name, net.Program.Loss)
+	}
+}
+
+// A function's own parameters come behind the weight and the bias, whatever the order in the graph.
+func TestGivenParameters(t *testing.T) {
+	u := newUser(t)
+	h, err := Apply(u.leaf("x", 1, 2, 4, 4), StandardConv("first", 3, 3, 1, 1, He(1)), GroupNorm("second", 3), GELU,
+		StandardConv("third", 2, 4, 1, 0, He(1)), Flatten, LayerNorm("last"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := Lower(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, q := range net.Program.Params {
+		got = append(got, fmt.Sprint(q.Name, " ", q.Node, " ", q.Shape, " ", q.Offset))
+	}
+	want := []string{
+		"conv1.weight first.weight [3 2 3 3] 0", "conv1.bias first.bias [3] 54", "conv1.gain first.gain [3] 57",
+		"groupnorm1.weight second.weight [3] 60", "groupnorm1.bias second.bias [3] 63",
+		"conv2.weight third.weight [2 3 4 4] 66", "conv2.bias third.bias [2] 162", "conv2.gain third.gain [2] 164",
+		"layernorm1.weight last.weight [2] 166", "layernorm1.bias last.bias [2] 168",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the parameters are %q, want %q", got, want)
+	}
+	params := net.Params()
+	weight := make([]float32, 54)
+	He(1)("first.weight", 18, 27, weight)
+	if !slices.Equal(params[:54], weight) || !slices.Equal(params[54:60], []float32{0, 0, 0, 1, 1, 1}) || !slices.Equal(params[166:], []float32{1, 1, 0, 0}) {
+		t.Errorf("the initial parameters are %v", params)
+	}
+	// He draws from ±√(6/fan-in) of an output's weights; those of 2 input channels of 3×3 are 18.
+	if top := slices.Max(weight); top > float32(math.Sqrt(6./18)) || top < 0.9*float32(math.Sqrt(6./18)) {
+		t.Errorf("the largest weight is %v", top)
+	}
+}
+
+// What Gorgonia cannot put together or run shows when a graph is built or run.
+func TestOwnOpsInGorgonia(t *testing.T) {
+	u := newUser(t)
+	x, w := u.leaf("x", 2, 4), u.param("w", 2, 3, 2, 2)
+	four, five := u.param("four", 4), u.param("five", 5)
+	u.of = tensor.Float64
+	double := u.param("double", 4)
+	for _, c := range []struct {
+		what     string
+		op       G.Op
+		operands []*G.Node
+		want     string
+	}{
+		{"weight too long", newLayerNorm(2, 1e-5), []*G.Node{x, five, four}, "the weight of a layer normalization has shape (5); give it (4)"},
+		{"bias too long", newLayerNorm(2, 1e-5), []*G.Node{x, four, five}, "the bias of a layer normalization has shape (5)"},
+		{"numbers of two types", newLayerNorm(2, 1e-5), []*G.Node{x, four, double}, "Type inference"},
+		{"no bias", newLayerNorm(2, 1e-5), []*G.Node{x, four}, "LayerNorm"},
+		{"gain of another number", newStandardize(), []*G.Node{w, u.ok(G.Reshape(four, tensor.Shape{4, 1, 1, 1}))}, "the gain of a standardized weight has shape (4, 1, 1, 1); give it (2, 1, 1, 1)"},
+		{"gain that is a vector", newStandardize(), []*G.Node{w, four}, "has shape (4); give it (2, 1, 1, 1)"},
+	} {
+		if _, err := G.ApplyOp(c.op, c.operands...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q in it", c.what, err, c.want)
+		}
+	}
+	u.of = tensor.Float32
+	same := func(a, b G.Op) bool { return u.ok(G.ApplyOp(a, x, four, four)) == u.ok(G.ApplyOp(b, x, four, four)) }
+	if same(newLayerNorm(2, 1e-5), newLayerNorm(2, 1e-3)) || !same(newLayerNorm(2, 1e-5), newLayerNorm(2, 1e-5)) {
+		t.Error("nodes are not told apart by their epsilon")
+	}
+
+	sliced, err := tensor.New(tensor.WithShape(4, 4), tensor.Of(tensor.Float32)).Slice(nil, tensor.S(0, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, v := range map[string]G.Value{
+		"of type int":    tensor.New(tensor.WithShape(4), tensor.Of(tensor.Int)),
+		"not contiguous": sliced.(*tensor.Dense),
+		"is a *":         G.NewF32(1),
+	} {
+		if _, err := newGELU().Do(v); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
 	}
 }
 
@@ -333,6 +459,13 @@ func TestLayersRefuse(t *testing.T) {
 		{"group norm on three axes", GroupNorm("n", 1), u.leaf("three", 2, 3, 4), "n: needs an input (N, C, H, W) or (N, C)"},
 		{"groups that do not divide", GroupNorm("n", 2), image, "cannot divide 3 channels into 2 groups"},
 		{"group norm of float64", GroupNorm("n", 1), double, "layers are float32"},
+		{"layer norm of lines of one", LayerNorm("n"), u.leaf("thin", 2, 3, 1), "n: normalizes lines of one element"},
+		{"layer norm of the batch", LayerNorm("n"), u.leaf("batch", 5), "n: needs a non-empty input with the batch as axis 0"},
+		{"layer norm of float64", LayerNorm("n"), double, "layers are float32"},
+		{"layer norm whose name is taken", LayerNorm("taken"), matrix, `already has a node named "taken.weight"`},
+		{"gelu of nothing", GELU, nil, "gelu: its input is nil"},
+		{"standardized conv on a matrix", StandardConv("c", 2, 3, 1, 0, Zeros), matrix, "c: needs an input of 4 axes"},
+		{"standardized conv of one weight", StandardConv("s", 2, 1, 1, 0, Zeros), u.leaf("grey", 2, 1, 5, 5), "s: has kernels of one weight, which standardize to zero; use Conv"},
 		{"leaky relu without a slope", LeakyReLU(0), matrix, "leaky relu: has the slope 0"},
 		{"leaky relu too steep", LeakyReLU(1), matrix, "between 0 and 1"},
 		{"shortcut of another shape", Residual(nil, Dense("r", 3, Zeros)), matrix, "residual: the body gives the shape (2, 3), the shortcut (2, 7)"},

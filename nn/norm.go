@@ -2,14 +2,13 @@ package nn
 
 import (
 	"fmt"
-	"hash"
-	"hash/fnv"
 	"math"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // groupNormEpsilon is what GroupNorm adds to variances, PyTorch's default.
@@ -18,7 +17,7 @@ const groupNormEpsilon = 1e-5
 // GroupNorm takes the place of batch normalization (Wu and He 2018): it divides the channels of (N, C, H, W), or the
 // columns of (N, C), into groups of neighbours, and normalizes each group of each example by its own mean and variance.
 // Then it multiplies every channel by a scale and adds a shift. No example sees another. One group is layer
-// normalization; a group of 16 channels or so is usual. It makes the nodes name.weight, all ones, and name.bias, all
+// normalization of whole images, or of the columns; a group of 16 channels or so is usual. It makes the nodes name.weight, all ones, and name.bias, all
 // zeros, of the shape (1, C, 1, 1) or (1, C).
 //
 // Gorgonia's own GroupNorm is wrong for groups of more than 256 elements; this layer's node is an op of its own, which
@@ -35,11 +34,7 @@ func GroupNorm(name string, groups int) Layer {
 		if len(s) == 2 {
 			shape, axes = shape[:2], axes[:1]
 		}
-		ones := make([]float32, s[1])
-		for i := range ones {
-			ones[i] = 1
-		}
-		scale, err := parameter(x, name+".weight", ones, shape...)
+		scale, err := parameter(x, name+".weight", filled(s[1], 1), shape...)
 		if err != nil {
 			return nil, err
 		}
@@ -58,84 +53,64 @@ func GroupNorm(name string, groups int) Layer {
 	})
 }
 
-// normalize is the op of GroupNorm before its scale and shift. Its type and its shape are those of Gorgonia's, which
-// computes something else.
+// normalize is the op of GroupNorm before its scale and shift.
 type normalize struct {
-	G.Op
+	graph.Base
 	groups  int
 	epsilon float64
 }
 
 func newNormalize(groups int, epsilon float64) *normalize {
-	return &normalize{&G.GroupNormOp{}, groups, epsilon}
+	return &normalize{graph.Base{Name: fmt.Sprintf("Normalize{%d, %v}", groups, epsilon)}, groups, epsilon}
 }
 
-func (op *normalize) String() string        { return fmt.Sprintf("Normalize{%d, %v}", op.groups, op.epsilon) }
-func (op *normalize) WriteHash(h hash.Hash) { fmt.Fprint(h, op) }
-
-func (op *normalize) Hashcode() uint32 {
-	h := fnv.New32a()
-	op.WriteHash(h)
-	return h.Sum32()
+func (op *normalize) Do(operands ...G.Value) (G.Value, error) {
+	return graph.Overwrite(operands, func(x [][]float64) {
+		size := len(x[0]) / (operands[0].Shape()[0] * op.groups)
+		for all := x[0]; len(all) > 0; all = all[size:] {
+			group := all[:size]
+			mean, variance := graph.Moments(group)
+			scale := 1 / math.Sqrt(variance+op.epsilon)
+			for i, v := range group {
+				group[i] = (v - mean) * scale
+			}
+		}
+	})
 }
 
-func (op *normalize) Do(inputs ...G.Value) (G.Value, error) {
-	x, ok := inputs[0].(*tensor.Dense)
-	if !ok {
-		return nil, fmt.Errorf("the input is a %T", inputs[0])
-	}
-	y := x.Clone().(*tensor.Dense)
-	size := x.Shape().TotalSize() / (x.Shape()[0] * op.groups)
-	switch data := y.Data().(type) {
-	case []float32:
-		normalizeGroups(data, size, op.epsilon)
-	case []float64:
-		normalizeGroups(data, size, op.epsilon)
-	default:
-		return nil, fmt.Errorf("the input is of type %v", x.Dtype())
-	}
-	return y, nil
-}
+// lower is called where no scale follows; product lowers it with its scale.
+func (op *normalize) lower(_ *lowerer, n *G.Node) (value, error) { return value{}, unscaled(n) }
 
-func normalizeGroups[T float32 | float64](x []T, size int, epsilon float64) {
-	for ; len(x) > 0; x = x[size:] {
-		mean, variance := 0.0, 0.0
-		for _, v := range x[:size] {
-			mean += float64(v) / float64(size)
-		}
-		for _, v := range x[:size] {
-			variance += (float64(v) - mean) * (float64(v) - mean) / float64(size)
-		}
-		scale := 1 / math.Sqrt(variance+epsilon)
-		for i, v := range x[:size] {
-			x[i] = T((float64(v) - mean) * scale)
-		}
-	}
+func unscaled(n *G.Node) error {
+	return graph.Refuse(n, "the normalization is not multiplied by a scale; multiply it by a parameter (1, channels, 1, 1), as nn.GroupNorm does")
 }
 
 // mostGroup is the largest group whose variance Gorgonia's GroupNorm gets right.
 const mostGroup = 256
 
 // isNorm reports whether n is a group normalization before its scale.
-func isNorm(n *G.Node) bool { return opType(n) == opNormalize || opType(n) == opGroupNorm }
+func isNorm(n *G.Node) bool {
+	_, own := n.Op().(*normalize)
+	return own || graph.Type(n) == graph.GroupNorm
+}
 
 // groupNorm lowers the normalization of node norm, multiplied by the parameter p in node out.
 func (l *lowerer) groupNorm(norm, out, p *G.Node) (value, error) {
-	in, err := l.lower(children(norm)[0])
+	in, err := l.lower(graph.Children(norm)[0])
 	if err != nil {
 		return value{}, err
 	}
 	if len(in.shape) != 3 && len(in.shape) != 1 {
-		return value{}, refuse(norm, "it normalizes %v an example; make it channels, rows and columns, or a vector", in.shape)
+		return value{}, graph.Refuse(norm, "it normalizes %v an example; make it channels, rows and columns, or a vector", in.shape)
 	}
 	op := ir.Op{Kind: ir.GroupNorm, In: []ir.Value{in.v}, Shape: in.shape}
 	if own, ok := norm.Op().(*normalize); ok {
 		op.Groups, op.Epsilon = own.groups, own.epsilon
 	} else {
-		f := fields(norm)
-		op.Groups, op.Epsilon = f.int("numGroups"), f.float("epsilon")
+		f := graph.FieldsOf(norm)
+		op.Groups, op.Epsilon = f.Int("numGroups"), f.Float("epsilon")
 		if op.Groups > 0 && ir.Size(in.shape)/op.Groups > mostGroup {
-			return value{}, refuse(norm, "gorgonia v0.9.18 computes a wrong variance for groups of more than %d elements, these have %d; use nn.GroupNorm", mostGroup, ir.Size(in.shape)/op.Groups)
+			return value{}, graph.Refuse(norm, "gorgonia v0.9.18 computes a wrong variance for groups of more than %d elements, these have %d; use nn.GroupNorm", mostGroup, ir.Size(in.shape)/op.Groups)
 		}
 	}
 	weight, err := l.parameter(p, out)

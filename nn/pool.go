@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/nn/internal/graph"
 )
 
 // MaxPool takes the largest element of size×size windows over (N, C, H, W).
@@ -53,33 +54,33 @@ func pool(name string, size, stride int, f func(*G.Node) (*G.Node, error)) Layer
 // avgPool lowers the pool, multiplied by scale in node out, provided that this
 // makes Gorgonia's result the mean.
 func (l *lowerer) avgPool(pool, out *G.Node, scale float64) (value, error) {
-	f := fields(pool)
-	window, width := f.int("h")*f.int("w"), children(pool)[0].Shape()[3]
+	f := graph.FieldsOf(pool)
+	window, width := f.Int("h")*f.Int("w"), graph.Children(pool)[0].Shape()[3]
 	if math.Abs(scale*float64(window)/float64(width)-1) > 1e-6 {
-		return value{}, refuse(pool, "gorgonia v0.9.18 divides by the image's width, %d, instead of the window's %d elements, so that the result is no mean; use nn.AvgPool, which corrects it, or gorgonia.GlobalAveragePool2D", width, window)
+		return value{}, graph.Refuse(pool, "gorgonia v0.9.18 divides by the image's width, %d, instead of the window's %d elements, so that the result is no mean; use nn.AvgPool, which corrects it, or gorgonia.GlobalAveragePool2D", width, window)
 	}
 	return l.pool(pool, out, ir.AvgPool)
 }
 
 func (l *lowerer) pool(n, out *G.Node, kind ir.Kind) (value, error) {
-	in, err := l.lower(children(n)[0])
+	in, err := l.lower(graph.Children(n)[0])
 	if err != nil {
 		return value{}, err
 	}
-	f := fields(n)
+	f := graph.FieldsOf(n)
 	w := ir.Window{
-		H: f.int("h"), W: f.int("w"), StrideH: f.int("strideH"), StrideW: f.int("strideW"),
-		PadTop: f.int("padNorth"), PadBottom: f.int("padSouth"), PadLeft: f.int("padWest"), PadRight: f.int("padEast"),
+		H: f.Int("h"), W: f.Int("w"), StrideH: f.Int("strideH"), StrideW: f.Int("strideW"),
+		PadTop: f.Int("padNorth"), PadBottom: f.Int("padSouth"), PadLeft: f.Int("padWest"), PadRight: f.Int("padEast"),
 		DilationH: 1, DilationW: 1,
 	}
 	if w.PadTop != w.PadBottom || w.PadLeft != w.PadRight {
-		return value{}, refuse(n, "gorgonia v0.9.18 swaps the sides of unequal pool paddings (top %d, bottom %d, left %d, right %d); pad both sides alike", w.PadTop, w.PadBottom, w.PadLeft, w.PadRight)
+		return value{}, graph.Refuse(n, "gorgonia v0.9.18 swaps the sides of unequal pool paddings (top %d, bottom %d, left %d, right %d); pad both sides alike", w.PadTop, w.PadBottom, w.PadLeft, w.PadRight)
 	}
 	return l.emit(out, ir.Op{Kind: kind, In: []ir.Value{in.v}, Shape: in.shape, Window: w}, nil), nil
 }
 
 func (l *lowerer) globalAvgPool(n *G.Node) (value, error) {
-	in, err := l.lower(children(n)[0])
+	in, err := l.lower(graph.Children(n)[0])
 	if err != nil {
 		return value{}, err
 	}

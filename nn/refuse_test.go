@@ -17,6 +17,7 @@ func TestLowerRefuses(t *testing.T) {
 	feature := func(u user) *G.Node {
 		return u.conv(image(u), u.param("w", 4, 3, 3, 3), nil, []int{1, 1}, nil)
 	}
+	standard := func(u user, w, gain *G.Node) *G.Node { return u.ok(G.ApplyOp(newStandardize(), w, gain)) }
 	for _, c := range []struct {
 		what  string
 		build func(u user) *G.Node
@@ -41,6 +42,79 @@ func TestLowerRefuses(t *testing.T) {
 			h := u.ok(G.ApplyOp(newNormalize(2, 1e-5), u.reshape(feature(u), 2, 4, 16)))
 			return u.ok(G.BroadcastHadamardProd(h, u.param("γ", 1, 4, 1), nil, []byte{0, 2}))
 		}, []string{"normalizes [4 16] an example"}},
+		{"layer normalization of the batch", func(u user) *G.Node {
+			h := u.ok(G.Mul(vector(u), u.param("w", 4)))
+			return u.ok(G.ApplyOp(newLayerNorm(1, 1e-5), h, u.param("γ", 2), u.param("β", 2)))
+		}, []string{"LayerNorm{1e-05}", "normalizes along the batch axis and so mixes examples", "(N, n)"}},
+		{"layer normalization by a computed weight", func(u user) *G.Node {
+			return u.ok(G.ApplyOp(newLayerNorm(2, 1e-5), hidden(u), u.ok(G.Tanh(u.param("γ", 4))), u.param("β", 4)))
+		}, []string{"LayerNorm{1e-05}", `node "tanh(`, "is no parameter"}},
+		{"layer normalization by a computed bias", func(u user) *G.Node {
+			return u.ok(G.ApplyOp(newLayerNorm(2, 1e-5), hidden(u), u.param("γ", 4), u.ok(G.Tanh(u.param("β", 4)))))
+		}, []string{`node "tanh(`, "is no parameter"}},
+		{"layer normalization by one parameter twice", func(u user) *G.Node {
+			return u.ok(G.ApplyOp(newLayerNorm(2, 1e-5), hidden(u), u.param("γ", 4), u.param("γ", 4)))
+		}, []string{"LayerNorm{1e-05}", `"γ" is used a second time`}},
+		{"layer normalization without an epsilon", func(u user) *G.Node {
+			return u.ok(G.ApplyOp(newLayerNorm(2, 0), hidden(u), u.param("γ", 4), u.param("β", 4)))
+		}, []string{"layernorm1", "epsilon 0"}},
+		{"layer normalization of single elements", func(u user) *G.Node {
+			h := u.reshape(hidden(u), 2, 4, 1)
+			return u.ok(G.ApplyOp(newLayerNorm(3, 1e-5), h, u.param("γ", 1), u.param("β", 1)))
+		}, []string{"layernorm1", "lines of one element"}},
+		{"layer normalization with a second bias", func(u user) *G.Node {
+			h := u.ok(G.ApplyOp(newLayerNorm(2, 1e-5), hidden(u), u.param("γ", 4), u.param("β", 4)))
+			return u.ok(G.BroadcastAdd(h, u.param("b", 1, 4), nil, []byte{0}))
+		}, []string{`bias node "b"`, "right after the layer"}},
+		{"gain that is computed", func(u user) *G.Node {
+			return u.conv(image(u), standard(u, u.param("w", 4, 3, 3, 3), u.ok(G.Tanh(u.param("γ", 4, 1, 1, 1)))), nil, []int{1, 1}, nil)
+		}, []string{`node "tanh(`, "is no parameter"}},
+		{"weight that is computed and then standardized", func(u user) *G.Node {
+			return u.conv(image(u), standard(u, u.ok(G.Tanh(u.param("w", 4, 3, 3, 3))), u.param("γ", 4, 1, 1, 1)), nil, []int{1, 1}, nil)
+		}, []string{`node "tanh(`, "is no parameter"}},
+		{"gain without a value", func(u user) *G.Node {
+			return u.conv(image(u), standard(u, u.param("w", 4, 3, 3, 3), u.leaf("γ", 4, 1, 1, 1)), nil, []int{1, 1}, nil)
+		}, []string{`node "γ": the parameter has no value`}},
+		{"one gain of all kernels", func(u user) *G.Node {
+			_, gain, err := G.Broadcast(u.leaf("like", 4, 1, 1, 1), u.param("γ", 1, 1, 1, 1), G.NewBroadcastPattern(nil, []byte{0}))
+			return u.conv(image(u), standard(u, u.param("w", 4, 3, 3, 3), u.ok(gain, err)), nil, []int{1, 1}, nil)
+		}, []string{`node "γ"`, "is broadcast to"}},
+		{"gain used twice", func(u user) *G.Node {
+			h := u.conv(image(u), standard(u, u.param("w", 4, 3, 3, 3), u.param("γ", 4, 1, 1, 1)), nil, []int{1, 1}, nil)
+			return u.conv(h, standard(u, u.param("v", 4, 4, 2, 2), u.param("γ", 4, 1, 1, 1)), nil, []int{1, 1}, nil)
+		}, []string{`"γ" is used a second time`}},
+		{"standardized weight used twice", func(u user) *G.Node {
+			w := standard(u, u.param("w", 3, 3, 3, 3), u.param("γ", 3, 1, 1, 1))
+			return u.conv(u.conv(image(u), w, nil, []int{1, 1}, nil), w, nil, []int{1, 1}, nil)
+		}, []string{`"w" is used a second time`}},
+		{"weight used with and without standardization", func(u user) *G.Node {
+			w := u.param("w", 3, 3, 3, 3)
+			return u.conv(u.conv(image(u), w, nil, []int{1, 1}, nil), standard(u, w, u.param("γ", 3, 1, 1, 1)), nil, []int{1, 1}, nil)
+		}, []string{`"w" is used a second time`}},
+		{"standardized weight of a dense layer", func(u user) *G.Node {
+			w := standard(u, u.param("w", 4, 1, 1, 3), u.param("γ", 4, 1, 1, 1))
+			return u.ok(G.Mul(vector(u), u.reshape(w, 4, 3)))
+		}, []string{"A × B", `node "Standardize(`, "is computed from parameters", "the filter of gorgonia.Conv2d"}},
+		{"standardized weight left of the batch", func(u user) *G.Node {
+			w := standard(u, u.param("w", 3, 1, 1, 4), u.param("γ", 3, 1, 1, 1))
+			return u.ok(G.Mul(u.reshape(w, 3, 4), u.leaf("x", 4, 2)))
+		}, []string{"batch is on the wrong side"}},
+		{"standardized weight that is transposed", func(u user) *G.Node {
+			w := standard(u, u.param("w", 3, 4, 3, 3), u.param("γ", 3, 1, 1, 1))
+			return u.conv(image(u), u.ok(G.Transpose(w, 1, 0, 2, 3)), nil, []int{1, 1}, nil)
+		}, []string{"is computed from parameters", "just as it is"}},
+		{"standardized weight added", func(u user) *G.Node {
+			w := standard(u, u.param("w", 2, 4, 4, 4), u.param("γ", 2, 1, 1, 1))
+			return u.ok(G.Add(u.ok(G.Tanh(feature(u))), w))
+		}, []string{`node "+`, "is computed from parameters"}},
+		{"standardized weight as an activation", func(u user) *G.Node {
+			w := standard(u, u.param("v", 2, 4, 4, 4), u.param("γ", 2, 1, 1, 1))
+			return u.ok(G.Add(feature(u), u.ok(GELU(w))))
+		}, []string{`node "Standardize(`, "stands where an activation is expected", "the filter of gorgonia.Conv2d"}},
+		{"window unlike the standardized filter", func(u user) *G.Node {
+			w := standard(u, u.param("w", 4, 3, 4, 1), u.param("γ", 4, 1, 1, 1))
+			return u.ok(G.Conv2d(image(u), w, tensor.Shape{2, 2}, nil, []int{1, 1}, nil))
+		}, []string{`filter node "w" has shape [4 3 4 1], its window needs [4 3 2 2]`}},
 		{"leaky rectifier that falls", func(u user) *G.Node { return u.ok(G.LeakyRelu(hidden(u), -0.5)) }, []string{"slope -0.5", "between 0 and 1"}},
 		{"leaky rectifier of two values", func(u user) *G.Node {
 			h, zero := hidden(u), G.NewConstant(float32(0))
