@@ -1,6 +1,6 @@
 // The gather: what a network reads of a table's rows. Every kernel that reads a table does so by a Table. The forms of its
 // values have the numbers of table.go, and its maps stand in the order of maps.go: each has a file of its own with a struct,
-// its parameters and its arguments, and read and readFour apply it.
+// its parameters and its arguments. read and readFour apply it: to j, where it moves values, or to v, where it changes them.
 #pragma once
 #include "scaled.cuh"
 #include "tile.cuh"
@@ -20,7 +20,7 @@ struct Table {
 	const void *values;
 	const float *targets;
 	int form, width;
-	Scaled scaled; // of bytes alone
+	Scaled scaled; // of bytes alone, as they are read
 
 	__device__ __forceinline__ float value(int64 at) const {
 		switch (form) {

@@ -2,14 +2,15 @@ package kernels
 
 import "github.com/privgrad/privgrad/internal/ir"
 
-// Maps are the maps of a gather as the kernels that read a table take them, in the order of MAPS in gather.cuh.
+// Maps are the maps of a gather as kernels that read a table take them, in the order of MAPS in gather.cuh. Each is a type in
+// a file of its own, like the struct in its .cuh.
 type Maps struct {
 	Scaled Scaled
 }
 
 func (m *Maps) args() []uint64 { return m.Scaled.args() }
 
-// maps has what each kind makes of the kernels' arguments. Where it stands in a list makes no difference to a Scaled.
+// maps has what each kind sets among them. A Scaled may stand anywhere in a list: it changes every value alike.
 var maps = map[ir.MapKind]func(*Maps, ir.Map){
 	ir.Scaled: func(to *Maps, m ir.Map) { to.Scaled = Scaled{m.Scale, m.Offset} },
 }
@@ -25,11 +26,3 @@ func MapsOf(list ir.Gather) Maps {
 	}
 	return all
 }
-
-// Scaled is ir.Scaled of a table of bytes, in one rounding (scaled.cuh). Kernels do not read it for other forms.
-type Scaled struct{ Scale, Offset float32 }
-
-// unscaled leaves a byte as it is.
-var unscaled = Scaled{1, 0}
-
-func (s Scaled) args() []uint64 { return []uint64{F(s.Scale), F(s.Offset)} }
