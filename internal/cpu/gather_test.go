@@ -59,7 +59,7 @@ func BenchmarkRead(b *testing.B) {
 		"bytes": make(device.Bytes, rows*width), "floats": make(device.Floats, rows*width), "halves": make(device.Halves, rows*width),
 	} {
 		b.Run(name, func(b *testing.B) {
-			table, err := load(device.Rows{Count: rows, Width: width, Gather: ir.Gather{ir.ScaledBy(1, 0)}, Targets: make([]float32, rows)}, values)
+			table, err := load(device.Rows{Count: rows, Width: width, Targets: make([]float32, rows)}, values)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -42,7 +42,7 @@ var otherClippingClaims = claims[device.Device]{
 	{"automatic of nothing", func(t *testing.T, d device.Device) {
 		c := &Case{
 			Program: linear("flat hinge", ir.Hinge, 2, 1, true), Params: []float32{0, 0, 5},
-			Rows: device.Rows{Count: 1, Width: 2, Gather: scaledBy(1, 0), Targets: []float32{1}}, Features: []uint8{3, 4},
+			Rows: device.Rows{Count: 1, Width: 2, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
 		for _, s := range clipped(t, c.Program, ir.Automatic) {
 			Same(t, Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1), make([]float32, 3))
@@ -123,7 +123,7 @@ func testNothingBesideHuge(t *testing.T, d device.Device) {
 	b.Dense(b.Dense(ir.Input, 1, false), 2, false)
 	c := &Case{
 		Program: b.Program(), Params: []float32{1, 1e37, -1e37},
-		Rows: device.Rows{Count: 1, Width: 1, Gather: scaledBy(1, 0), Targets: []float32{0}}, Features: []uint8{0},
+		Rows: device.Rows{Count: 1, Width: 1, Targets: []float32{0}}, Features: []uint8{0},
 	}
 	for _, s := range clipped(t, c.Program, ir.Automatic) {
 		for _, v := range Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1) {

@@ -33,7 +33,7 @@ func cancelling(p device.Precision) (c *Case, magnitudes float64) {
 		magnitudes += 2 * 224 * float64(w)
 	}
 	c.Params = append(c.Params, constant(len(parts), 1)...)
-	c.Rows = device.Rows{Width: 2 * size * size, Gather: scaledBy(1, 0)}
+	c.Rows = device.Rows{Width: 2 * size * size}
 	return c.with(1, 3), magnitudes // the loss has the slope −1
 }
 
@@ -97,7 +97,7 @@ func testSumRounding(t *testing.T, d device.Device) {
 		rows[i] = int32(min(i%32, 1))
 	}
 	for _, b := range []*Builder{dense, conv} {
-		c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Gather: scaledBy(1, 0)}}
+		c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1}}
 		c = c.with(1, 1, 5*0x1p-26) // the loss has minus the target as its slope
 		for _, s := range some(d, private(t, c.Program)) {
 			for _, capacity := range some(d, []int{1024, 512, 100}) {

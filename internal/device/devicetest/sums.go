@@ -120,7 +120,7 @@ var kinkClaims = claims[device.Device]{{"ReLU′(0) is 0", testReLUKink}, {"pool
 // kinkGradient is the gradient of one row of zeros.
 func kinkGradient(t *testing.T, d device.Device, b *Builder, params []float32) []float32 {
 	t.Helper()
-	c := &Case{Program: b.Program(), Params: params, Rows: device.Rows{Count: 1, Width: 1, Gather: scaledBy(1, 0), Targets: []float32{1}}, Features: []uint8{0}}
+	c := &Case{Program: b.Program(), Params: params, Rows: device.Rows{Count: 1, Width: 1, Targets: []float32{1}}, Features: []uint8{0}}
 	must(t, c.Program.Validate())
 	return Open(t, d, plain(t, c.Program).Schedule, c, 1).Of(t, []int32{0}, 0)
 }
