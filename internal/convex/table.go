@@ -35,7 +35,7 @@ func NewTable(m *Model, rows device.Rows, features device.Features, norm float64
 	} else {
 		t.rows = make([]float32, features.Len())
 		for i := range rows.Count {
-			host.Plain.Read(t.row(i), &rows, features, i)
+			host.Plain.Read(t.rows[i*rows.Width:][:rows.Width], &rows, features, i)
 		}
 	}
 	for i := range rows.Count {
