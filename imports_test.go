@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 	"dpoptim/mechanism":   {"accountant", "internal/device", "internal/exact", "internal/stream"},
 	"dpoptim/batches":     {"accountant", "internal/stream", "internal/usage"},
 	"internal/linesearch": nil,
-	"internal/convex":     {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
+	"internal/convex":     {"internal/device", "internal/device/host", "internal/ir"},
 	"dpoptim":             {"accountant", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/linesearch", "internal/setting", "internal/usage", "perexample"},
 
 	// What every method of training may import is in methodImports; these are what some import besides.
@@ -120,7 +120,7 @@ var allowed = map[string][]string{
 	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/setting", "internal/usage", "perexample"},
 	"internal/recipes": nil,
-	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
+	"internal/tables":  {"datasets", "features", "internal/device", "internal/device/host", "internal/ir", "internal/pages"},
 	"internal/config": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
@@ -157,7 +157,7 @@ var allowed = map[string][]string{
 	},
 
 	"trained": {
-		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host",
+		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host", "internal/device/reference",
 		"internal/devices", "internal/engine", "internal/ir", "internal/onnx", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
 		"internal/source", "internal/tables", "internal/usage", "nn", "perexample",
 	},

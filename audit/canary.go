@@ -82,7 +82,7 @@ const zeroByte = 128
 func newRecords(c Config, p *plan.Plan) (*records, error) {
 	g := p.Network.Program
 	width := ir.Size(g.Shape)
-	r := &records{rows: device.Rows{Width: width, Scale: 1.0 / zeroByte, Offset: -1}}
+	r := &records{rows: device.Rows{Width: width, Gather: ir.Gather{ir.ScaledBy(1.0/zeroByte, -1)}}}
 	random := rand.New(rand.NewPCG(c.Seed, 0x61756469))
 	classes := classesOf(g)
 	add := func(label int, pixel func() uint8) {

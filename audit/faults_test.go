@@ -297,7 +297,7 @@ type faultyDevice struct{ fault fault }
 func (faultyDevice) Info() device.Info { return device.Info{Name: "faulty", Threads: 1} }
 func (faultyDevice) Close() error      { return nil }
 func (faultyDevice) Load(r device.Rows, f device.Features) (device.Data, error) {
-	return host.Load(r, f)
+	return host.Load("faulty", host.Defined, r, f)
 }
 
 func (d faultyDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {

@@ -30,6 +30,8 @@ var (
 	_ device.Library = (*Device)(nil)
 )
 
+const name = "cuda"
+
 // leastCapability is the first generation that the PTX of package kernels runs on.
 const leastCapability = 80
 
@@ -108,7 +110,7 @@ func (d *Device) open(ordinal int) error {
 func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
-		Name: "cuda", Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
+		Name: name, Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
 		Threads: 1, Costs: costs(d.info.Processors), Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
 	}
 }

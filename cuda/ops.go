@@ -48,7 +48,7 @@ var operations = map[ir.Kind]operation{
 }
 
 var repertoire = record.Repertoire{
-	Device: "cuda", Precisions: precisions,
+	Device: name, Precisions: precisions,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
 }

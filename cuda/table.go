@@ -12,19 +12,20 @@ import (
 type table struct {
 	device.Rows
 	memory
+	maps              kernels.Maps
 	form              kernels.Form
 	features, targets driver.Ptr
 }
 
 // Load copies a table to the GPU's memory, in the form that it has.
 func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
-	if err := r.Validate(f); err != nil {
+	if err := r.Validate(f, "device "+name, kernels.HasMap); err != nil {
 		return nil, err
 	}
 	r = r.Checked(f)
 	targets := bytesOf(r.Targets)
 	r.Targets = nil // the caller's
-	t := &table{Rows: r, memory: memory{device: d}}
+	t := &table{Rows: r, memory: memory{device: d}, maps: kernels.MapsOf(r.Gather)}
 	var features []byte
 	t.form, features = inBytes(f)
 	err := d.do(func() error {
@@ -68,7 +69,7 @@ func (t *table) copyIn(part []byte) (driver.Ptr, error) {
 
 // inMemory is the table as kernels read it.
 func (t *table) inMemory() *kernels.Table {
-	return &kernels.Table{Form: t.form, Values: uint64(t.features), Targets: uint64(t.targets), Width: t.Width, Scale: t.Scale, Offset: t.Offset}
+	return &kernels.Table{Form: t.form, Values: uint64(t.features), Targets: uint64(t.targets), Width: t.Width, Maps: t.maps}
 }
 
 // Close frees the table's memory. It is idempotent.

@@ -21,7 +21,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/config"
-	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/onnxtest"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -220,7 +220,7 @@ func (m *Model) middle(t testing.TB) float64 {
 		Labels: make([]uint8, (len(p.Bytes)+len(p.Values))/(m.shape[0]*m.shape[1]*m.shape[2])),
 	})
 	check(t, err)
-	table, err := host.Load(rows, values)
+	table, err := reference.Load(rows, values)
 	check(t, err)
 	var norms []float64
 	for i := range table.Count {

@@ -7,6 +7,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -49,7 +50,7 @@ func (m *Model) Predict(records features.Images) ([]Prediction, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := host.Load(rows, values)
+	table, err := reference.Load(rows, values)
 	if err != nil {
 		return nil, err
 	}

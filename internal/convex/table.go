@@ -6,7 +6,6 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
-	"github.com/privgrad/privgrad/internal/half"
 )
 
 // Table is the private records of a linear model. No method of it is for anything but a
@@ -26,23 +25,17 @@ type Table struct {
 // NewTable reads the records that a device is given. A record's features are scaled to the
 // norm at most, in float64 and whatever scaled them before.
 func NewTable(m *Model, rows device.Rows, features device.Features, norm float64, threads int) (*Table, error) {
-	if err := rows.Validate(features); err != nil {
+	if err := rows.Validate(features, "a solver", host.Plain.Has); err != nil {
 		return nil, err
 	}
 	rows = rows.Checked(features)
 	t := &Table{Model: m, Norm: norm, Threads: max(threads, 1), factor: make([]float64, rows.Count), target: make([]float32, rows.Count)}
-	switch f := features.(type) {
-	case device.Floats:
+	if f, ok := features.(device.Floats); ok && len(rows.Gather) == 0 {
 		t.rows = f
-	case device.Halves:
-		t.rows = make([]float32, len(f))
-		for i, h := range f {
-			t.rows[i] = half.ToFloat32(h)
-		}
-	case device.Bytes:
-		t.rows = make([]float32, len(f))
-		for i, b := range f {
-			t.rows[i] = float32(b)*rows.Scale + rows.Offset
+	} else {
+		t.rows = make([]float32, features.Len())
+		for i := range rows.Count {
+			host.Plain.Read(t.rows[i*rows.Width:][:rows.Width], &rows, features, i)
 		}
 	}
 	for i := range rows.Count {

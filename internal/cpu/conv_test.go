@@ -10,7 +10,6 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -32,7 +31,7 @@ func TestStretchesOfImages(t *testing.T) {
 	b.Dense(b.Act(ir.ReLU, b.Conv(x, 64, ir.Square(3, 1, 1), true)), 3, true)
 	p := b.Program()
 	c := devicetest.NewCase(t, p, rows, 67)
-	table, err := host.Load(c.Rows, c.Features)
+	table, err := load(c.Rows, c.Features)
 	check(t, err)
 	defer func(large, parts int) { largeWeights, mostParts = large, parts }(largeWeights, mostParts)
 	usual := mostParts

@@ -20,6 +20,8 @@ import (
 
 var _ device.Device = (*Device)(nil)
 
+const name = "cpu"
+
 // Device runs on this machine's processor.
 type Device struct {
 	threads int
@@ -37,7 +39,7 @@ func Open(threads int) (*Device, error) {
 }
 
 func (d *Device) Info() device.Info {
-	return device.Info{Name: "cpu", Detail: runtime.GOARCH + ", " + gemm.ISA() + " kernels", Threads: d.threads, Costs: costs[gemm.ISA()]}
+	return device.Info{Name: name, Detail: runtime.GOARCH + ", " + gemm.ISA() + " kernels", Threads: d.threads, Costs: costs[gemm.ISA()]}
 }
 
 // costs are nominal, for one core of a server of about 2021. AVX-512 and NEON have those of AVX2: as the bits of their
@@ -51,7 +53,7 @@ var costs = map[string]ir.Costs{
 
 // Load keeps a table without copying it. Rows of a batch lie anywhere: on small pages, most need a walk of the page tables.
 func (d *Device) Load(r device.Rows, f device.Features) (device.Data, error) {
-	t, err := host.Load(r, f)
+	t, err := load(r, f)
 	if err != nil {
 		return nil, err
 	}

@@ -329,12 +329,12 @@ func TestOverflowBesidePicks(t *testing.T) {
 	}
 	for name, prepare := range map[string]func(c *devicetest.Case) (pixel uint8){
 		"input": func(c *devicetest.Case) uint8 {
-			c.Rows.Scale, c.Rows.Offset = 3e38, 0
+			c.Rows.Gather = ir.Gather{ir.ScaledBy(3e38, 0)}
 			*last(c, 0, 0) = -1
 			return 2
 		},
 		"activation": func(c *devicetest.Case) uint8 {
-			c.Rows.Offset = 0
+			c.Rows.Gather = ir.Gather{ir.ScaledBy(c.Rows.Gather[0].Scale, 0)}
 			*last(c, 0, 0) = math.MaxFloat32
 			for channel := range 8 {
 				*last(c, 3, channel) = -1

@@ -39,7 +39,7 @@ func newExactCase(t *testing.T, p *ir.Program, strategy perexample.Strategy) *ex
 	c := &exactCase{Case: &own, schedule: s}
 	c.Rows.Targets = slices.Clone(c.Rows.Targets)
 	c.Rows.Targets[uncounted] = float32(math.NaN())
-	if c.table, err = host.Load(c.Rows, c.Features); err != nil {
+	if c.table, err = load(c.Rows, c.Features); err != nil {
 		t.Fatal(err)
 	}
 	c.rows = c.All()

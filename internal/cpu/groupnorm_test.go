@@ -26,10 +26,10 @@ func farFromZero(t *testing.T, offset, scale float32, tolerance float64) {
 	x := b.GroupNorm(b.Conv(ir.Input, 1, ir.Square(1, 1, 0), false), 1, true)
 	b.Dense(b.Act(ir.Tanh, x), 3, true)
 	c := devicetest.NewCase(t, b.Program(), 6, 1)
-	c.Rows.Offset = offset
-	if scale > 0 {
-		c.Rows.Scale = scale
+	if scale == 0 {
+		scale = c.Rows.Gather[0].Scale
 	}
+	c.Rows.Gather = ir.Gather{ir.ScaledBy(scale, offset)}
 	c.Params[0] = 1
 	s, err := perexample.Private(c.Program, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
 	check(t, err)

@@ -62,7 +62,7 @@ func TestLoadMovesRows(t *testing.T) {
 	check(t, err)
 	for _, mapped := range []bool{false, true} {
 		values := written(t, 8<<20)
-		rows := device.Rows{Count: count, Width: width, Scale: 1, Targets: make([]float32, count), Mapped: mapped}
+		rows := device.Rows{Count: count, Width: width, Targets: make([]float32, count), Mapped: mapped}
 		data, err := d.Load(rows, device.Bytes(values[:count*width]))
 		check(t, err)
 		after := area(t, &values[4<<20])

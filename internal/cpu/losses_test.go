@@ -8,7 +8,6 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -19,7 +18,7 @@ func TestLossBits(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, 40, 51)
-			table, err := host.Load(c.Rows, c.Features)
+			table, err := load(c.Rows, c.Features)
 			check(t, err)
 			rows := make([]int32, 300)
 			for i := range rows {
@@ -123,7 +122,7 @@ func TestPresentLossBits(t *testing.T) {
 	long.Dense(ir.Input, 1, true)
 	for _, p := range append(devicetest.Programs(), long.Program()) {
 		c := devicetest.NewCase(t, p, 40, 52)
-		table, err := host.Load(c.Rows, c.Features)
+		table, err := load(c.Rows, c.Features)
 		check(t, err)
 		rows := make([]int32, 70)
 		for i := range rows {

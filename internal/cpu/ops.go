@@ -49,7 +49,7 @@ var operations = map[ir.Kind]operation{
 }
 
 var repertoire = record.Repertoire{
-	Device:    "cpu",
+	Device:    name,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -70,7 +69,7 @@ func TestRowsLiveLongEnough(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, rows, 71)
-			table, err := host.Load(c.Rows, c.Features)
+			table, err := load(c.Rows, c.Features)
 			check(t, err)
 			var list []int32
 			for i := range batch {

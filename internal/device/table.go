@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // Features are the values of a table, row after row, in one of three forms.
@@ -13,7 +15,7 @@ type Features interface {
 	features()
 }
 
-// Bytes stand for b·Scale + Offset of their table.
+// Bytes stand for the whole numbers from 0 to 255.
 type Bytes []uint8
 
 // Floats stand for themselves.
@@ -32,19 +34,20 @@ func (Floats) features() {}
 func (Halves) features() {}
 
 // Rows describes a table of examples: Count rows of Width values, and one target a
-// row (what ir.Loss says). Scale and Offset are those of Bytes; other forms do not read
-// them. A row whose target the loss does not accept adds nothing to any sum, and a row
-// with a value that is not finite is such a row.
+// row (what ir.Loss says). A row whose target the loss does not accept adds nothing to any
+// sum, and a row with a value that is not finite is such a row.
 type Rows struct {
-	Count, Width  int
-	Scale, Offset float32
-	Targets       []float32
-	Mapped        bool // the values, but not the targets, lie in files, whose pages are read when they are needed
+	Count, Width int
+	// Gather makes of a row what a network reads. Only Bytes are ir.Scaled: what values the other forms stand for, their
+	// table says by itself.
+	Gather  ir.Gather
+	Targets []float32
+	Mapped  bool // the values, but not the targets, lie in files, whose pages are read when they are needed
 }
 
-// Validate checks a table against its values. Counts of rows are private, so
-// no message names them.
-func (r Rows) Validate(f Features) error {
+// Validate checks a table against its values, and its gather against the maps that its reader, such as "device cpu",
+// has. Counts of rows are private, so no message names them.
+func (r Rows) Validate(f Features, reader string, has func(ir.MapKind) bool) error {
 	switch {
 	case r.Count < 0 || r.Width < 1:
 		return fmt.Errorf("a table needs rows of at least one value, has width %d", r.Width)
@@ -53,7 +56,15 @@ func (r Rows) Validate(f Features) error {
 	case f.Len() != r.Count*r.Width || len(r.Targets) != r.Count:
 		return errors.New("a table's values, targets and row count do not agree")
 	}
-	return nil
+	for _, m := range r.Gather {
+		if !has(m.Kind) {
+			return fmt.Errorf("%s does not have the map %s", reader, m.Kind)
+		}
+	}
+	if _, bytes := f.(Bytes); !bytes && r.Gather.Has(ir.Scaled) {
+		return fmt.Errorf("the map %s is for tables of bytes; scale other values before they are loaded", ir.Scaled)
+	}
+	return r.Gather.Validate([]int{r.Width})
 }
 
 // Checked is a valid table in which the target of every row with a value that is not

@@ -60,7 +60,7 @@ func logistic(t *testing.T, m dpoptim.Method, planned float64) (Config, *nn.Netw
 		labels[i] = uint8(i % 3 % 2)
 		targets[i] = 2*float32(labels[i]) - 1
 	}
-	data, err := d.Load(device.Rows{Count: rows, Width: width, Scale: 1 / 127.5, Offset: -1, Targets: targets}, features)
+	data, err := d.Load(device.Rows{Count: rows, Width: width, Gather: ir.Gather{ir.ScaledBy(1/127.5, -1)}, Targets: targets}, features)
 	check(t, err)
 	t.Cleanup(func() { data.Close() })
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, t.Name()))

@@ -83,7 +83,7 @@ func Measurer(p *ir.Program, r tables.Records, b datasets.Bounds, threads int, r
 	if p.Loss != ir.Huber || float64(p.ForwardFLOPs())*float64(r.Rows.Count) > mostWork {
 		return nil, nil
 	}
-	t, err := host.Load(r.Rows, r.Values)
+	t, err := reference.Load(r.Rows, r.Values)
 	params := make([]float32, p.NumParams())
 	return func() (Errors, error) {
 		if err := read(params); err != nil {
@@ -98,7 +98,7 @@ func Measure(n Network, r tables.Records, b datasets.Bounds, threads int) (Error
 	if n.program.Loss != ir.Huber {
 		return Errors{}, nil
 	}
-	t, err := host.Load(r.Rows, r.Values)
+	t, err := reference.Load(r.Rows, r.Values)
 	if err != nil {
 		return Errors{}, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
-	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/pages"
 )
@@ -98,16 +98,20 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 	case m.Values != nil:
 		values = device.Floats(m.Values)
 	case m.Unit:
-		rows.Scale = 1.0 / 255
+		rows.Gather = ir.Gather{ir.ScaledBy(1.0/255, 0)}
 	default:
-		rows.Scale, rows.Offset = 1/127.5, -1
+		rows.Gather = ir.Gather{ir.ScaledBy(1/127.5, -1)}
 	}
 	if values == nil {
 		values = device.Bytes(m.Features)
 	}
 	rows.Mapped = m.Mapped && r.Front == nil && r.Norm == 0
 	if r.Norm > 0 {
-		values = shrunk(rows, values, r.Norm)
+		floats, err := shrunk(rows, values, r.Norm)
+		if err != nil {
+			return rows, nil, err
+		}
+		values, rows.Gather = floats, nil // they are what was gathered
 	}
 	return rows, values, nil
 }
@@ -118,22 +122,14 @@ const normMargin = 1 - 0x1p-23
 
 // shrunk are values whose rows are scaled to a norm at most. A row within it stays as it is. Of
 // a row with a value that is not finite, one stays so: the record counts as zero.
-func shrunk(rows device.Rows, values device.Features, norm float64) device.Floats {
-	all := device.Floats(pages.Make[float32](values.Len()))
-	switch f := values.(type) {
-	case device.Floats:
-		copy(all, f)
-	case device.Halves:
-		for i, h := range f {
-			all[i] = half.ToFloat32(h)
-		}
-	case device.Bytes:
-		for i, b := range f {
-			all[i] = float32(b)*rows.Scale + rows.Offset
-		}
+func shrunk(rows device.Rows, values device.Features, norm float64) (device.Floats, error) {
+	if err := rows.Validate(values, "a norm of rows", host.Plain.Has); err != nil {
+		return nil, err
 	}
+	all := device.Floats(pages.Make[float32](values.Len()))
 	for i := range rows.Count {
 		row, sum := all[i*rows.Width:][:rows.Width], 0.0
+		host.Plain.Read(row, &rows, values, i)
 		for _, v := range row {
 			sum += float64(v) * float64(v)
 		}
@@ -143,7 +139,7 @@ func shrunk(rows device.Rows, values device.Features, norm float64) device.Float
 			}
 		}
 	}
-	return all
+	return all, nil
 }
 
 // halves are the features of all records, made in so many parts whatever their number, between

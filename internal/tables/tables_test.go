@@ -70,7 +70,7 @@ func floats(t *testing.T, rows device.Rows, f device.Features) []float32 {
 	case device.Bytes:
 		var all []float32
 		for _, b := range f {
-			all = append(all, float32(b)*rows.Scale+rows.Offset)
+			all = append(all, float32(b)*rows.Gather[0].Scale+rows.Gather[0].Offset)
 		}
 		return all
 	}

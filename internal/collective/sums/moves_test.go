@@ -81,7 +81,7 @@ func (s *shift) rank(d device.Device, coordinates []float64, most int) (out rele
 			features = append(features, float32(x))
 		}
 	}
-	data, e := d.Load(device.Rows{Count: len(coordinates), Width: s.values, Scale: 1, Targets: targets}, features)
+	data, e := d.Load(device.Rows{Count: len(coordinates), Width: s.values, Targets: targets}, features)
 	catch(e)
 	noise, e := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "moves"))
 	catch(e)

@@ -76,7 +76,7 @@ func (j *job) run(d device.Device, rows []int32) (f found, err error) {
 		return f, err
 	}
 	defer n.Close()
-	data, err := d.Load(device.Rows{Count: records, Width: inputs, Scale: 1, Targets: j.targets}, j.features)
+	data, err := d.Load(device.Rows{Count: records, Width: inputs, Targets: j.targets}, j.features)
 	if err != nil {
 		return f, err
 	}

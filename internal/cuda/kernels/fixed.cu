@@ -178,11 +178,10 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 }
 
 #define FORWARD                                                                                                                            \
-	const Run *run, int first, int capacity, const void *inputs, const float *targets, int form, int width, float scale, float offset,     \
-	    float *images, float *t, const float *params, CONVOLUTION(0), CONVOLUTION(1)
+	const Run *run, int first, int capacity, TABLE, float *images, float *t, const float *params, CONVOLUTION(0), CONVOLUTION(1)
 #define FORWARD_ARGUMENTS                                                                                                                  \
-	run, first, capacity, Table{inputs, targets, form, width, scale, offset}, images, t, params, weights0, bias0, act0, values0, pooled0,  \
-	    largests0, weights1, bias1, act1, values1, pooled1, largests1
+	run, first, capacity, TABLE_ARGUMENTS, images, t, params, weights0, bias0, act0, values0, pooled0, largests0, weights1, bias1, act1,    \
+	    values1, pooled1, largests1
 #define BACKWARD                                                                                                                           \
 	const Run *run, int first, int capacity, const float *images, const float *delta, const float *params, float *kept, int stride,        \
 	    GRADIENT(0), const float *between, GRADIENT(1), int weights1

@@ -2,8 +2,8 @@
 // block of THREADS has one example. Every element is the same chain of operations as in trunk.cu.
 #pragma once
 #include "activation.cuh"
+#include "gather.cuh"
 #include "run.cuh"
-#include "table.cuh"
 #include "tile.cuh"
 
 static constexpr int THREADS = 128, POSITION_BLOCK = 64;

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // tables gives values to tables of each form, and what kernels read there.
@@ -21,7 +22,7 @@ func (m *machine) tables(values []float32, targets []float32, width int) (tables
 		want[Halves] = append(want[Halves], half.ToFloat32(h))
 	}
 	for form, p := range []Ptr{Bytes: m.bytes(bytes), Floats: m.floats(values), Halves: m.bytes(halves)} {
-		tables = append(tables, &Table{Form(form), p, m.floats(targets), width, scale, offset})
+		tables = append(tables, &Table{Form(form), p, m.floats(targets), width, MapsOf(ir.Gather{ir.ScaledBy(scale, offset)})})
 	}
 	return tables, want
 }

@@ -182,7 +182,7 @@ func TestLongMissingBarriers(t *testing.T) {
 func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []Launch {
 	r := newTrunkRunOn(t, m, rng, p, size{1, 1}, 0)
 	n, out := ir.Size(p.Shape), p.ValueSize(ir.Value(r.trunk.Ops))
-	table := &Table{Values: m.bytes(make([]byte, n)), Targets: m.floats([]float32{0}), Width: n, Scale: 1}
+	table := &Table{Values: m.bytes(make([]byte, n)), Targets: m.floats([]float32{0}), Width: n, Maps: MapsOf(nil)}
 	images := m.floats(normals(rng, n))
 	return []Launch{
 		TrunkForward(r.b, r.trunk, table, images, m.empty(1), r.params, r.stages),

@@ -57,7 +57,7 @@ func (s *wide) addTrunk(p *ir.Program, trunk *Trunk) *wideTrunk {
 func (r *wideTrunk) launches() (forward, backward Launch) {
 	text := r.trunk.Table()
 	stages := r.place(len(text)/4, func(i int) uint32 { return binary.LittleEndian.Uint32(text[4*i:]) }).Ptr
-	table := &Table{Form: Bytes, Values: r.bytes.Ptr, Targets: r.targets.Ptr, Width: r.width, Scale: 1. / 255}
+	table := &Table{Form: Bytes, Values: r.bytes.Ptr, Targets: r.targets.Ptr, Width: r.width, Maps: MapsOf(ir.Gather{ir.ScaledBy(1./255, 0)})}
 	return TrunkForward(r.b, r.trunk, table, r.images.Ptr, r.to.Ptr, r.params.Ptr, stages),
 		TrunkBackward(r.b, r.trunk, r.images.Ptr, r.delta.Ptr, false, r.params.Ptr, r.kept.Ptr, r.stride, stages)
 }

@@ -1,10 +1,10 @@
 package kernels
 
-// Form is how the values of a table lie in memory; table.cuh numbers forms alike.
+// Form is how the values of a table lie in memory; gather.cuh numbers forms alike.
 type Form int
 
 const (
-	Bytes  Form = iota // b stands for b·scale + offset, in one rounding
+	Bytes  Form = iota // uint8
 	Floats             // float32
 	Halves             // IEEE half precision
 )
@@ -15,9 +15,9 @@ type Table struct {
 	Form            Form
 	Values, Targets Ptr
 	Width           int
-	Scale, Offset   float32 // of Bytes
+	Maps            Maps
 }
 
 func (t *Table) args() []uint64 {
-	return []uint64{t.Values, t.Targets, I(int(t.Form)), I(t.Width), F(t.Scale), F(t.Offset)}
+	return append([]uint64{t.Values, t.Targets, I(int(t.Form)), I(t.Width)}, t.Maps.args()...)
 }

@@ -1,8 +1,8 @@
 // The convolutions and pools with which a network of small images begins, one block an example: what lies between them stays in
 // shared memory. Every element of a value or a gradient is the same chain of operations as in conv.cu and pool.cu.
 #include "activation.cuh"
+#include "gather.cuh"
 #include "run.cuh"
-#include "table.cuh"
 #include "tile.cuh"
 #include "window.cuh"
 
@@ -139,10 +139,9 @@ static __device__ __forceinline__ void poolForward(const Stage &s, float *values
 	}
 }
 
-KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, int capacity, const void *inputs, const float *targets,
-                                                   int form, int width, float scale, float offset, float *images, float *t,
+KERNEL __launch_bounds__(THREADS, 3) trunk_forward(const Run *run, int first, int capacity, TABLE, float *images, float *t,
                                                    const float *params, const Stage *stages, int count, int weights) {
-	Table table = {inputs, targets, form, width, scale, offset};
+	Table table = TABLE_ARGUMENTS;
 	int b = blockX();
 	if (b >= liveRows(run, first, capacity)) {
 		if (threadX() == 0)

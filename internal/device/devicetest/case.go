@@ -37,10 +37,10 @@ func (c *Case) table() device.Features {
 	return c.Features
 }
 
-// in is the case with other values.
+// in is the case with floats or halves, which stand for themselves.
 func (c *Case) in(f device.Features) *Case {
 	d := *c
-	d.other = f
+	d.other, d.Rows.Gather = f, nil
 	return &d
 }
 
@@ -54,11 +54,26 @@ func (c *Case) values(row int) []float64 {
 		case device.Halves:
 			x[i] = float64(half.ToFloat32(f[at]))
 		case device.Bytes:
-			x[i] = float64(float32(f[at])*c.Rows.Scale + c.Rows.Offset)
+			x[i] = c.scaled(f[at])
 		}
 	}
 	return x
 }
+
+// scaled is what a byte stands for: this is the definition of ir.Scaled, by hand.
+func (c *Case) scaled(b uint8) float64 {
+	for _, m := range c.Rows.Gather {
+		if m.Kind == ir.Scaled {
+			return float64(float32(b)*m.Scale + m.Offset)
+		}
+	}
+	return float64(b)
+}
+
+// scaleBy is another scaling of the case's bytes.
+func (c *Case) scaleBy(scale, offset float32) { c.Rows.Gather = scaledBy(scale, offset) }
+
+func scaledBy(scale, offset float32) ir.Gather { return ir.Gather{ir.ScaledBy(scale, offset)} }
 
 // newCase is NewCase in the precision of a device.
 func newCase(t testing.TB, d device.Device, p *ir.Program, rows int, seed uint64) *Case {
@@ -130,7 +145,7 @@ func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 		}
 	}
 	// Inputs in [−2, 2) that float32 holds exactly, whatever fuses.
-	c.Rows = device.Rows{Width: ir.Size(p.Shape), Scale: 1.0 / 64, Offset: -2}
+	c.Rows = device.Rows{Width: ir.Size(p.Shape), Gather: scaledBy(1.0/64, -2)}
 	for tries := 0; c.Rows.Count < rows; tries++ {
 		if tries > 100*rows {
 			t.Fatalf("%s: hardly a row is far from every kink", p.Name)

@@ -31,7 +31,7 @@ var clippingClaims = claims[device.Device]{
 	{"sensitivity 2C of microbatches", testSensitivity},
 	{"huge and finite", func(t *testing.T, d device.Device) {
 		eachCase(t, d, few(), 1, 11, func(t *testing.T, c *Case) {
-			c.Rows.Scale, c.Rows.Offset = 1e30, 0
+			c.scaleBy(1e30, 0)
 			c = c.with(1, 1).with(255, 1)
 			eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
 				for _, row := range c.All() {
@@ -91,7 +91,7 @@ func testBiasNorms(t *testing.T, d device.Device) {
 	for _, p := range []*ir.Program{linear("dense", ce, 6, 4, true), conv.Program(), sequence.Program()} {
 		t.Run(p.Name, func(t *testing.T) {
 			c := newCase(t, d, p, 3, 9)
-			c.Rows.Scale, c.Rows.Offset = 0, 0
+			c.scaleBy(0, 0)
 			eachNet(t, d, c, private(t, p), 1, func(t *testing.T, x *Fixture) {
 				for _, row := range c.All() {
 					exactly(t, d, x.Of(t, []int32{row}, 0.05), 0.05)

@@ -43,7 +43,7 @@ var otherClippingClaims = claims[device.Device]{
 	{"automatic of nothing", func(t *testing.T, d device.Device) {
 		c := &Case{
 			Program: linear("flat hinge", ir.Hinge, 2, 1, true), Params: []float32{0, 0, 5},
-			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
+			Rows: device.Rows{Count: 1, Width: 2, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
 		for _, s := range clipped(t, c.Program, ir.Automatic) {
 			Same(t, Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1), make([]float32, 3))
@@ -105,7 +105,7 @@ func testOneLayer(t *testing.T, d device.Device) {
 	b.Dense(b.Act(ir.Tanh, b.Dense(ir.Input, 2, true)), 2, true)
 	c := &Case{
 		Program: b.Program(), Params: []float32{1, 2, 0, 0, 0.5, -0.25, 1, 0.75, 0, 0},
-		Rows: device.Rows{Count: 2, Width: 1, Scale: 3e38, Offset: 0.4, Targets: []float32{0, 1}}, Features: []uint8{0, 9},
+		Rows: device.Rows{Count: 2, Width: 1, Gather: scaledBy(3e38, 0.4), Targets: []float32{0, 1}}, Features: []uint8{0, 9},
 	}
 	for _, s := range clipped(t, c.Program, ir.PerLayer) {
 		x := Open(t, d, s.Schedule, c, 2)
@@ -124,7 +124,7 @@ func testNothingBesideHuge(t *testing.T, d device.Device) {
 	b.Dense(b.Dense(ir.Input, 1, false), 2, false)
 	c := &Case{
 		Program: b.Program(), Params: []float32{1, 1e37, -1e37},
-		Rows: device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{0}}, Features: []uint8{0},
+		Rows: device.Rows{Count: 1, Width: 1, Targets: []float32{0}}, Features: []uint8{0},
 	}
 	for _, s := range clipped(t, c.Program, ir.Automatic) {
 		for _, v := range Open(t, d, s.Schedule, c, 1).Of(t, c.All(), 1) {

@@ -62,7 +62,7 @@ var countClaims = claims[site]{
 	{"a norm next to C", func(t *testing.T, s site) {
 		c := &Case{
 			Program: linear("line", ir.Hinge, 2, 1, false), Params: []float32{0, 0},
-			Rows: device.Rows{Count: 1, Width: 2, Scale: 1, Targets: []float32{1}}, Features: []uint8{3, 4},
+			Rows: device.Rows{Count: 1, Width: 2, Targets: []float32{1}}, Features: []uint8{3, 4},
 		}
 		each(t, s.d, private(t, c.Program), func(t *testing.T, schedule named) {
 			x := site{c, s.d, schedule.Schedule, 1}.counted(t)

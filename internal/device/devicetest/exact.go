@@ -84,7 +84,7 @@ func wholeCase(t testing.TB, p *ir.Program, pairs int) *Case {
 	for i := range c.Params {
 		c.Params[i] = float32(rnd.IntN(3) - 1)
 	}
-	c.Rows = device.Rows{Width: ir.Size(p.Shape), Scale: 1, Offset: -2}
+	c.Rows = device.Rows{Width: ir.Size(p.Shape), Gather: scaledBy(1, -2)}
 	for range pairs {
 		features := make([]uint8, c.Rows.Width)
 		for i := range features {
@@ -243,7 +243,7 @@ func testExactBound(t *testing.T, d device.Device) {
 	eachCase(t, d, few(), 4, 42, func(t *testing.T, usual *Case) {
 		scaled := *usual
 		for _, factor := range []float32{1, 1e-6, 1e15} {
-			scaled.Rows.Scale = usual.Rows.Scale * factor
+			scaled.scaleBy(usual.Rows.Gather[0].Scale*factor, usual.Rows.Gather[0].Offset)
 			for _, s := range some(d, whole(t, usual.Program)[:2]) {
 				x := openExact(t, d, s.Schedule, &scaled, 1)
 				for _, clip := range some(d, []float32{1e-9, 0.1, math.Nextafter32(1, 0), 1e9}) {

@@ -114,7 +114,7 @@ func testWrongRows(t *testing.T, s site) {
 
 func testWrongTables(t *testing.T, s site) {
 	x := s.open(t)
-	narrow, err := s.d.Load(device.Rows{Width: 3, Count: 1, Targets: []float32{0}, Scale: s.Rows.Scale, Offset: s.Rows.Offset}, device.Bytes{1, 2, 3})
+	narrow, err := s.d.Load(device.Rows{Width: 3, Count: 1, Targets: []float32{0}, Gather: s.Rows.Gather}, device.Bytes{1, 2, 3})
 	must(t, err)
 	for what, table := range map[string]device.Data{"no table": nil, "a foreign table": foreign{}, "a table of another width": narrow} {
 		x.refuses(t, recordings{

@@ -33,7 +33,7 @@ func cancelling(p device.Precision) (c *Case, magnitudes float64) {
 		magnitudes += 2 * 224 * float64(w)
 	}
 	c.Params = append(c.Params, constant(len(parts), 1)...)
-	c.Rows = device.Rows{Width: 2 * size * size, Scale: 1}
+	c.Rows = device.Rows{Width: 2 * size * size}
 	return c.with(1, 3), magnitudes // the loss has the slope −1
 }
 
@@ -44,7 +44,7 @@ var roundingClaims = claims[device.Device]{
 	// the gradient that it was taken of.
 	{"a gradient that overflows", func(t *testing.T, d device.Device) {
 		c, _ := cancelling(device.Float32)
-		c.Rows.Scale = 1e30
+		c.scaleBy(1e30, 0)
 		for i := range len(c.Params) - 1 { // the last layer's weight stays 1
 			c.Params[i] *= 1e20
 		}
@@ -53,7 +53,7 @@ var roundingClaims = claims[device.Device]{
 	// An input of 2⁷⁰ under a δ of −1.5·2⁻²⁴, clipped so short that factor times δ is no normal
 	// number: rounded up to 2·2⁻¹⁴⁹ from 1.6 of them, times the input it would be a quarter longer than C.
 	{"a factor that underflows", func(t *testing.T, d device.Device) {
-		c := (&Case{Program: linear("long", ir.Huber, 1, 1, false), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 0x1p70}}).with(1, 1.5*0x1p-24)
+		c := (&Case{Program: linear("long", ir.Huber, 1, 1, false), Params: []float32{0}, Rows: device.Rows{Width: 1, Gather: scaledBy(0x1p70, 0)}}).with(1, 1.5*0x1p-24)
 		for _, s := range strategies(t, c.Program) {
 			t.Run(s.name, func(t *testing.T) {
 				bounded(t, Open(t, d, s.Schedule, c, 1).Of(t, []int32{0}, 1.6*0x1p-79), 1.6*0x1p-79)
@@ -97,7 +97,7 @@ func testSumRounding(t *testing.T, d device.Device) {
 		rows[i] = int32(min(i%32, 1))
 	}
 	for _, b := range []*Builder{dense, conv} {
-		c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1, Scale: 1}}
+		c := &Case{Program: b.Program(), Params: []float32{0}, Rows: device.Rows{Width: 1}}
 		c = c.with(1, 1, 5*0x1p-26) // the loss has minus the target as its slope
 		for _, s := range some(d, private(t, c.Program)) {
 			for _, capacity := range some(d, []int{1024, 512, 100}) {

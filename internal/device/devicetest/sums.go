@@ -120,7 +120,7 @@ var kinkClaims = claims[device.Device]{{"ReLU′(0) is 0", testReLUKink}, {"pool
 // kinkGradient is the gradient of one row of zeros.
 func kinkGradient(t *testing.T, d device.Device, b *Builder, params []float32) []float32 {
 	t.Helper()
-	c := &Case{Program: b.Program(), Params: params, Rows: device.Rows{Count: 1, Width: 1, Scale: 1, Targets: []float32{1}}, Features: []uint8{0}}
+	c := &Case{Program: b.Program(), Params: params, Rows: device.Rows{Count: 1, Width: 1, Targets: []float32{1}}, Features: []uint8{0}}
 	must(t, c.Program.Validate())
 	return Open(t, d, plain(t, c.Program).Schedule, c, 1).Of(t, []int32{0}, 0)
 }
@@ -358,7 +358,7 @@ func testInvalidAndNotFinite(t *testing.T, d device.Device) {
 func overflowing(t testing.TB, d device.Device, p *ir.Program) *Case {
 	t.Helper()
 	c := newCase(t, d, p, 1, 7)
-	c.Rows = device.Rows{Width: c.Rows.Width, Scale: 3e38, Offset: 0.4}
+	c.Rows = device.Rows{Width: c.Rows.Width, Gather: scaledBy(3e38, 0.4)}
 	c.Features = nil
 	if p.Loss == ir.SoftmaxCrossEntropy {
 		return c.with(0, 0, 1, 0)

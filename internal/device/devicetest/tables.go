@@ -93,14 +93,9 @@ func alike(t *testing.T, d device.Device, got, want *Case, rows []int32, clip fl
 
 func testTableForms(t *testing.T, d device.Device) {
 	for _, p := range tablePrograms() {
-		c := newCase(t, d, p, 7, 61)
-		c.Rows.Scale, c.Rows.Offset = 1, 0
-		for i := range c.Features {
-			c.Features[i] %= 5
-		}
+		c := newCase(t, d, p, 7, 61) // halves can be what its bytes stand for
 		clip := clipNorms(t, c)[1].norm
 		for _, f := range c.asFloats().forms() {
-			f.Rows.Scale, f.Rows.Offset = float32(math.NaN()), 3 // which nothing reads
 			t.Run(p.Name+" "+f.name, func(t *testing.T) { alike(t, d, f.Case, c, c.All(), clip) })
 		}
 	}
@@ -243,7 +238,7 @@ func testLargeRows(t *testing.T, d device.Device) {
 }
 
 func testLengths(t *testing.T, d device.Device) {
-	r := device.Rows{Count: 37, Width: 3, Scale: 1, Targets: make([]float32, 37)}
+	r := device.Rows{Count: 37, Width: 3, Targets: make([]float32, 37)}
 	tables := map[string]device.Features{"no values": nil}
 	for _, n := range []int{0, 110, 112} {
 		tables[fmt.Sprintf("%d bytes", n)], tables[fmt.Sprintf("%d floats", n)], tables[fmt.Sprintf("%d halves", n)] = make(device.Bytes, n), make(device.Floats, n), make(device.Halves, n)

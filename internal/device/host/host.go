@@ -5,7 +5,6 @@ package host
 import (
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/exact"
-	"github.com/privgrad/privgrad/internal/half"
 )
 
 // Float is the type a backend computes in.
@@ -58,55 +57,6 @@ type Projection[T Float] struct {
 	LSTM           device.LSTM
 	Scalars        [device.Slots]float32
 	P, G, W, State []T
-}
-
-// Table is data loaded into host memory.
-type Table struct {
-	device.Rows
-	Features device.Features
-}
-
-// Load checks a table and keeps its values, without a copy.
-func Load(r device.Rows, f device.Features) (*Table, error) {
-	if err := r.Validate(f); err != nil {
-		return nil, err
-	}
-	return &Table{r.Checked(f), f}, nil
-}
-
-// Close drops the table's memory.
-func (t *Table) Close() error {
-	t.Count, t.Features, t.Targets = 0, nil, nil
-	return nil
-}
-
-// Span is where a row lies among the values.
-func (t *Table) Span(row int32) (lo, hi int) {
-	return int(row) * t.Width, (int(row) + 1) * t.Width
-}
-
-// Row is what a network reads of a row.
-func (t *Table) Row(row int32) []float64 {
-	x := make([]float64, t.Width)
-	if t.Void(row) {
-		return x
-	}
-	lo, hi := t.Span(row)
-	switch f := t.Features.(type) {
-	case device.Bytes:
-		for i, b := range f[lo:hi] {
-			x[i] = float64(float32(b)*t.Scale + t.Offset)
-		}
-	case device.Floats:
-		for i, v := range f[lo:hi] {
-			x[i] = float64(v)
-		}
-	case device.Halves:
-		for i, h := range f[lo:hi] {
-			x[i] = float64(half.ToFloat32(h))
-		}
-	}
-	return x
 }
 
 // Each applies the scalar definition to parameters lo to hi.

@@ -41,7 +41,7 @@ func gorgoniaAgrees(t *testing.T, models []model) {
 			check(t, err)
 			p := net.Program
 			c := &devicetest.Case{Program: p, Params: net.Params(), Rows: device.Rows{
-				Count: batch, Width: ir.Size(p.Shape), Scale: 1.0 / 64, Offset: -2, Targets: []float32{3, 8},
+				Count: batch, Width: ir.Size(p.Shape), Gather: ir.Gather{ir.ScaledBy(1.0/64, -2)}, Targets: []float32{3, 8},
 			}}
 			if p.Loss != ir.SoftmaxCrossEntropy {
 				c.Rows.Targets = []float32{-1, -1} // at zero weights, opposite targets cancel in the bias
@@ -123,7 +123,7 @@ func gorgonia(t *testing.T, m *nn.Model, c *devicetest.Case) map[string][]float3
 	}
 	x := make([]float32, len(c.Features))
 	for i, b := range c.Features {
-		x[i] = float32(b)*c.Rows.Scale + c.Rows.Offset
+		x[i] = float32(b)*c.Rows.Gather[0].Scale + c.Rows.Gather[0].Offset
 	}
 	check(t, G.Let(m.Input, tensor.New(tensor.WithShape(m.Input.Shape()...), tensor.WithBacking(x))))
 	oneHot := G.NewMatrix(m.Graph, tensor.Float32, G.WithShape(c.Rows.Count, classes), G.WithName("truth"),

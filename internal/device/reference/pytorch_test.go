@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 	G "gorgonia.org/gorgonia"
@@ -45,12 +46,12 @@ func TestPyTorchAgrees(t *testing.T) {
 	check(t, err)
 
 	c := &devicetest.Case{Program: p, Params: net.Params(), Rows: device.Rows{
-		Count: len(golden.Targets), Width: p.ValueSize(0), Scale: 1.0 / 64, Offset: -2, Targets: golden.Targets,
+		Count: len(golden.Targets), Width: p.ValueSize(0), Gather: ir.Gather{ir.ScaledBy(1.0/64, -2)}, Targets: golden.Targets,
 	}}
 	for _, b := range golden.Pixels {
 		c.Features = append(c.Features, uint8(b))
 	}
-	table, err := host.Load(c.Rows, c.Features)
+	table, err := reference.Load(c.Rows, c.Features)
 	check(t, err)
 	if len(golden.Params) != len(p.Params) {
 		t.Fatalf("PyTorch has %d parameters, the program %d", len(golden.Params), len(p.Params))

@@ -16,8 +16,10 @@ var _ device.Device = Device{}
 
 var precisions = []device.Precision{device.TF32, device.BF16}
 
+const name = "reference"
+
 var repertoire = record.Repertoire{
-	Device: "reference", Precisions: precisions,
+	Device: name, Precisions: precisions,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
 }
@@ -29,13 +31,16 @@ type Device struct{}
 func Open() Device { return Device{} }
 
 func (Device) Info() device.Info {
-	return device.Info{Name: "reference", Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9, Fewest: 64, Most: 512},
+	return device.Info{Name: name, Detail: "float64, slow, defines the meaning", Threads: 1, Costs: ir.Costs{GEMM: 5e8, Gram: 5e8, Memory: 5e9, Fewest: 64, Most: 512},
 		Precisions: slices.Clone(precisions)}
 }
 
 // Load keeps a table.
-func (Device) Load(r device.Rows, f device.Features) (device.Data, error) {
-	return host.Load(r, f)
+func (Device) Load(r device.Rows, f device.Features) (device.Data, error) { return Load(r, f) }
+
+// Load is a table whose rows are read for Values. This device has the maps of a gather as they are defined.
+func Load(r device.Rows, f device.Features) (*host.Table, error) {
+	return host.Load(name, host.Defined, r, f)
 }
 
 // Compile prepares a schedule.

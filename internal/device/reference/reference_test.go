@@ -27,7 +27,7 @@ func TestGradients(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, 4, 21)
-			table, err := host.Load(c.Rows, c.Features)
+			table, err := reference.Load(c.Rows, c.Features)
 			if err != nil {
 				t.Fatal(err)
 			}

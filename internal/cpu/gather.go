@@ -4,23 +4,32 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// read sets x to what a network reads of a table's row.
+// maps are those of a gather that the CPU has, each in a file of its own.
+var maps = host.Maps[float32]{ir.Scaled: scaled}
+
+// load checks a table, and that all its maps are there.
+func load(r device.Rows, f device.Features) (*host.Table, error) { return host.Load(name, maps, r, f) }
+
+// read sets x to what a network reads of a table's row: its values, and what the table's maps make of them.
 func read(x []float32, t *host.Table, row int32) {
 	if t.Void(row) {
 		clear(x)
 		return
 	}
 	lo, hi := t.Span(row)
+	rest := t.Gather
 	switch f := t.Features.(type) {
 	case device.Bytes:
-		vec.Bytes(x, f[lo:hi], t.Scale, t.Offset)
+		rest = scaledBytes(x, f[lo:hi], rest)
 	case device.Floats:
 		copy(x, f[lo:hi])
 	case device.Halves:
 		vec.Halves(x, f[lo:hi])
 	}
+	maps.Apply(x, rest)
 }
 
 // mostPrefetched is how many values of a row are asked for. While these are read, the processor fetches the others by itself.
