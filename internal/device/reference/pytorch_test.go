@@ -8,7 +8,6 @@ import (
 
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
-	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
