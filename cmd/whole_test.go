@@ -20,6 +20,9 @@ import (
 	"strings"
 	"testing"
 
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
 	"github.com/privgrad/privgrad/datasets/mnist/fashion"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/cli/model"
@@ -70,6 +73,8 @@ func TestWholeWay(t *testing.T) {
 		{"cifar-small", arrays([3]int{3, 32, 32}, 10, 1), nil},
 		{"cifar-paper", arrays([3]int{3, 32, 32}, 10, 1), []string{"--steps", "1", "--lr", "0.01"}},
 		{"resnet-small", arrays([3]int{3, 32, 32}, 10, 2), nil},
+		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), nil},
+		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), []string{"--noise", "exact", "--strategy", "materialise"}},
 	}
 	losses := map[string]nn.Loss{}
 	for _, m := range nn.Names() {
@@ -95,6 +100,27 @@ func TestWholeWay(t *testing.T) {
 		t.Errorf("no row has model %s", name)
 	}
 	t.Run("ONNX Runtime", func(t *testing.T) { runtimeAgrees(t, exports) })
+}
+
+// lineNet registers a user's network with a standardized convolution, GELU and layer normalizations of lines and vectors.
+func lineNet(t *testing.T) string {
+	t.Helper()
+	const name = "line-net"
+	if nn.Registered(name) {
+		return name
+	}
+	check(t, nn.Register(name, func(o nn.Options) (*nn.Model, error) {
+		g := G.NewGraph()
+		x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(o.Batch, o.Input[0], o.Input[1], o.Input[2]), G.WithName("input"))
+		init := nn.He(o.Seed)
+		logits, err := nn.Apply(x, nn.StandardConv("a", 4, 3, 2, 1, init), nn.GELU, nn.LayerNorm("b"), nn.StandardConv("c", 6, 3, 1, 0, init),
+			nn.GroupNorm("d", 2), nn.ReLU, nn.Flatten, nn.Dense("e", 12, init), nn.LayerNorm("f"), nn.GELU, nn.Dense("g", o.Classes, init))
+		if err != nil {
+			return nil, err
+		}
+		return &nn.Model{Graph: g, Input: x, Logits: logits, Loss: nn.SoftmaxCrossEntropy}, nil
+	}))
+	return name
 }
 
 // A whole way is that of one run.
