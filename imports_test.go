@@ -78,7 +78,7 @@ var allowed = map[string][]string{
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
-		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/ir", "internal/safetensors", "internal/synthetic",
 		"internal/usage", "internal/whiten",
 	},
 	"internal/synthetic": nil,
@@ -126,7 +126,7 @@ var allowed = map[string][]string{
 	},
 	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting": {"internal/usage", "internal/yamlfile"},
-	"internal/deskew":  {"internal/onnx"},
+	"internal/deskew":  {"internal/ir"},
 	"internal/whiten":  nil,
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
