@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
@@ -120,7 +120,7 @@ var allowed = map[string][]string{
 	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/setting", "internal/usage", "perexample"},
 	"internal/recipes": nil,
-	"internal/tables":  {"datasets", "features", "internal/device", "internal/half", "internal/ir", "internal/pages"},
+	"internal/tables":  {"datasets", "features", "internal/device", "internal/device/host", "internal/half", "internal/ir", "internal/pages"},
 	"internal/config": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",

@@ -31,12 +31,16 @@ const notANumber = 0x7e00
 // progress, unless nil, gets 1 to 100, each once and one after the other.
 func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
 	rows := make([]uint16, (len(images.Bytes)+len(images.Values))/volume(f.In())*f.Width())
-	f.Fill(rows, images, threads, progress)
+	f.fill(rows, images, threads, progress)
 	return rows
 }
 
-// Fill is Rows into a slice of exactly their length.
-func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(percent int)) {
+// Fill is Rows into a slice of exactly their length, of images in one of the two forms of Images.
+func (f *Front) Fill(rows []uint16, bytes []uint8, values []float32, threads int) {
+	f.fill(rows, Images{Bytes: bytes, Values: values}, threads, nil)
+}
+
+func (f *Front) fill(rows []uint16, images Images, threads int, progress func(percent int)) {
 	in, width := volume(f.In()), f.Width()
 	n := len(rows) / width
 	if images.Bytes != nil && images.Values != nil || n*in != len(images.Bytes)+len(images.Values) {

@@ -81,6 +81,9 @@ type sampled struct {
 	every, next int
 }
 
+// Wrapped is the device itself.
+func (d *sampled) Wrapped() device.Device { return d.Device }
+
 // At is a device all of whose nets have a precision, but for exact ones. The suite compares them with the reference's of the same.
 func At(d device.Device, p device.Precision) device.Device {
 	if s, ok := d.(*sampled); ok {
@@ -94,6 +97,9 @@ type precise struct {
 	device.Device
 	precision device.Precision
 }
+
+// Wrapped is the device itself, which maps in one precision.
+func (d *precise) Wrapped() device.Device { return d.Device }
 
 func (d *precise) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	if !o.Exact {
