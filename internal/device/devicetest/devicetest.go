@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"rounding", roundingClaims.run, true},
 		{"accumulation", on(accumulationClaims, "thrice", 10, 13, 10), false},
 		{"tables", tableClaims.run, false},
+		{"maps", testMaps, false},
 		{"losses", on(lossClaims, "thrice", 6, 24, 6), true},
 		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
