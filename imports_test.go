@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/half", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/half", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/collective/sums":           {"internal/collective", "internal/device", "internal/ir"},
 	"internal/collective/team":           {"datasets", "internal/collective", "internal/usage"},
 
-	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/fault", "internal/ir", "internal/pages"},
+	"internal/cpu":           {"internal/cpu/gemm", "internal/cpu/squares", "internal/cpu/vec", "internal/device", "internal/device/host", "internal/device/record", "internal/fault", "internal/ir", "internal/pages"},
 	"internal/cpu/gemm":      {"internal/cpu/squares", "internal/cpu/vec", "internal/pages"},
 	"internal/cpu/squares":   nil,
 	"internal/cpu/peak":      nil,
@@ -79,9 +79,10 @@ var allowed = map[string][]string{
 	"perexample": {"internal/ir", "internal/usage"},
 
 	"features": {
-		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/ir", "internal/safetensors", "internal/synthetic",
-		"internal/usage", "internal/whiten",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/safetensors",
+		"internal/synthetic", "internal/usage", "internal/whiten",
 	},
+	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
 
 	"accountant":              {"accountant/internal/pld", "accountant/internal/prv", "internal/btls", "internal/papers", "internal/usage", "internal/written"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/privgrad/privgrad/internal/fixed"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -68,7 +69,7 @@ type kind struct {
 	// open gives the map that the constants make.
 	open func(shape [3]int, mirror bool, constants map[string][]float32) layer
 	// program is what open gives, as ops: from images to channels on a grid, of which only the columns are left that are kept.
-	program func(b *builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value
+	program func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value
 }
 
 // half reports whether a constant is kept in half precision.

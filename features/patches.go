@@ -8,6 +8,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/fixed"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/whiten"
@@ -83,13 +84,13 @@ var patchesKind = kind{
 			}
 		}}
 	},
-	program: func(b *builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
+	program: func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
 		var parts []ir.Value
 		for _, side := range patchSides {
 			atoms := constants[atomsName(side)]
 			parts = append(parts, newPatches(shape, mirror, side, atoms).program(b, image, withMirrored(atoms, mirror, side)))
 		}
-		return b.concat(1, []int{patchChannels, patchGrid, patchGrid}, parts...)
+		return b.Concat(1, []int{patchChannels, patchGrid, patchGrid}, parts...)
 	},
 }
 
@@ -223,20 +224,20 @@ func (p *patches) arrange(dst, grid []float32) {
 }
 
 // program is worker: the contrast is a factor at every place, behind the products.
-func (p *patches) program(b *builder, image ir.Value, atoms []float32) ir.Value {
+func (p *patches) program(b *fixed.Builder, image ir.Value, atoms []float32) ir.Value {
 	shape, window := p.shape[:], ir.Square(p.side, 1, 0)
 	plane, both := []int{p.width, p.rows, p.cols}, []int{2 * p.width, p.rows, p.cols}
 	one := func(kind ir.Kind, x ...ir.Value) ir.Value {
-		return b.add(ir.Op{Kind: kind, In: x, Shape: plane, Out: plane})
+		return b.Add(ir.Op{Kind: kind, In: x, Shape: plane, Out: plane})
 	}
-	deviation := b.add(ir.Op{Kind: ir.Contrast, In: []ir.Value{image}, Shape: shape, Out: []int{1, p.rows, p.cols}, Window: window, Epsilon: patchFlat})
-	products := b.add(ir.Op{Kind: ir.Conv, In: []ir.Value{image}, Shape: shape, Out: plane, Window: window},
-		b.constant("patches."+atomsName(p.side), []int{p.width, p.shape[0], p.side, p.side}, atoms))
+	deviation := b.Add(ir.Op{Kind: ir.Contrast, In: []ir.Value{image}, Shape: shape, Out: []int{1, p.rows, p.cols}, Window: window, Epsilon: patchFlat})
+	products := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{image}, Shape: shape, Out: plane, Window: window},
+		b.Constant("patches."+atomsName(p.side), []int{p.width, p.shape[0], p.side, p.side}, atoms))
 	products = one(ir.Divide, products, deviation)
-	shrink := b.scalar(-patchShrink)
-	above := one(ir.ReLU, b.affine(products, plane, ir.None, shrink))
-	below := one(ir.ReLU, b.affine(products, plane, b.scalar(-1), shrink))
-	cells := b.planes(b.concat(1, both, above, below), both, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
+	shrink := b.Scalar(-patchShrink)
+	above := one(ir.ReLU, b.Affine(products, plane, ir.None, shrink))
+	below := one(ir.ReLU, b.Affine(products, plane, b.Scalar(-1), shrink))
+	cells := b.Planes(b.Concat(1, both, above, below), both, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
 		fmt.Sprintf("patches.cells%d", p.side), p.shares())
 	if !p.mirror {
 		return cells
@@ -248,7 +249,7 @@ func (p *patches) program(b *builder, image ir.Value, atoms []float32) ir.Value 
 		first = append(first, int32(at))
 		second = append(second, int32(at+patchAtoms*patchGrid*patchGrid+patchGrid-1-2*x))
 	}
-	return b.halfSum(cells, []int{2 * p.width, patchGrid, patchGrid}, []int{2 * patchAtoms, patchGrid, patchGrid}, first, second)
+	return b.HalfSum(cells, []int{2 * p.width, patchGrid, patchGrid}, []int{2 * patchAtoms, patchGrid, patchGrid}, first, second)
 }
 
 // shares are means over cells, as weights of every place for each.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/fixed"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -45,7 +46,7 @@ var scatterKind = kind{
 		}
 		return l
 	},
-	program: func(b *builder, shape [3]int, mirror bool, _ map[string][]float32, image ir.Value) ir.Value {
+	program: func(b *fixed.Builder, shape [3]int, mirror bool, _ map[string][]float32, image ir.Value) ir.Value {
 		return newScatter(shape, mirror).program(b, image)
 	},
 }
@@ -251,17 +252,17 @@ func gather(dst, src []float32, places []int32) {
 }
 
 // program is worker and what follows it up to the columns that are kept.
-func (s *scatter) program(b *builder, image ir.Value) ir.Value {
+func (s *scatter) program(b *fixed.Builder, image ir.Value) ir.Value {
 	colors, height, width := s.shape[0], s.shape[1], s.shape[2]
 	low0, low1 := lows(height, width, s.pool)
 	plane, quarter := []int{colors * (1 + angles), height, width}, []int{colors * (1 + angles) * angles, height / 2, width / 2}
 	fine := s.moduli(b, image, s.shape[:], "scatter.wave0", wavelets(0, fineTaps), ir.Square(fineTaps, 1, 0), (fineTaps-1)/2)
-	full := b.concat(colors, plane, image, fine)
+	full := b.Concat(colors, plane, image, fine)
 	half := s.moduli(b, full, plane, "scatter.wave1", wavelets(1, coarseTaps), ir.Square(coarseTaps, 2, 0), (coarseTaps-2)/2)
 	grid := []int{colors * scatterMaps, s.rows, s.cols}
-	maps := b.concat(colors, grid,
-		b.planes(full, plane, ir.Window{H: height, W: width, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low0", columns(low0)),
-		b.planes(half, quarter, ir.Window{H: height / 2, W: width / 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low1", columns(low1)))
+	maps := b.Concat(colors, grid,
+		b.Planes(full, plane, ir.Window{H: height, W: width, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low0", columns(low0)),
+		b.Planes(half, quarter, ir.Window{H: height / 2, W: width / 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low1", columns(low1)))
 	if !s.mirror {
 		return maps
 	}
@@ -273,17 +274,17 @@ func (s *scatter) program(b *builder, image ir.Value) ir.Value {
 		first = append(first, int32(line*s.cols+x))
 		second = append(second, int32(((k-k%scatterMaps+mirrored(k%scatterMaps))*s.rows+y)*s.cols+s.cols-1-x))
 	}
-	return b.halfSum(maps, grid, []int{colors * scatterMaps, s.rows, keep}, first, second)
+	return b.HalfSum(maps, grid, []int{colors * scatterMaps, s.rows, keep}, first, second)
 }
 
 // moduli are those of the wavelet coefficients of every channel.
-func (s *scatter) moduli(b *builder, x ir.Value, shape []int, name string, waves gemm.Matrix, w ir.Window, margin int) ir.Value {
+func (s *scatter) moduli(b *fixed.Builder, x ir.Value, shape []int, name string, waves gemm.Matrix, w ir.Window, margin int) ir.Value {
 	padded := []int{shape[0], shape[1] + 2*margin, shape[2] + 2*margin}
-	x = b.add(ir.Op{Kind: ir.Reflect, In: []ir.Value{x}, Shape: shape, Out: padded,
+	x = b.Add(ir.Op{Kind: ir.Reflect, In: []ir.Value{x}, Shape: shape, Out: padded,
 		Window: ir.Window{PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}})
-	x = b.planes(x, padded, w, name, waves.Data)
+	x = b.Planes(x, padded, w, name, waves.Data)
 	rows, cols := w.Out(padded[1], padded[2])
-	return b.add(ir.Op{Kind: ir.Modulus, In: []ir.Value{x}, Groups: shape[0],
+	return b.Add(ir.Op{Kind: ir.Modulus, In: []ir.Value{x}, Groups: shape[0],
 		Shape: []int{shape[0] * 2 * angles, rows, cols}, Out: []int{shape[0] * angles, rows, cols}})
 }
 
