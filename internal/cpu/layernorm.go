@@ -23,15 +23,11 @@ func (n *net) layerNorm(i int) func(int, []float32, []float32, *worker) {
 		for l := range norm.groups {
 			line := row(y, l, norm.size)
 			m, rest := norm.normalize(b, l, line, row(x, l, norm.size), op.Epsilon)
-			vec.Mix(line, float32(m.scale), line, float32(rest*m.scale), norm.ones)
+			vec.Normalize(line, line, 0, float32(m.scale), float32(rest*m.scale))
 			if len(bias) > 0 {
-				for j, v := range line {
-					line[j] = v*weight[j] + bias[j]
-				}
-				continue
-			}
-			for j, v := range line {
-				line[j] = v * weight[j]
+				vec.MulAdd(line, line, weight, bias)
+			} else {
+				vec.Mul(line, line, weight)
 			}
 		}
 	}
@@ -40,8 +36,7 @@ func (n *net) layerNorm(i int) func(int, []float32, []float32, *worker) {
 // normalized writes (x−μ)·scale of a line.
 func (n *normalization) normalized(dst, x []float32, m *moments) {
 	centre, rest := m.centre()
-	vec.Mix(dst, 1, x, -centre, n.ones)
-	vec.Mix(dst, float32(m.scale), dst, float32(rest*m.scale), n.ones)
+	vec.Normalize(dst, x, centre, float32(m.scale), float32(rest*m.scale))
 }
 
 // layerNormStore keeps and measures an example's gradient, over its lines: Σδ·x̂ and Σδ of each element.
@@ -54,11 +49,10 @@ func (n *net) layerNormStore(i int) func(int, *worker) {
 		for l := range norm.groups {
 			norm.normalized(normalized, row(x, l, norm.size), norm.of(b, l))
 			line := row(dy, l, norm.size)
-			for j, d := range line {
-				g[j] += d * normalized[j]
-			}
 			if op.Bias != ir.None {
-				vec.AddVec(g[norm.size:], line)
+				vec.AddColumns(g[norm.size:], g, line, normalized)
+			} else {
+				vec.MulAdd(g, line, normalized, g)
 			}
 		}
 		n.measured(i, b, vec.SumSquares(g))
@@ -72,20 +66,22 @@ func (n *net) layerNormGrad(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		weight := n.weight(i)
 		scratch := w.scratch(2 * norm.size)
-		normalized, d := scratch[:norm.size], scratch[norm.size:]
+		normalized := scratch[:norm.size]
+		x, dy, all := n.value(in, b), n.delta(out, b), n.delta(in, b)
 		for l := range norm.groups {
 			m := norm.of(b, l)
-			norm.normalized(normalized, row(n.value(in, b), l, norm.size), m)
-			for j, dy := range row(n.delta(out, b), l, norm.size) {
-				d[j] = dy * weight[j]
+			norm.normalized(normalized, row(x, l, norm.size), m)
+			dx := row(all, l, norm.size)
+			d := dx
+			if n.shared[in] {
+				d = scratch[norm.size:]
 			}
+			vec.Mul(d, row(dy, l, norm.size), weight)
 			mean, slope := vec.Sum(d)/float64(norm.size), vec.Dot(d, normalized)/float64(norm.size)
 			vec.Mix(d, float32(m.scale), d, float32(-m.scale*slope), normalized)
-			vec.Axpy(d, float32(-m.scale*mean), norm.ones)
-			if dx := row(n.delta(in, b), l, norm.size); n.shared[in] {
+			vec.Normalize(d, d, float32(m.scale*mean), 1, 0)
+			if n.shared[in] {
 				vec.AddVec(dx, d)
-			} else {
-				copy(dx, d)
 			}
 		}
 	}

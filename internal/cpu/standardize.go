@@ -14,17 +14,13 @@ type standardize struct {
 	unit              []float32 // (w − μ)/√max(…), laid out as gradients are
 	scale             []float32 // gain/√max(…), by channel
 	follows           []float32 // by channel: 1, or 0 where the floor is not exceeded
-	ones              []float32
 }
 
 func newStandardize(op *ir.Op, turned bool) weightFunction {
 	out, taps, _ := op.Columns()
-	s := &standardize{out: out, taps: taps, turned: turned, unit: make([]float32, out*taps), scale: make([]float32, out), follows: make([]float32, out), ones: make([]float32, taps)}
+	s := &standardize{out: out, taps: taps, turned: turned, unit: make([]float32, out*taps), scale: make([]float32, out), follows: make([]float32, out)}
 	if op.Bias != ir.None {
 		s.biases = out
-	}
-	for i := range s.ones {
-		s.ones[i] = 1
 	}
 	return s
 }
@@ -81,31 +77,21 @@ func (s *standardize) back(g []float32, w *worker) {
 		mean, slope := vec.Sum(g)/float64(s.taps), vec.Dot(g, unit)
 		gains[o] = float32(slope)
 		vec.Mix(g, s.scale[o], g, float32(-float64(s.scale[o])*slope*float64(s.follows[o])), unit)
-		vec.Axpy(g, float32(-float64(s.scale[o])*mean), s.ones)
+		vec.Normalize(g, g, float32(float64(s.scale[o])*mean), 1, 0)
 	}
 }
 
-// backTurned takes all channels of a tap together.
-func (s *standardize) backTurned(g, gains, sums []float32) {
-	means, slopes := sums[:s.out], gains[:s.out]
+// backTurned takes all channels of a tap together: scale·(g − mean − unit·slope), multiplied out.
+func (s *standardize) backTurned(g, gains, scratch []float32) {
+	g = g[:s.out*s.taps]
+	means, slopes, followed := scratch[:s.out], gains[:s.out], scratch[s.out:2*s.out]
 	clear(means)
 	clear(slopes)
-	for t := range s.taps {
-		unit := row(s.unit, t, s.out)
-		for o, d := range row(g, t, s.out) {
-			means[o] += d
-			slopes[o] += d * unit[o]
-		}
-	}
-	vec.Scale(means, 1/float32(s.taps))
-	followed := sums[s.out : 2*s.out]
-	for o, slope := range slopes {
-		followed[o] = slope * s.follows[o]
-	}
-	for t := range s.taps {
-		g, unit := row(g, t, s.out), row(s.unit, t, s.out)
-		for o, d := range g {
-			g[o] = s.scale[o] * (d - means[o] - unit[o]*followed[o])
-		}
-	}
+	vec.AddColumns(means, slopes, g, s.unit)
+	vec.Scale(means, -1/float32(s.taps))
+	vec.Mul(means, means, s.scale)
+	vec.Scaled(followed, -1, slopes)
+	vec.Mul(followed, followed, s.follows)
+	vec.Mul(followed, followed, s.scale)
+	vec.MixColumns(g, s.scale, followed, s.unit, means)
 }
