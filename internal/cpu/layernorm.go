@@ -39,21 +39,27 @@ func (n *normalization) normalized(dst, x []float32, m *moments) {
 	vec.Normalize(dst, x, centre, float32(m.scale), float32(rest*m.scale))
 }
 
+// normalizedTogether is how many values layerNormStore normalizes before it adds them up, in whole lines.
+const normalizedTogether = 1 << 10
+
 // layerNormStore keeps and measures an example's gradient, over its lines: Σδ·x̂ and Σδ of each element.
 func (n *net) layerNormStore(i int) func(int, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
+	together := min(max(normalizedTogether/norm.size, 1), norm.groups)
 	return func(b int, w *worker) {
 		g := n.keep(i, b, w)
 		clear(g)
-		x, dy, normalized := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch(norm.size)
-		for l := range norm.groups {
-			norm.normalized(normalized, row(x, l, norm.size), norm.of(b, l))
-			line := row(dy, l, norm.size)
-			if op.Bias != ir.None {
-				vec.AddColumns(g[norm.size:], g, line, normalized)
-			} else {
-				vec.MulAdd(g, line, normalized, g)
+		x, dy, scratch := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch((together+1)*norm.size)
+		normalized, sum := scratch[norm.size:], scratch[:norm.size] // where nobody needs it
+		if op.Bias != ir.None {
+			sum = g[norm.size:]
+		}
+		for first := 0; first < norm.groups; first += together {
+			end := min(first+together, norm.groups)
+			for l := first; l < end; l++ {
+				norm.normalized(row(normalized, l-first, norm.size), row(x, l, norm.size), norm.of(b, l))
 			}
+			vec.AddColumns(sum, g, dy[first*norm.size:end*norm.size], normalized)
 		}
 		n.measured(i, b, vec.SumSquares(g))
 	}

@@ -69,6 +69,15 @@ func BenchmarkStandardizeBack(b *testing.B) {
 			g := make([]float32, len(from))
 			copy(g, from)
 			var own worker
+			if !testing.Short() {
+				b.Run(fmt.Sprintf("%dx%d/turned=%v/set", size.out, taps, turned), func(b *testing.B) {
+					weight := make([]float32, len(w))
+					gains := [][]float32{gaussians(size.out)}
+					for b.Loop() {
+						s.set(weight, w, gains)
+					}
+				})
+			}
 			b.Run(fmt.Sprintf("%dx%d/turned=%v", size.out, taps, turned), func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					if i%64 == 0 { // before it becomes subnormal
