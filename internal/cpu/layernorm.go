@@ -50,9 +50,9 @@ func (n *net) layerNormStore(i int) func(int, *worker) {
 		g := n.keep(i, b, w)
 		clear(g)
 		x, dy, scratch := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch((together+1)*norm.size)
-		normalized, sum := scratch[norm.size:], scratch[:norm.size] // where nobody needs it
+		normalized, sum := scratch[norm.size:], scratch[:norm.size]
 		if op.Bias != ir.None {
-			sum = g[norm.size:]
+			sum = g[norm.size:] // else nobody needs it
 		}
 		for first := 0; first < norm.groups; first += together {
 			end := min(first+together, norm.groups)

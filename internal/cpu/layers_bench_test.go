@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -54,38 +55,35 @@ func BenchmarkLayerNorm(b *testing.B) {
 	}
 }
 
-// BenchmarkStandardizeBack measures how an example's gradient goes back to the parameters, in both layouts.
-func BenchmarkStandardizeBack(b *testing.B) {
-	for _, size := range []struct{ out, in int }{{64, 64}, {16, 16}, {256, 256}, {640, 640}} {
+// BenchmarkStandardize measures the weights of a step, and how an example's gradient goes back to the parameters, in both layouts.
+func BenchmarkStandardize(b *testing.B) {
+	for _, size := range []struct{ out, in int }{{16, 16}, {64, 64}, {256, 256}, {640, 640}} {
 		layers := devicetest.NewBuilder("standard", ir.Logistic, size.in, 3, 3)
 		layers.StandardConv(ir.Input, size.out, ir.Square(3, 1, 1), true)
-		op := &layers.Program().Ops[0]
 		taps := 9 * size.in
-		w := gaussians(size.out * taps)
-		for _, turned := range []bool{false, true} {
-			s := newStandardize(op, turned)
-			s.set(make([]float32, len(w)), w, [][]float32{gaussians(size.out)})
-			from := gaussians(size.out*taps + 2*size.out)
-			g := make([]float32, len(from))
-			copy(g, from)
+		w, g, weight, gains := gaussians(size.out*taps), gaussians(size.out*taps+2*size.out), make([]float32, size.out*taps), make([]float32, size.out)
+		for o := range gains { // a gradient that goes back many times does not vanish
+			gains[o] = float32(math.Sqrt(float64(taps)))
+		}
+		for _, layout := range []struct {
+			name   string
+			turned bool
+		}{{"by channel", false}, {"by tap", true}} {
+			s := newStandardize(&layers.Program().Ops[0], layout.turned)
 			var own worker
-			if !testing.Short() {
-				b.Run(fmt.Sprintf("%dx%d/turned=%v/set", size.out, taps, turned), func(b *testing.B) {
-					weight := make([]float32, len(w))
-					gains := [][]float32{gaussians(size.out)}
+			for _, part := range []struct {
+				name string
+				run  func()
+			}{
+				{"set", func() { s.set(weight, w, [][]float32{gains}) }},
+				{"back", func() { s.back(g, &own) }},
+			} {
+				b.Run(fmt.Sprintf("%dx%d/%s/%s", size.out, taps, layout.name, part.name), func(b *testing.B) {
 					for b.Loop() {
-						s.set(weight, w, gains)
+						part.run()
 					}
 				})
 			}
-			b.Run(fmt.Sprintf("%dx%d/turned=%v", size.out, taps, turned), func(b *testing.B) {
-				for i := 0; b.Loop(); i++ {
-					if i%64 == 0 { // before it becomes subnormal
-						copy(g, from)
-					}
-					s.back(g, &own)
-				}
-			})
 		}
 	}
 }

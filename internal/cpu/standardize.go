@@ -25,44 +25,42 @@ func newStandardize(op *ir.Op, turned bool) weightFunction {
 	return s
 }
 
-// channel gives a channel's mean, 1/√max(…), and whether the floor is exceeded.
-func (s *standardize) channel(w []float32) (mean, scale float64, above bool) {
-	mean = vec.Sum(w) / float64(len(w))
-	squares := 0.0
-	for _, v := range w {
-		d := float64(v) - mean
-		squares += d * d
-	}
-	return mean, 1 / math.Sqrt(max(squares, ir.StandardFloor)), squares > ir.StandardFloor
+// channel writes a channel of the unit weight, and gives 1/√max(…) and whether the floor is exceeded. It centres as a
+// normalization does.
+func (s *standardize) channel(unit, w []float32) (scale float64, above bool) {
+	m := moments{mean: vec.Sum(w) / float64(s.taps)}
+	centre, rest := m.centre()
+	vec.Normalize(unit, w, centre, 1, 0)
+	squares := vec.SumSquares(unit) - float64(s.taps)*rest*rest
+	scale = 1 / math.Sqrt(max(squares, ir.StandardFloor))
+	vec.Normalize(unit, unit, 0, float32(scale), float32(rest*scale))
+	return scale, squares > ir.StandardFloor
 }
 
 func (s *standardize) of(weight, w []float32, given [][]float32) {
 	for o, gain := range given[0] {
-		from, to := row(w, o, s.taps), row(weight, o, s.taps)
-		mean, scale, _ := s.channel(from)
-		scale *= float64(gain)
-		for i, v := range from {
-			to[i] = float32((float64(v) - mean) * scale)
-		}
+		to := row(weight, o, s.taps)
+		s.channel(to, row(w, o, s.taps))
+		vec.Scale(to, gain)
 	}
 }
 
 func (s *standardize) set(weight, w []float32, given [][]float32) {
-	s.of(weight, w, given)
 	for o, gain := range given[0] {
-		from := row(w, o, s.taps)
-		mean, scale, above := s.channel(from)
+		to := row(weight, o, s.taps)
+		scale, above := s.channel(to, row(w, o, s.taps))
 		s.scale[o], s.follows[o] = float32(scale*float64(gain)), 0
 		if above {
 			s.follows[o] = 1
 		}
-		for i, v := range from {
-			at := o*s.taps + i
-			if s.turned {
-				at = i*s.out + o
-			}
-			s.unit[at] = float32((float64(v) - mean) * scale)
-		}
+	}
+	if s.turned {
+		transpose(s.unit, weight, s.out, s.taps)
+	} else {
+		copy(s.unit, weight)
+	}
+	for o, gain := range given[0] {
+		vec.Scale(row(weight, o, s.taps), gain)
 	}
 }
 
