@@ -2,8 +2,9 @@
 //
 // Elementwise functions work on the length of dst; every input is at least as long, and dst may be one of them. An
 // element's bits depend on its inputs alone, not on its place or on how a vector was cut. Sums depend on the length
-// and the values, and have the same bits on every processor. On a processor without AVX2 and FMA, and under the build
-// tag noasm, elementwise results may differ in the last place.
+// and the values, and have the same bits on every processor. What belongs to a column of a matrix, a sum in float32 or an
+// element, depends on that column alone, from its first row to its last. On a processor without AVX2 and FMA, and under the
+// build tag noasm, elementwise results may differ in the last place, and so may every addition of a product in a column's sum.
 //
 // An input that is too short fails as an index out of range does, before anything is written.
 package vec
