@@ -74,4 +74,3 @@ func (b *Builder) HalfSum(x ir.Value, from, shape []int, first, second []int32) 
 	sum := b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{picked(first), picked(second)}, Shape: shape, Out: shape})
 	return b.Affine(sum, shape, b.Scalar(.5), ir.None)
 }
-

@@ -166,10 +166,19 @@ func (m mapping) records(n int, seed uint64) (device.Rows, device.Bytes, device.
 	return r, b, f
 }
 
+// load puts records onto the device. Only bytes have a gather.
+func (m mapping) load(t *testing.T, r device.Rows, f device.Features) device.Data {
+	t.Helper()
+	if _, ok := f.(device.Bytes); !ok {
+		r.Gather = nil
+	}
+	return made(m.d.Load(r, f))(t)
+}
+
 // of maps a table, closes it, and reads the rows through a linear model's gradients: zeros of one that is void.
 func (m mapping) of(t *testing.T, r device.Rows, f device.Features, o device.MapOptions) (rows [][]float32) {
 	t.Helper()
-	raw := made(m.d.Load(r, f))(t)
+	raw := m.load(t, r, f)
 	data := made(m.Map(m.front, raw, o))(t)
 	must(t, raw.Close())
 	width := m.front.Width()
@@ -301,7 +310,7 @@ func testMappedRefusals(t *testing.T, m mapping) {
 		r device.Rows
 		f device.Features
 	}{"another scale": {other, b}, "an offset": {moved, b}, "another width": {narrow, b}, "halves": {r, halves(f)}} {
-		raw := made(m.d.Load(table.r, table.f))(t)
+		raw := m.load(t, table.r, table.f)
 		if _, err := m.Map(m.front, raw, device.MapOptions{}); err == nil {
 			t.Errorf("%s: it was mapped", name)
 		}
