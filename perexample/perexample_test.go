@@ -30,9 +30,9 @@ func TestSchedulesAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s plain: %v", p.Name, err)
 		}
-		keeps := 0 // nothing but the gradients of group normalizations
+		keeps := 0 // nothing but the gradients of normalizations
 		for i := range p.Ops {
-			if p.Ops[i].Kind == ir.GroupNorm {
+			if k := p.Ops[i].Kind; k == ir.GroupNorm || k == ir.LayerNorm {
 				keeps += p.OpParams(i)
 			}
 		}
@@ -117,8 +117,13 @@ func TestRefusals(t *testing.T) {
 	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat}); err == nil {
 		t.Error("a broken program is scheduled")
 	}
-	if _, err := perexample.Plain(&broken); err == nil {
-		t.Error("a broken program is scheduled plainly")
+	unknown := *p
+	unknown.Ops = slices.Clone(p.Ops)
+	unknown.Ops[0].Kind = 99
+	for _, p := range []*ir.Program{&broken, &unknown} {
+		if _, err := perexample.Plain(p); err == nil {
+			t.Error("a broken program is scheduled plainly")
+		}
 	}
 }
 

@@ -161,6 +161,9 @@ func (p *Program) validateOp(i int, used []int) error {
 	if err := p.validateInputs(i); err != nil {
 		return err
 	}
+	if len(op.Shape) == 0 {
+		return fmt.Errorf("reads values without a shape")
+	}
 	has, err := kinds[op.Kind].shapes(op)
 	if err != nil {
 		return err

@@ -26,8 +26,14 @@ const (
 // HuberHingeWidth is ħ of the Huberised support vector machine (Chen and Lee 2020, section 5).
 const HuberHingeWidth = 0.5
 
+// lossNames has one for each, in their order.
+var lossNames = [...]string{"softmax-cross-entropy", "logistic", "hinge", "huber-hinge", "huber"}
+
 func (l Loss) String() string {
-	return [...]string{"softmax-cross-entropy", "logistic", "hinge", "huber-hinge", "huber"}[l]
+	if int(l) >= len(lossNames) {
+		return fmt.Sprintf("loss %d", uint8(l))
+	}
+	return lossNames[l]
 }
 
 // ValidTarget reports whether t is a target that loss l accepts over the given
@@ -187,6 +193,9 @@ func (p *Program) Validate() error {
 	}
 	if len(p.Params) == 0 {
 		return fmt.Errorf("program %s has no parameters; there is nothing to train", p.Name)
+	}
+	if int(p.Loss) >= len(lossNames) {
+		return fmt.Errorf("program %s has no loss that is known", p.Name)
 	}
 	if p.Loss != SoftmaxCrossEntropy && p.Outputs() != 1 {
 		return fmt.Errorf("program %s: the %s loss needs one logit, the network gives %d", p.Name, p.Loss, p.Outputs())
