@@ -36,7 +36,8 @@ var allowed = map[string][]string{
 	"internal/yamlfile":      {"internal/usage", "internal/written"},
 	"internal/durable":       {"internal/usage", "internal/written"},
 	"internal/onnx":          nil,
-	"internal/onnx/onnxtest": nil,
+	"internal/onnx/export":   {"internal/device/reference", "internal/ir", "internal/onnx", "internal/usage"},
+	"internal/onnx/onnxtest": {"internal/half"}, // none but tests import it
 	"internal/safetensors":   {"internal/half"},
 	"internal/ptx":           {"internal/half"},
 	"internal/sass":          nil,
@@ -45,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/half", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
@@ -79,9 +80,10 @@ var allowed = map[string][]string{
 	"perexample":        {"internal/ir", "internal/usage"},
 
 	"features": {
-		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/half", "internal/onnx", "internal/safetensors", "internal/synthetic",
-		"internal/usage", "internal/whiten",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/safetensors",
+		"internal/synthetic", "internal/usage", "internal/whiten",
 	},
+	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
 
 	"accountant":              {"accountant/internal/pld", "accountant/internal/prv", "internal/btls", "internal/papers", "internal/usage", "internal/written"},
@@ -127,7 +129,7 @@ var allowed = map[string][]string{
 	},
 	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting": {"internal/usage", "internal/yamlfile"},
-	"internal/deskew":  {"internal/onnx"},
+	"internal/deskew":  {"internal/ir"},
 	"internal/whiten":  nil,
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
@@ -158,7 +160,7 @@ var allowed = map[string][]string{
 
 	"trained": {
 		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host", "internal/device/reference",
-		"internal/devices", "internal/engine", "internal/ir", "internal/onnx", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
+		"internal/devices", "internal/engine", "internal/ir", "internal/onnx", "internal/onnx/export", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
 		"internal/source", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/privgrad/privgrad/internal/onnx"
+	"github.com/privgrad/privgrad/internal/fixed"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -67,9 +68,8 @@ type kind struct {
 	fitTime func(shape [3]int) time.Duration
 	// open gives the map that the constants make.
 	open func(shape [3]int, mirror bool, constants map[string][]float32) layer
-	// graph is what open gives, as operations of ONNX: from images to channels on a grid, of
-	// which only the columns are left that are kept.
-	graph func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value
+	// program is what open gives, as ops: from images to channels on a grid, of which only the columns are left that are kept.
+	program func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value
 }
 
 // half reports whether a constant is kept in half precision.

@@ -325,17 +325,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The smallest and the largest images of each kind.
+// extremes are the smallest and the largest images of each kind.
+var extremes = []Spec{
+	{Kind: "scatter", Whiten: None, Shape: [3]int{1, 8, 96}, Mirror: true},
+	{Kind: "scatter", Whiten: None, Shape: [3]int{8, 8, 8}},
+	{Kind: "scatter", Whiten: None, Shape: [3]int{1, 96, 96}},
+	{Kind: "patches", Whiten: None, Shape: [3]int{1, 7, 7}, Mirror: true},
+	{Kind: "patches", Whiten: None, Shape: [3]int{1, 9, 96}, Mirror: true},
+	{Kind: "patches", Whiten: None, Shape: [3]int{1, 96, 9}},
+}
+
 func TestExtremeShapes(t *testing.T) {
-	for _, spec := range []Spec{
-		{Kind: "scatter", Shape: [3]int{1, 8, 96}, Mirror: true},
-		{Kind: "scatter", Shape: [3]int{8, 8, 8}},
-		{Kind: "scatter", Shape: [3]int{1, 96, 96}},
-		{Kind: "patches", Shape: [3]int{1, 7, 7}, Mirror: true},
-		{Kind: "patches", Shape: [3]int{1, 9, 96}, Mirror: true},
-		{Kind: "patches", Shape: [3]int{1, 96, 9}},
-	} {
-		spec.Whiten = None
+	for _, spec := range extremes {
 		f, err := New(spec, nil)
 		if err != nil {
 			t.Fatal(err)

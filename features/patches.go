@@ -8,7 +8,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/onnx"
+	"github.com/privgrad/privgrad/internal/fixed"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/whiten"
 )
@@ -83,13 +84,13 @@ var patchesKind = kind{
 			}
 		}}
 	},
-	graph: func(g *onnx.Graph, shape [3]int, mirror bool, constants map[string][]float32, image onnx.Value) onnx.Value {
-		var parts []onnx.Value
+	program: func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
+		var parts []ir.Value
 		for _, side := range patchSides {
 			atoms := constants[atomsName(side)]
-			parts = append(parts, newPatches(shape, mirror, side, atoms).graph(g, image, withMirrored(atoms, mirror, side)))
+			parts = append(parts, newPatches(shape, mirror, side, atoms).program(b, image, withMirrored(atoms, mirror, side)))
 		}
-		return g.Op("Concat", parts, onnx.Int("axis", 1))
+		return b.Concat(1, []int{patchChannels, patchGrid, patchGrid}, parts...)
 	},
 }
 
@@ -220,6 +221,51 @@ func (p *patches) arrange(dst, grid []float32) {
 			}
 		}
 	}
+}
+
+// program is worker: the contrast is a factor at every place, behind the products.
+func (p *patches) program(b *fixed.Builder, image ir.Value, atoms []float32) ir.Value {
+	shape, window := p.shape[:], ir.Square(p.side, 1, 0)
+	plane, both := []int{p.width, p.rows, p.cols}, []int{2 * p.width, p.rows, p.cols}
+	one := func(kind ir.Kind, x ...ir.Value) ir.Value {
+		return b.Add(ir.Op{Kind: kind, In: x, Shape: plane, Out: plane})
+	}
+	deviation := b.Add(ir.Op{Kind: ir.Contrast, In: []ir.Value{image}, Shape: shape, Out: []int{1, p.rows, p.cols}, Window: window, Epsilon: patchFlat})
+	products := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{image}, Shape: shape, Out: plane, Window: window},
+		b.Constant("patches."+atomsName(p.side), []int{p.width, p.shape[0], p.side, p.side}, atoms))
+	products = one(ir.Divide, products, deviation)
+	shrink := b.Scalar(-patchShrink)
+	above := one(ir.ReLU, b.Affine(products, plane, ir.None, shrink))
+	below := one(ir.ReLU, b.Affine(products, plane, b.Scalar(-1), shrink))
+	cells := b.Planes(b.Concat(1, both, above, below), both, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
+		fmt.Sprintf("patches.cells%d", p.side), p.shares())
+	if !p.mirror {
+		return cells
+	}
+	var first, second []int32 // of the atoms in the image, and of the mirrored ones on the other side
+	for i := range 2 * patchAtoms * patchGrid * patchGrid {
+		sign, k, x := i/(patchAtoms*patchGrid*patchGrid), i/(patchGrid*patchGrid)%patchAtoms, i%patchGrid
+		at := (sign*2*patchAtoms+k)*patchGrid*patchGrid + i%(patchGrid*patchGrid)
+		first = append(first, int32(at))
+		second = append(second, int32(at+patchAtoms*patchGrid*patchGrid+patchGrid-1-2*x))
+	}
+	return b.HalfSum(cells, []int{2 * p.width, patchGrid, patchGrid}, []int{2 * patchAtoms, patchGrid, patchGrid}, first, second)
+}
+
+// shares are means over cells, as weights of every place for each.
+func (p *patches) shares() (all []float32) {
+	for o := range patchGrid * patchGrid {
+		y0, y1 := extent(p.rows, o/patchGrid)
+		x0, x1 := extent(p.cols, o%patchGrid)
+		for i := range p.rows * p.cols {
+			share := float32(0)
+			if y, x := i/p.cols, i%p.cols; y0 <= y && y < y1 && x0 <= x && x < x1 {
+				share = 1 / float32((y1-y0)*(x1-x0))
+			}
+			all = append(all, share)
+		}
+	}
+	return all
 }
 
 // contrast gives a function that finds, for every place, 1 over the deviation of the patch there.

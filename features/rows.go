@@ -31,12 +31,16 @@ const notANumber = 0x7e00
 // progress, unless nil, gets 1 to 100, each once and one after the other.
 func (f *Front) Rows(images Images, threads int, progress func(percent int)) []uint16 {
 	rows := make([]uint16, (len(images.Bytes)+len(images.Values))/volume(f.In())*f.Width())
-	f.Fill(rows, images, threads, progress)
+	f.fill(rows, images, threads, progress)
 	return rows
 }
 
-// Fill is Rows into a slice of exactly their length.
-func (f *Front) Fill(rows []uint16, images Images, threads int, progress func(percent int)) {
+// Fill is Rows into a slice of exactly their length, of images in one of the two forms of Images.
+func (f *Front) Fill(rows []uint16, bytes []uint8, values []float32, threads int) {
+	f.fill(rows, Images{Bytes: bytes, Values: values}, threads, nil)
+}
+
+func (f *Front) fill(rows []uint16, images Images, threads int, progress func(percent int)) {
 	in, width := volume(f.In()), f.Width()
 	n := len(rows) / width
 	if images.Bytes != nil && images.Values != nil || n*in != len(images.Bytes)+len(images.Values) {
@@ -161,22 +165,31 @@ func call(f Func, dst, image []float32) (err error) {
 // part gives a function for one goroutine that writes a block's part of rows, from value at on, of the given norm. Where it
 // is not finite, ok becomes false.
 func (b *block) part(at int, norm float64) func(rows [][]uint16, images []float32, ok []bool) {
+	size, whitened := b.width(), b.whitened()
+	return func(rows [][]uint16, images []float32, ok []bool) {
+		out := whitened(images, len(rows))
+		for k, row := range rows {
+			ok[k] = b.deliver(row[at:at+size], out[k*size:(k+1)*size], norm) && ok[k]
+		}
+	}
+}
+
+// whitened gives a function for one goroutine, from n images to their whitened channels in the columns that are kept, position
+// by position. What it returns is good until the next call.
+func (b *block) whitened() func(images []float32, n int) []float32 {
 	size, kept := b.width(), b.keep*b.channels // of a line of the grid
 	maps, apply, whiten := make([]float32, b.channels*b.rows*b.cols), b.worker(), b.whiten()
 	left, out := make([]float32, mostTogether*size), make([]float32, mostTogether*size)
-	return func(rows [][]uint16, images []float32, ok []bool) {
-		for k := range rows {
-			in := len(images) / len(rows)
+	return func(images []float32, n int) []float32 {
+		for k := range n {
+			in := len(images) / n
 			apply(maps, images[k*in:(k+1)*in])
 			for y := range b.rows {
 				copy(left[k*size+y*kept:][:kept], maps[y*b.cols*b.channels:])
 			}
 		}
-		n := len(rows) * size
-		whiten(out[:n], left[:n])
-		for k, row := range rows {
-			ok[k] = b.deliver(row[at:at+size], out[k*size:(k+1)*size], norm) && ok[k]
-		}
+		whiten(out[:n*size], left[:n*size])
+		return out[:n*size]
 	}
 }
 
@@ -205,13 +218,16 @@ func (b *block) deliver(dst []uint16, values []float32, norm float64) bool {
 // weigh gives the middle column, whose features stand in it twice, the weight of one
 // of them. A row's products with others are then those of whole rows, up to a factor.
 func (b *block) weigh(out []float32) {
-	if b.keep == b.cols || b.cols%2 == 0 {
+	if !b.middle() {
 		return
 	}
 	for y := range b.rows {
 		vec.Scale(out[((y+1)*b.keep-1)*b.channels:][:b.channels], math.Sqrt2/2)
 	}
 }
+
+// middle reports whether the last column that is kept is its own mirror image.
+func (b *block) middle() bool { return b.keep != b.cols && b.cols%2 == 1 }
 
 type meter struct {
 	lock            sync.Mutex

@@ -6,7 +6,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/onnx"
+	"github.com/privgrad/privgrad/internal/fixed"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // The scattering transform (Bruna and Mallat 2013) of order two with wavelets of two
@@ -45,8 +46,8 @@ var scatterKind = kind{
 		}
 		return l
 	},
-	graph: func(g *onnx.Graph, shape [3]int, mirror bool, _ map[string][]float32, image onnx.Value) onnx.Value {
-		return newScatter(shape, mirror).graph(g, image)
+	program: func(b *fixed.Builder, shape [3]int, mirror bool, _ map[string][]float32, image ir.Value) ir.Value {
+		return newScatter(shape, mirror).program(b, image)
 	},
 }
 
@@ -114,17 +115,6 @@ func wavelets(scale, side int) gemm.Matrix {
 	return m
 }
 
-// reflect is the place in a line of n that place i, which may lie beyond its ends, mirrors.
-func reflect(i, n int) int {
-	if i < 0 {
-		i = -i
-	}
-	if i >= n {
-		i = 2*(n-1) - i
-	}
-	return i
-}
-
 // fullTaps are those of a wavelet at every pixel of a plane with a margin.
 func fullTaps(height, width int) (*gemm.Taps, []int32) {
 	const margin = (fineTaps - 1) / 2
@@ -137,7 +127,7 @@ func fullTaps(height, width int) (*gemm.Taps, []int32) {
 	places := make([]int32, max(taps.Reach(), (height+2*margin)*pitch))
 	for i := range places {
 		y, x := min(i/pitch, height+2*margin-1), i%pitch
-		places[i] = int32(reflect(y-margin, height)*width + reflect(x-margin, width))
+		places[i] = int32(ir.Reflected(y-margin, height)*width + ir.Reflected(x-margin, width))
 	}
 	return taps, places
 }
@@ -158,7 +148,7 @@ func halfTaps(height, width int) (*gemm.Taps, []int32) {
 	for i := range min(len(places), 4*rows*pitch) {
 		part, rest := i/(rows*pitch), i%(rows*pitch)
 		y, x := rest/pitch*2+part/2, rest%pitch*2+part%2
-		places[i] = int32(reflect(y-margin, height)*width + reflect(x-margin, width))
+		places[i] = int32(ir.Reflected(y-margin, height)*width + ir.Reflected(x-margin, width))
 	}
 	return taps, places
 }
@@ -176,7 +166,7 @@ func average(height, width, side, stride int, deviation float64, pool int) gemm.
 		}
 		for o := range n / stride {
 			for k, w := range window {
-				line[o/pool*n+reflect(o*stride+k-(side-stride)/2, n)] += w / sum / float64(pool)
+				line[o/pool*n+ir.Reflected(o*stride+k-(side-stride)/2, n)] += w / sum / float64(pool)
 			}
 		}
 		return line
@@ -259,4 +249,53 @@ func gather(dst, src []float32, places []int32) {
 	for i, p := range places {
 		dst[i] = src[p]
 	}
+}
+
+// program is worker and what follows it up to the columns that are kept.
+func (s *scatter) program(b *fixed.Builder, image ir.Value) ir.Value {
+	colors, height, width := s.shape[0], s.shape[1], s.shape[2]
+	low0, low1 := lows(height, width, s.pool)
+	plane, quarter := []int{colors * (1 + angles), height, width}, []int{colors * (1 + angles) * angles, height / 2, width / 2}
+	fine := s.moduli(b, image, s.shape[:], "scatter.wave0", wavelets(0, fineTaps), ir.Square(fineTaps, 1, 0), (fineTaps-1)/2)
+	full := b.Concat(colors, plane, image, fine)
+	half := s.moduli(b, full, plane, "scatter.wave1", wavelets(1, coarseTaps), ir.Square(coarseTaps, 2, 0), (coarseTaps-2)/2)
+	grid := []int{colors * scatterMaps, s.rows, s.cols}
+	maps := b.Concat(colors, grid,
+		b.Planes(full, plane, ir.Window{H: height, W: width, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low0", columns(low0)),
+		b.Planes(half, quarter, ir.Window{H: height / 2, W: width / 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low1", columns(low1)))
+	if !s.mirror {
+		return maps
+	}
+	keep := (s.cols + 1) / 2
+	var first, second []int32
+	for i := range colors * scatterMaps * s.rows * keep {
+		line, x := i/keep, i%keep
+		k, y := line/s.rows, line%s.rows
+		first = append(first, int32(line*s.cols+x))
+		second = append(second, int32(((k-k%scatterMaps+mirrored(k%scatterMaps))*s.rows+y)*s.cols+s.cols-1-x))
+	}
+	return b.HalfSum(maps, grid, []int{colors * scatterMaps, s.rows, keep}, first, second)
+}
+
+// moduli are those of the wavelet coefficients of every channel.
+func (s *scatter) moduli(b *fixed.Builder, x ir.Value, shape []int, name string, waves gemm.Matrix, w ir.Window, margin int) ir.Value {
+	padded := []int{shape[0], shape[1] + 2*margin, shape[2] + 2*margin}
+	x = b.Add(ir.Op{Kind: ir.Reflect, In: []ir.Value{x}, Shape: shape, Out: padded,
+		Window: ir.Window{PadTop: margin, PadBottom: margin, PadLeft: margin, PadRight: margin}})
+	x = b.Planes(x, padded, w, name, waves.Data)
+	rows, cols := w.Out(padded[1], padded[2])
+	return b.Add(ir.Op{Kind: ir.Modulus, In: []ir.Value{x}, Groups: shape[0],
+		Shape: []int{shape[0] * 2 * angles, rows, cols}, Out: []int{shape[0] * angles, rows, cols}})
+}
+
+// columns are a matrix's, one after the other.
+func columns(m gemm.Matrix) []float32 {
+	all := make([]float32, 0, len(m.Data))
+	n := m.Cols
+	for c := range n {
+		for i := c; i < len(m.Data); i += n {
+			all = append(all, m.Data[i])
+		}
+	}
+	return all
 }

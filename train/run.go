@@ -373,6 +373,9 @@ func (r *run) openEngine(ctx context.Context) error {
 		r.started = time.Now().Add(-p.FrontTime)
 	}
 	var err error
+	if note := read.Note(r.device); note != "" {
+		r.options.Log.Info(note)
+	}
 	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
 		return err
 	}

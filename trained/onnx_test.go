@@ -327,15 +327,17 @@ func onnxAgrees(t *testing.T, long bool) {
 	}
 }
 
-// What an exported network gives is what Predict says, also where there is no ONNX Runtime.
+// What an exported network gives is what Predict says, also where there is no ONNX Runtime. Behind a front end, rows are about
+// 1e-5 of a row apart before they are rounded: then some halves round otherwise, so that about √(1e-5·2⁻¹¹) = 7e-5 of a row's
+// length 63 changes. Weights of 0.02 make a normal deviation of 9e-5 of it, beside logits of 2 or more: 2e-4 is four of them.
 func TestExportAgrees(t *testing.T) {
 	for name, m := range exported(t, false) {
-		if m.front != nil { // of which onnxtest knows no operations
-			continue
-		}
 		var file bytes.Buffer
 		check(t, m.ExportONNX(&file))
 		records := m.records()
+		if m.front != nil { // of which each takes long: a black image, and leaves
+			records = third(records, ir.Size(m.shape[:]))
+		}
 		predictions, err := m.Predict(records)
 		check(t, err)
 		input, output, got, err := onnxtest.Run(file.Bytes(), plainly(records))
@@ -349,10 +351,26 @@ func TestExportAgrees(t *testing.T) {
 				most, far = math.Max(most, math.Abs(x)), math.Max(far, math.Abs(x-got[i*len(p.Logits)+j]))
 			}
 		}
-		if !(most > .01) || !(far <= 1e-5*math.Max(most, 1)) {
+		limit := 1e-5
+		if m.front != nil {
+			limit = 2e-4
+		}
+		if !(most > .01) || !(far <= limit*math.Max(most, 1)) {
 			t.Errorf("%s: of logits up to %v, one is %v off", name, most, far)
 		}
 	}
+}
+
+// third are every third of some images.
+func third(r features.Images, size int) (some features.Images) {
+	for at := 0; at < len(r.Bytes)+len(r.Values); at += 3 * size {
+		if r.Bytes != nil {
+			some.Bytes = append(some.Bytes, r.Bytes[at:at+size]...)
+		} else {
+			some.Values = append(some.Values, r.Values[at:at+size]...)
+		}
+	}
+	return some
 }
 
 // plainly are records as numbers.

@@ -34,7 +34,7 @@ func (n *net) groupNorm(i int) func(int, []float32, []float32, *worker) {
 					offset += float64(bias[c])
 				}
 				channel := row(y, c, positions)
-				vec.Mix(channel, float32(slope), channel, float32(offset), norm.ones)
+				vec.Normalize(channel, channel, 0, float32(slope), float32(offset))
 			}
 		}
 	}
@@ -88,12 +88,12 @@ func (n *net) groupNormGrad(i int) func(int, *worker) {
 			if n.shared[in] {
 				d = w.scratch(norm.size)
 			}
-			vec.Mix(d, 1, x, -centre, norm.ones)
+			vec.Normalize(d, x, centre, 1, 0)
 			for c := range channels {
 				channel := row(d, c, positions)
 				vec.Mix(channel, float32(m.scale*float64(weight[g*channels+c])), row(dy, c, positions), float32(-slope), channel)
 			}
-			vec.Axpy(d, float32(-sum-slope*rest), norm.ones)
+			vec.Normalize(d, d, float32(sum+slope*rest), 1, 0)
 			if n.shared[in] {
 				vec.AddVec(dx, d)
 			}

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -17,13 +18,20 @@ import (
 func TestGroupNormFarFromZero(t *testing.T) {
 	// At 2¹⁷ inputs differ by few units in the last place, so that the mean's rounding is a part of the variance.
 	for _, far := range []struct{ offset, scale, tolerance float64 }{{8192, 0, 1e-2}, {1 << 17, 1. / 1024, 1}} {
-		farFromZero(t, float32(far.offset), float32(far.scale), far.tolerance)
+		for name, norm := range map[string]func(*devicetest.Builder, ir.Value) ir.Value{
+			"GroupNorm": func(b *devicetest.Builder, x ir.Value) ir.Value { return b.GroupNorm(x, 1, true) },
+			"LayerNorm": func(b *devicetest.Builder, x ir.Value) ir.Value { return b.LayerNorm(x, true) },
+		} {
+			t.Run(fmt.Sprintf("%s at %v", name, far.offset), func(t *testing.T) {
+				farFromZero(t, norm, float32(far.offset), float32(far.scale), far.tolerance)
+			})
+		}
 	}
 }
 
-func farFromZero(t *testing.T, offset, scale float32, tolerance float64) {
+func farFromZero(t *testing.T, norm func(*devicetest.Builder, ir.Value) ir.Value, offset, scale float32, tolerance float64) {
 	b := devicetest.NewBuilder("far", ir.SoftmaxCrossEntropy, 1, 3, 5)
-	x := b.GroupNorm(b.Conv(ir.Input, 1, ir.Square(1, 1, 0), false), 1, true)
+	x := norm(b, b.Conv(ir.Input, 1, ir.Square(1, 1, 0), false))
 	b.Dense(b.Act(ir.Tanh, x), 3, true)
 	c := devicetest.NewCase(t, b.Program(), 6, 1)
 	if scale == 0 {

@@ -23,15 +23,11 @@ func (n *net) layerNorm(i int) func(int, []float32, []float32, *worker) {
 		for l := range norm.groups {
 			line := row(y, l, norm.size)
 			m, rest := norm.normalize(b, l, line, row(x, l, norm.size), op.Epsilon)
-			vec.Mix(line, float32(m.scale), line, float32(rest*m.scale), norm.ones)
+			vec.Normalize(line, line, 0, float32(m.scale), float32(rest*m.scale))
 			if len(bias) > 0 {
-				for j, v := range line {
-					line[j] = v*weight[j] + bias[j]
-				}
-				continue
-			}
-			for j, v := range line {
-				line[j] = v * weight[j]
+				vec.MulAdd(line, line, weight, bias)
+			} else {
+				vec.Mul(line, line, weight)
 			}
 		}
 	}
@@ -40,26 +36,30 @@ func (n *net) layerNorm(i int) func(int, []float32, []float32, *worker) {
 // normalized writes (x−μ)·scale of a line.
 func (n *normalization) normalized(dst, x []float32, m *moments) {
 	centre, rest := m.centre()
-	vec.Mix(dst, 1, x, -centre, n.ones)
-	vec.Mix(dst, float32(m.scale), dst, float32(rest*m.scale), n.ones)
+	vec.Normalize(dst, x, centre, float32(m.scale), float32(rest*m.scale))
 }
+
+// normalizedTogether is how many values layerNormStore normalizes before it adds them up, in whole lines.
+const normalizedTogether = 1 << 10
 
 // layerNormStore keeps and measures an example's gradient, over its lines: Σδ·x̂ and Σδ of each element.
 func (n *net) layerNormStore(i int) func(int, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
+	together := min(max(normalizedTogether/norm.size, 1), norm.groups)
 	return func(b int, w *worker) {
 		g := n.keep(i, b, w)
 		clear(g)
-		x, dy, normalized := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch(norm.size)
-		for l := range norm.groups {
-			norm.normalized(normalized, row(x, l, norm.size), norm.of(b, l))
-			line := row(dy, l, norm.size)
-			for j, d := range line {
-				g[j] += d * normalized[j]
+		x, dy, scratch := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch((together+1)*norm.size)
+		normalized, sum := scratch[norm.size:], scratch[:norm.size]
+		if op.Bias != ir.None {
+			sum = g[norm.size:] // else nobody needs it
+		}
+		for first := 0; first < norm.groups; first += together {
+			end := min(first+together, norm.groups)
+			for l := first; l < end; l++ {
+				norm.normalized(row(normalized, l-first, norm.size), row(x, l, norm.size), norm.of(b, l))
 			}
-			if op.Bias != ir.None {
-				vec.AddVec(g[norm.size:], line)
-			}
+			vec.AddColumns(sum, g, dy[first*norm.size:end*norm.size], normalized)
 		}
 		n.measured(i, b, vec.SumSquares(g))
 	}
@@ -72,20 +72,22 @@ func (n *net) layerNormGrad(i int) func(int, *worker) {
 	return func(b int, w *worker) {
 		weight := n.weight(i)
 		scratch := w.scratch(2 * norm.size)
-		normalized, d := scratch[:norm.size], scratch[norm.size:]
+		normalized := scratch[:norm.size]
+		x, dy, all := n.value(in, b), n.delta(out, b), n.delta(in, b)
 		for l := range norm.groups {
 			m := norm.of(b, l)
-			norm.normalized(normalized, row(n.value(in, b), l, norm.size), m)
-			for j, dy := range row(n.delta(out, b), l, norm.size) {
-				d[j] = dy * weight[j]
+			norm.normalized(normalized, row(x, l, norm.size), m)
+			dx := row(all, l, norm.size)
+			d := dx
+			if n.shared[in] {
+				d = scratch[norm.size:]
 			}
+			vec.Mul(d, row(dy, l, norm.size), weight)
 			mean, slope := vec.Sum(d)/float64(norm.size), vec.Dot(d, normalized)/float64(norm.size)
 			vec.Mix(d, float32(m.scale), d, float32(-m.scale*slope), normalized)
-			vec.Axpy(d, float32(-m.scale*mean), norm.ones)
-			if dx := row(n.delta(in, b), l, norm.size); n.shared[in] {
+			vec.Normalize(d, d, float32(m.scale*mean), 1, 0)
+			if n.shared[in] {
 				vec.AddVec(dx, d)
-			} else {
-				copy(dx, d)
 			}
 		}
 	}

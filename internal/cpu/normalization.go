@@ -22,15 +22,10 @@ func (m moments) centre() (rounded float32, rest float64) {
 type normalization struct {
 	moments      []moments // one a group, one row an example
 	groups, size int       // how many an example has, and elements of one
-	ones         []float32 // size of them
 }
 
 func newNormalization(groups, size, chunk int) *normalization {
-	n := &normalization{moments: make([]moments, chunk*groups), groups: groups, size: size, ones: make([]float32, size)}
-	for i := range n.ones {
-		n.ones[i] = 1
-	}
-	return n
+	return &normalization{make([]moments, chunk*groups), groups, size}
 }
 
 // of are the moments of example b's group g.
@@ -42,7 +37,7 @@ func (n *normalization) normalize(b, g int, y, x []float32, epsilon float64) (m 
 	m = n.of(b, g)
 	m.mean = vec.Sum(x) / float64(n.size)
 	centre, rest := m.centre()
-	vec.Mix(y, 1, x, -centre, n.ones)
+	vec.Normalize(y, x, centre, 1, 0)
 	m.scale = 1 / math.Sqrt(max(vec.SumSquares(y)/float64(n.size)-rest*rest, 0)+epsilon)
 	return m, rest
 }

@@ -14,59 +14,53 @@ type standardize struct {
 	unit              []float32 // (w − μ)/√max(…), laid out as gradients are
 	scale             []float32 // gain/√max(…), by channel
 	follows           []float32 // by channel: 1, or 0 where the floor is not exceeded
-	ones              []float32
 }
 
 func newStandardize(op *ir.Op, turned bool) weightFunction {
 	out, taps, _ := op.Columns()
-	s := &standardize{out: out, taps: taps, turned: turned, unit: make([]float32, out*taps), scale: make([]float32, out), follows: make([]float32, out), ones: make([]float32, taps)}
+	s := &standardize{out: out, taps: taps, turned: turned, unit: make([]float32, out*taps), scale: make([]float32, out), follows: make([]float32, out)}
 	if op.Bias != ir.None {
 		s.biases = out
-	}
-	for i := range s.ones {
-		s.ones[i] = 1
 	}
 	return s
 }
 
-// channel gives a channel's mean, 1/√max(…), and whether the floor is exceeded.
-func (s *standardize) channel(w []float32) (mean, scale float64, above bool) {
-	mean = vec.Sum(w) / float64(len(w))
-	squares := 0.0
-	for _, v := range w {
-		d := float64(v) - mean
-		squares += d * d
-	}
-	return mean, 1 / math.Sqrt(max(squares, ir.StandardFloor)), squares > ir.StandardFloor
+// channel writes a channel of the unit weight, and gives 1/√max(…) and whether the floor is exceeded. It centres as a
+// normalization does.
+func (s *standardize) channel(unit, w []float32) (scale float64, above bool) {
+	m := moments{mean: vec.Sum(w) / float64(s.taps)}
+	centre, rest := m.centre()
+	vec.Normalize(unit, w, centre, 1, 0)
+	squares := vec.SumSquares(unit) - float64(s.taps)*rest*rest
+	scale = 1 / math.Sqrt(max(squares, ir.StandardFloor))
+	vec.Normalize(unit, unit, 0, float32(scale), float32(rest*scale))
+	return scale, squares > ir.StandardFloor
 }
 
 func (s *standardize) of(weight, w []float32, given [][]float32) {
 	for o, gain := range given[0] {
-		from, to := row(w, o, s.taps), row(weight, o, s.taps)
-		mean, scale, _ := s.channel(from)
-		scale *= float64(gain)
-		for i, v := range from {
-			to[i] = float32((float64(v) - mean) * scale)
-		}
+		to := row(weight, o, s.taps)
+		s.channel(to, row(w, o, s.taps))
+		vec.Scale(to, gain)
 	}
 }
 
 func (s *standardize) set(weight, w []float32, given [][]float32) {
-	s.of(weight, w, given)
 	for o, gain := range given[0] {
-		from := row(w, o, s.taps)
-		mean, scale, above := s.channel(from)
+		to := row(weight, o, s.taps)
+		scale, above := s.channel(to, row(w, o, s.taps))
 		s.scale[o], s.follows[o] = float32(scale*float64(gain)), 0
 		if above {
 			s.follows[o] = 1
 		}
-		for i, v := range from {
-			at := o*s.taps + i
-			if s.turned {
-				at = i*s.out + o
-			}
-			s.unit[at] = float32((float64(v) - mean) * scale)
-		}
+	}
+	if s.turned {
+		transpose(s.unit, weight, s.out, s.taps)
+	} else {
+		copy(s.unit, weight)
+	}
+	for o, gain := range given[0] {
+		vec.Scale(row(weight, o, s.taps), gain)
 	}
 }
 
@@ -81,31 +75,21 @@ func (s *standardize) back(g []float32, w *worker) {
 		mean, slope := vec.Sum(g)/float64(s.taps), vec.Dot(g, unit)
 		gains[o] = float32(slope)
 		vec.Mix(g, s.scale[o], g, float32(-float64(s.scale[o])*slope*float64(s.follows[o])), unit)
-		vec.Axpy(g, float32(-float64(s.scale[o])*mean), s.ones)
+		vec.Normalize(g, g, float32(float64(s.scale[o])*mean), 1, 0)
 	}
 }
 
-// backTurned takes all channels of a tap together.
-func (s *standardize) backTurned(g, gains, sums []float32) {
-	means, slopes := sums[:s.out], gains[:s.out]
+// backTurned takes all channels of a tap together: scale·(g − mean − unit·slope), multiplied out.
+func (s *standardize) backTurned(g, gains, scratch []float32) {
+	g = g[:s.out*s.taps]
+	means, slopes, followed := scratch[:s.out], gains[:s.out], scratch[s.out:2*s.out]
 	clear(means)
 	clear(slopes)
-	for t := range s.taps {
-		unit := row(s.unit, t, s.out)
-		for o, d := range row(g, t, s.out) {
-			means[o] += d
-			slopes[o] += d * unit[o]
-		}
-	}
-	vec.Scale(means, 1/float32(s.taps))
-	followed := sums[s.out : 2*s.out]
-	for o, slope := range slopes {
-		followed[o] = slope * s.follows[o]
-	}
-	for t := range s.taps {
-		g, unit := row(g, t, s.out), row(s.unit, t, s.out)
-		for o, d := range g {
-			g[o] = s.scale[o] * (d - means[o] - unit[o]*followed[o])
-		}
-	}
+	vec.AddColumns(means, slopes, g, s.unit)
+	vec.Scale(means, -1/float32(s.taps))
+	vec.Mul(means, means, s.scale)
+	vec.Scaled(followed, -1, slopes)
+	vec.Mul(followed, followed, s.follows)
+	vec.Mul(followed, followed, s.scale)
+	vec.MixColumns(g, s.scale, followed, s.unit, means)
 }

@@ -22,6 +22,16 @@ const (
 	GroupNorm
 	LayerNorm
 	GELU
+	Reflect
+	Planes
+	Modulus
+	Concat
+	Pick
+	Affine
+	Contrast
+	Divide
+	Unit
+	Deskew
 )
 
 // kinds defines every kind of op. No entry has a default: what a kind leaves out, it does not have.
@@ -38,12 +48,24 @@ var kinds = [...]definition{
 	GroupNorm: groupNorm,
 	LayerNorm: layerNorm,
 	GELU:      gelu,
+	Reflect:   reflect,
+	Planes:    planes,
+	Modulus:   modulus,
+	Concat:    concat,
+	Pick:      pick,
+	Affine:    affine,
+	Contrast:  contrast,
+	Divide:    divide,
+	Unit:      scaled,
+	Deskew:    deskew,
 }
 
 // A definition is what a program and a schedule know of a kind of op.
 type definition struct {
 	name   string
-	inputs int // values that it reads
+	inputs int // values that it reads; several: two or more
+	// sizes says what is wrong with those of the values that it reads; nil: each has the shape Op.Shape.
+	sizes func(op *Op, sizes []int) error
 	// shapes are what an op's input makes of its other shapes, or what is wrong with it.
 	shapes func(op *Op) (shapes, error)
 	flops  func(op *Op) int64 // of one forward pass over one example
@@ -51,7 +73,14 @@ type definition struct {
 	ways []Way
 	// activation: it works on each element by itself, and its derivative is a function of its output.
 	activation bool
+	// broadcasts: weight and bias may each be left out, and have any shape that repeats along the axes of Op.Shape.
+	broadcasts bool
+	// forward: it has no gradient. What it reads and what it multiplies by is fixed.
+	forward bool
 }
+
+// several says of a kind that its ops read two values or more.
+const several = -1
 
 // shapes of an op's output and parameters; nil for a parameter that it has not.
 type shapes struct{ out, weight, bias []int }
@@ -81,20 +110,23 @@ const None = -1
 type Op struct {
 	Kind   Kind
 	Name   string  // the graph node it came from, for messages
-	In     []Value // one value; two for Add
-	Shape  []int   // of each input
+	In     []Value // one value; two for Add and Divide, two or more for Concat
+	Shape  []int   // of each input; of a Divide's first; of all that a Concat reads together
 	Out    []int
 	Weight int // index into Program.Params, or None
 	Bias   int
 	// Function computes the weight from the parameter Weight and those in Given; Identity takes the parameter itself.
 	Function Function
 	Given    []int   // further parameters that Function reads
-	Window   Window  // Conv, MaxPool, AvgPool
+	Window   Window  // Conv, MaxPool, AvgPool, Planes, Contrast; a Reflect has its pads alone
 	Slope    float32 // LeakyReLU: in (0, 1)
 	// GroupNorm has so many groups of neighbouring channels, axis 0 of its shape. It divides by the number of a
-	// group's elements in its variance v. LayerNorm has a group for each line of its last axis.
+	// group's elements in its variance v. LayerNorm has a group for each line of its last axis. Modulus and Concat have
+	// equal stretches of neighbouring channels, or elements.
 	Groups  int
 	Epsilon float64
+	Norm    float64 // Unit
+	Index   []int32 // Pick
 }
 
 // Parameters lists an op's parameters in the order in which its gradient is kept: weight, bias, those of its function.
@@ -158,11 +190,11 @@ func (p *Program) validateOp(i int, used []int) error {
 	if !op.Kind.defined() {
 		return fmt.Errorf("is of no kind that is known")
 	}
+	if len(op.Shape) == 0 {
+		return fmt.Errorf("has no shape of what it reads")
+	}
 	if err := p.validateInputs(i); err != nil {
 		return err
-	}
-	if len(op.Shape) == 0 {
-		return fmt.Errorf("reads values without a shape")
 	}
 	has, err := kinds[op.Kind].shapes(op)
 	if err != nil {
@@ -170,6 +202,9 @@ func (p *Program) validateOp(i int, used []int) error {
 	}
 	if !slices.Equal(has.out, op.Out) {
 		return fmt.Errorf("gives shape %v, its input makes it %v", op.Out, has.out)
+	}
+	if kinds[op.Kind].broadcasts {
+		return p.validateConstants(op, used)
 	}
 	if has.weight == nil {
 		if len(op.Parameters()) > 0 || op.Function != Identity {
@@ -189,17 +224,24 @@ func (p *Program) validateOp(i int, used []int) error {
 }
 
 func (p *Program) validateInputs(i int) error {
-	op := &p.Ops[i]
-	if want := kinds[op.Kind].inputs; len(op.In) != want {
-		return fmt.Errorf("reads %d values, want %d", len(op.In), want)
+	op, k := &p.Ops[i], &kinds[p.Ops[i].Kind]
+	switch n := len(op.In); {
+	case k.inputs == several && n < 2:
+		return fmt.Errorf("reads %d values, want two or more", n)
+	case k.inputs != several && n != k.inputs:
+		return fmt.Errorf("reads %d values, want %d", n, k.inputs)
 	}
+	var sizes []int
 	for _, v := range op.In {
 		if v < 0 || int(v) > i {
 			return fmt.Errorf("reads value %d before it is produced", v)
 		}
-		if p.ValueSize(v) != Size(op.Shape) {
+		if sizes = append(sizes, p.ValueSize(v)); k.sizes == nil && p.ValueSize(v) != Size(op.Shape) {
 			return fmt.Errorf("reads a value of %d elements as %v", p.ValueSize(v), op.Shape)
 		}
+	}
+	if k.sizes != nil {
+		return k.sizes(op, sizes)
 	}
 	return nil
 }
@@ -213,4 +255,36 @@ func (p *Program) validateParam(param int, shape []int, what string, used []int)
 	}
 	used[param]++
 	return nil
+}
+
+// validateConstants checks the weight and the bias of an op that repeats them along its input's axes.
+func (p *Program) validateConstants(op *Op, used []int) error {
+	if op.Weight == None && op.Bias == None || len(op.Given) > 0 || op.Function != Identity {
+		return fmt.Errorf("needs a weight or a bias of its own, and nothing else")
+	}
+	for i, what := range [...]string{"weight", "bias"} {
+		q := [...]int{op.Weight, op.Bias}[i]
+		if q == None {
+			continue
+		}
+		if q < 0 || q >= len(p.Params) {
+			return fmt.Errorf("%s %d is not in the parameter table", what, q)
+		}
+		if has := p.Params[q].Shape; !repeats(has, op.Shape) {
+			return fmt.Errorf("%s has shape %v, which does not repeat along %v", what, has, op.Shape)
+		}
+		used[q]++
+	}
+	return nil
+}
+
+// repeats says that a tensor can be repeated to a shape: counted from the last, each of its axes has the shape's length, or 1.
+func repeats(axes, shape []int) bool {
+	skip := len(shape) - len(axes)
+	for i, n := range axes {
+		if skip < 0 || n != 1 && n != shape[skip+i] {
+			return false
+		}
+	}
+	return len(axes) > 0
 }

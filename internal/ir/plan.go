@@ -1,5 +1,6 @@
 // Package ir holds a lowered network (Program) and what a device is asked to
-// do with it (Schedule). It knows shapes and costs, no numbers and no device.
+// do with it (Schedule). It knows shapes and costs, no numbers and no device. A program is a fixed map, too, such
+// as a front end: then the parameters of its table are constants.
 //
 // All tensors are per example: the batch dimension never appears. Images are
 // laid out channels, rows, columns.
@@ -8,6 +9,7 @@ package ir
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -123,7 +125,7 @@ func (p *Program) Consumers() []int {
 func (p *Program) NeedsGrad() []bool {
 	need := make([]bool, len(p.Ops)+1)
 	for i, op := range p.Ops {
-		need[i+1] = op.Weight != None
+		need[i+1] = op.Weight != None || op.Bias != None
 		for _, v := range op.In {
 			need[i+1] = need[i+1] || need[v]
 		}
@@ -167,24 +169,12 @@ func (p *Program) ValueBytes() int64 {
 	return n
 }
 
-// Validate checks shapes, that inputs come before their readers, and that every parameter
-// is used exactly once.
+// Validate checks a network to train: shapes, that inputs come before their readers, that every parameter
+// is used exactly once and has a gradient, and that its outputs are logits of its loss.
 func (p *Program) Validate() error {
-	if len(p.Ops) == 0 {
-		return fmt.Errorf("program %s has no ops", p.Name)
-	}
-	used := make([]int, len(p.Params))
-	offset := 0
-	for i, q := range p.Params {
-		if q.Offset != offset {
-			return fmt.Errorf("program %s: parameter %s begins at %d, want %d", p.Name, q.Name, q.Offset, offset)
-		}
-		offset += p.Params[i].Size()
-	}
-	for i := range p.Ops {
-		if err := p.validateOp(i, used); err != nil {
-			return fmt.Errorf("program %s: op %d (%s %s): %w", p.Name, i, p.Ops[i].Kind, p.Ops[i].Name, err)
-		}
+	used, err := p.validate()
+	if err != nil {
+		return err
 	}
 	for i, n := range used {
 		if n != 1 {
@@ -193,6 +183,12 @@ func (p *Program) Validate() error {
 	}
 	if len(p.Params) == 0 {
 		return fmt.Errorf("program %s has no parameters; there is nothing to train", p.Name)
+	}
+	need := p.NeedsGrad()
+	for i := range p.Ops {
+		if op := &p.Ops[i]; kinds[op.Kind].forward && need[i+1] {
+			return fmt.Errorf("program %s: op %d (%s %s) has no gradient, and parameters lie in or before it; train none of them: use it in a front end", p.Name, i, op.Kind, op.Name)
+		}
 	}
 	if int(p.Loss) >= len(lossNames) {
 		return fmt.Errorf("program %s has no loss that is known", p.Name)
@@ -204,6 +200,40 @@ func (p *Program) Validate() error {
 		return fmt.Errorf("program %s: the softmax cross-entropy needs at least two logits, the network gives %d", p.Name, p.Outputs())
 	}
 	return nil
+}
+
+// ValidateMap checks a program that is a fixed map, whose parameters are constants: shapes, that inputs come before their
+// readers, and that every constant is used.
+func (p *Program) ValidateMap() error {
+	used, err := p.validate()
+	if err != nil {
+		return err
+	}
+	if i := slices.Index(used, 0); i >= 0 {
+		return fmt.Errorf("program %s: constant %s is not used", p.Name, p.Params[i].Name)
+	}
+	return nil
+}
+
+// validate checks what holds of every program, and counts the uses of each parameter.
+func (p *Program) validate() (used []int, err error) {
+	if len(p.Ops) == 0 {
+		return nil, fmt.Errorf("program %s has no ops", p.Name)
+	}
+	used = make([]int, len(p.Params))
+	offset := 0
+	for i, q := range p.Params {
+		if q.Offset != offset {
+			return nil, fmt.Errorf("program %s: parameter %s begins at %d, want %d", p.Name, q.Name, q.Offset, offset)
+		}
+		offset += p.Params[i].Size()
+	}
+	for i := range p.Ops {
+		if err := p.validateOp(i, used); err != nil {
+			return nil, fmt.Errorf("program %s: op %d (%s %s): %w", p.Name, i, p.Ops[i].Kind, p.Ops[i].Name, err)
+		}
+	}
+	return used, nil
 }
 
 // String is the table that `privgrad info --model` shows.

@@ -167,7 +167,7 @@ func TestProgramFaults(t *testing.T) {
 			"op 0 (conv conv1): parameter of standardize has shape [3], want [2]"},
 		{"no shape", func(p *Program) {
 			p.Shape, p.Ops = nil, []Op{{Kind: LayerNorm, Name: "norm1", In: []Value{0}, Epsilon: 1, Weight: 0, Bias: None}}
-		}, "op 0 (layernorm norm1): reads values without a shape"},
+		}, "op 0 (layernorm norm1): has no shape of what it reads"},
 		{"loss", func(p *Program) { p.Loss = 99 }, "program small has no loss that is known"},
 		{"unused", func(p *Program) { p.Ops[3].Bias = None }, "program small: parameter fc1.bias is used 0 times; each must be used once"},
 		{"tied", func(p *Program) {

@@ -4,6 +4,7 @@ package tables
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -65,48 +66,85 @@ func (r Records) Usable() (n int64) {
 	return n
 }
 
-// Records puts a split onto a device, and keeps it.
+// Records puts a split onto a device, and keeps it. The device maps records through the front end, if it can.
 func (r Reader) Records(d device.Device, m datasets.Split) (Records, error) {
+	if r.Front != nil && r.Norm == 0 && r.unmapped(d) == nil {
+		return r.mapped(d, m)
+	}
 	rows, values, err := r.Table(m)
 	if err != nil {
 		return Records{}, err
 	}
-	data, err := d.Load(rows, values)
-	if err != nil {
-		return Records{}, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
-	}
-	return Records{data, rows, values}, nil
+	data, err := load(d, rows, values)
+	return Records{data, rows, values}, err
 }
 
-// Table is what a device reads of a split. Bytes and their scale are public. A label
+func load(d device.Device, rows device.Rows, values device.Features) (device.Data, error) {
+	data, err := d.Load(rows, values)
+	if err != nil {
+		return nil, fmt.Errorf("loading the data onto device %s: %w", d.Info().Name, err)
+	}
+	return data, nil
+}
+
+// unmapped says why a device does not map records through the front end.
+func (r Reader) unmapped(d device.Device) error {
+	if m := device.MapperOf(d); m != nil {
+		return m.Maps(r.Front)
+	}
+	return errors.New("has no kernels for them yet")
+}
+
+// Note is what there is to say of how a device makes features; empty if it makes them itself.
+func (r Reader) Note(d device.Device) string {
+	if r.Front == nil {
+		return ""
+	}
+	if err := r.unmapped(d); err != nil {
+		return fmt.Sprintf("Features are computed on the CPU: device %s %v.", d.Info().Name, err)
+	}
+	return ""
+}
+
+// mapped puts the images onto the device, which makes rows of them and forgets them.
+func (r Reader) mapped(d device.Device, m datasets.Split) (Records, error) {
+	rows, values := r.raw(m)
+	if m.Values == nil {
+		rows.Gather = device.Fractions // what front ends read
+	}
+	images, err := load(d, rows, values)
+	if err != nil {
+		return Records{}, err
+	}
+	o := device.MapOptions{Threads: r.threads(), Parts: r.Parts, Progress: r.Progress, Stopped: r.Stopped}
+	data, err := device.MapperOf(d).Map(r.Front, images, o)
+	if err = errors.Join(err, images.Close()); err != nil {
+		return Records{}, err
+	}
+	rows = device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: rows.Targets}
+	if t, ok := data.(*host.Table); ok { // rows in the host's memory, for its solvers
+		return Records{data, rows, t.Features}, nil
+	}
+	return Records{Data: data, Rows: rows}, nil
+}
+
+func (r Reader) threads() int { return cmp.Or(r.Threads, runtime.GOMAXPROCS(0)) }
+
+// Table is what a device reads of a split, with features made on the CPU. Bytes and their scale are public. A label
 // outside the classes becomes a target that no loss accepts, so that the record counts as
 // zero.
 func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
-	rows := device.Rows{Count: m.Len(), Width: ir.Size(m.Shape[:]), Targets: m.Targets}
-	if rows.Targets == nil {
-		rows.Targets = r.targets(m.Labels)
-	}
-	var values device.Features
-	switch {
-	case r.Front != nil:
-		rows.Width = r.Front.Width()
+	rows, values := r.raw(m)
+	if r.Front != nil {
 		halves, err := r.halves(m)
 		if err != nil {
 			return rows, nil, err
 		}
+		rows = device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: rows.Targets}
 		values = halves
-	case m.Values != nil:
-		values = device.Floats(m.Values)
-	case m.Unit:
-		rows.Gather = ir.Gather{ir.ScaledBy(1.0/255, 0)}
-	default:
-		rows.Gather = ir.Gather{ir.ScaledBy(1/127.5, -1)}
 	}
-	if values == nil {
-		values = device.Bytes(m.Features)
-	}
-	rows.Mapped = m.Mapped && r.Front == nil && r.Norm == 0
 	if r.Norm > 0 {
+		rows.Mapped = false
 		floats, err := shrunk(rows, values, r.Norm)
 		if err != nil {
 			return rows, nil, err
@@ -114,6 +152,23 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 		values, rows.Gather = floats, nil // they are what was gathered
 	}
 	return rows, values, nil
+}
+
+// raw are the records as they are, with their targets.
+func (r Reader) raw(m datasets.Split) (device.Rows, device.Features) {
+	rows := device.Rows{Count: m.Len(), Width: ir.Size(m.Shape[:]), Targets: m.Targets, Mapped: m.Mapped}
+	if rows.Targets == nil {
+		rows.Targets = r.targets(m.Labels)
+	}
+	switch {
+	case m.Values != nil:
+		return rows, device.Floats(m.Values)
+	case m.Unit:
+		rows.Gather = device.Fractions
+	default:
+		rows.Gather = ir.Gather{ir.ScaledBy(1/127.5, -1)}
+	}
+	return rows, device.Bytes(m.Features)
 }
 
 // normMargin is what a row's scale falls short of the norm by, so that rounding its values to float32,
@@ -145,30 +200,20 @@ func shrunk(rows device.Rows, values device.Features, norm float64) (device.Floa
 // halves are the features of all records, made in so many parts whatever their number, between
 // which the work may be stopped. A record's row depends on that record alone.
 func (r Reader) halves(m datasets.Split) (device.Halves, error) {
-	parts := cmp.Or(r.Parts, 50)
 	n, in, width := m.Len(), ir.Size(m.Shape[:]), r.Front.Width()
 	all := device.Halves(pages.Make[uint16](n * width))
-	for k := range parts {
-		if r.Stopped != nil {
-			if err := r.Stopped(); err != nil {
-				return nil, err
-			}
-		}
-		from, to := k*n/parts, (k+1)*n/parts
-		var images features.Images
+	o := device.MapOptions{Parts: r.Parts, Progress: r.Progress, Stopped: r.Stopped}
+	err := o.Work(n, func(lo, hi int) {
+		var bytes []uint8
+		var values []float32
 		if m.Features != nil {
-			images.Bytes = m.Features[from*in : to*in]
+			bytes = m.Features[lo*in : hi*in]
 		} else {
-			images.Values = m.Values[from*in : to*in]
+			values = m.Values[lo*in : hi*in]
 		}
-		r.Front.Fill(all[from*width:to*width], images, cmp.Or(r.Threads, runtime.GOMAXPROCS(0)), nil)
-		if r.Progress != nil {
-			for percent := 1; percent <= 100/parts; percent++ {
-				r.Progress(k*100/parts + percent)
-			}
-		}
-	}
-	return all, nil
+		r.Front.Fill(all[lo*width:hi*width], bytes, values, r.threads())
+	})
+	return all, err
 }
 
 func (r Reader) targets(labels []uint8) []float32 {

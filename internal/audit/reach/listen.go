@@ -21,6 +21,9 @@ type listening struct {
 	scalars *Scalars
 }
 
+// Wrapped is the device itself, which maps records unheard.
+func (d listening) Wrapped() device.Device { return d.Device }
+
 func (d listening) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(s, o)
 	return listeningNet{n, d.scalars}, err

@@ -22,6 +22,9 @@ type shared struct {
 	group collective.Group
 }
 
+// Wrapped is the device itself: every rank maps its own records.
+func (d *shared) Wrapped() device.Device { return d.Device }
+
 func (d *shared) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	n, err := d.Device.Compile(d.share(s), o)
 	if err != nil {

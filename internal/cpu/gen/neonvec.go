@@ -74,6 +74,17 @@ func neonVec(n *neon) {
 		n.do(fdiv, v[1], v[1], v[2])
 		n.do(fsub, v[0], v[0], v[1])
 	})
+	n.elementwise("mul", "dst, x, y", "", func(v, _ []int, _ int) { n.do(fmul, v[0], v[0], v[1]) })
+	n.elementwise("mulAdd", "dst, x, y, z", "", func(v, _ []int, _ int) {
+		n.do(fmla, v[2], v[0], v[1])
+		n.move(v[0], v[2])
+	})
+	n.elementwise("normalize", "dst, x", "centre, scale, offset", func(v, c []int, t int) {
+		n.do(fsub, v[0], v[0], c[0])
+		n.move(t, c[2])
+		n.do(fmla, t, v[0], c[1])
+		n.move(v[0], t)
+	})
 	n.bytes()
 	n.sums("sum", "x", func(sum, x, _ int) { n.do(fadd64, sum, sum, x) })
 	n.sums("sumSquares", "x", func(sum, x, _ int) { n.do(fmla64, sum, x, x) })

@@ -133,7 +133,21 @@ func vec(g *asm) {
 		g.VMULPS(in[0], s[0], in[0])
 		return in[0]
 	})
+	g.elementwise("mul", "dst[i] = x[i]*y[i]", []string{"x", "y"}, nil, func(in, _ []vector) vector {
+		g.VMULPS(in[1], in[0], in[0])
+		return in[0]
+	})
+	g.elementwise("mulAdd", "dst[i] = x[i]*y[i] + z[i], rounded once", []string{"x", "y", "z"}, nil, func(in, _ []vector) vector {
+		g.VFMADD231PS(in[0], in[1], in[2])
+		return in[2]
+	})
+	g.elementwise("normalize", "dst[i] = (x[i]-centre)*scale + offset, in two roundings", []string{"x"}, []string{"centre", "scale", "offset"}, func(in, s []vector) vector {
+		g.VSUBPS(s[0], in[0], in[0])
+		g.VFMADD213PS(s[2], s[1], in[0])
+		return in[0]
+	})
 	gelu(g)
+	columns(g)
 	lstm(g)
 	grids(g)
 	g.bytes()
@@ -335,29 +349,45 @@ func (g *asm) vectors(name, doc string, inputs, scalars []string, unroll int, pr
 	m := func(p string, k int) Mem { return Mem{Base: at[p], Index: i, Scale: 4, Disp: 4 * lanes * k} }
 	for _, u := range []int{unroll, 1} {
 		g.whole(fmt.Sprint("by", u), fmt.Sprint("after", u), lanes*u, n, func() {
-			body(u, func(p string, k int) vector { return g.load(m(p, k)) }, func(k int, v vector) { g.VMOVUPS(v, m("dst", k)) })
+			a := g.plain()
+			body(u, func(p string, k int) vector { return a.load(m(p, k)) }, func(k int, v vector) { a.store(v, m("dst", k)) })
 			g.ADDQ(Imm(uint64(lanes*u)), i)
 		})
 	}
 	g.JZ(LabelRef("done"))
-	if g.form == avx512 {
-		mask := g.opmasks(n, 1)[0]
-		body(1, func(p string, _ int) vector {
-			x := g.ZMM()
-			g.VMOVUPS_Z(m(p, 0), mask, x)
-			return x
-		}, func(_ int, v vector) { g.VMOVUPS(v, mask, m("dst", 0)) })
-	} else {
-		mask := g.YMM()
-		g.mask(n, mask)
-		body(1, func(p string, _ int) vector {
-			x := g.YMM()
-			g.VMASKMOVPS(m(p, 0), mask, x)
-			return x
-		}, func(_ int, v vector) { g.VMASKMOVPS(v, mask, m("dst", 0)) })
-	}
+	tail := g.masked(n)
+	body(1, func(p string, _ int) vector { return tail.load(m(p, 0)) }, func(_ int, v vector) { tail.store(v, m("dst", 0)) })
 	g.Label("done")
 	g.end()
+}
+
+// access is how a kernel reads and writes vectors.
+type access struct {
+	load  func(Mem) vector
+	store func(vector, Mem)
+}
+
+func (g *asm) plain() access {
+	return access{g.load, func(v vector, to Mem) { g.VMOVUPS(v, to) }}
+}
+
+// masked is the access to the first n lanes, fewer than all; the others are read as zeros. It overwrites n.
+func (g *asm) masked(n reg.GPVirtual) access {
+	if g.form == avx512 {
+		mask := g.opmasks(n, 1)[0]
+		return access{func(from Mem) vector {
+			x := g.ZMM()
+			g.VMOVUPS_Z(from, mask, x)
+			return x
+		}, func(v vector, to Mem) { g.VMOVUPS(v, mask, to) }}
+	}
+	mask := g.YMM()
+	g.mask(n, mask)
+	return access{func(from Mem) vector {
+		x := g.YMM()
+		g.VMASKMOVPS(from, mask, x)
+		return x
+	}, func(v vector, to Mem) { g.VMASKMOVPS(v, mask, to) }}
 }
 
 // expm1Reduced returns q and the integers n with exp(z) = 2ⁿ(1+q): q = expm1(f) to 2.6e-8 of itself, where

@@ -53,7 +53,7 @@ func choose(is bool, yes, no float32) float32 {
 	return no
 }
 
-// definitions are what kernels set an element to, of what was there, of up to two inputs and of scalars. Each operation, fma
+// definitions are what kernels set an element to, of what was there, or of a third input, of up to two inputs and of scalars. Each operation, fma
 // among them, rounds once; products that are added are converted, as Go might fuse the two.
 var definitions = map[string]func(d, x, y float32, s []float32) float32{
 	"relu":          func(_, x, _ float32, _ []float32) float32 { return atLeast(x, 0) },
@@ -68,6 +68,9 @@ var definitions = map[string]func(d, x, y float32, s []float32) float32{
 	"mix":           func(_, x, y float32, s []float32) float32 { return fma(s[0], x, s[1]*y) },
 	"descend":       func(d, x, _ float32, s []float32) float32 { return fma(s[0], fma(s[1], x, s[2]*d), d) },
 	"mixSquares":    func(d, x, _ float32, s []float32) float32 { return fma(s[0], d, s[1]*float32(x*x)) },
+	"mul":           func(_, x, y float32, _ []float32) float32 { return x * y },
+	"mulAdd":        func(z, x, y float32, _ []float32) float32 { return fma(x, y, z) },
+	"normalize":     func(_, x, _ float32, s []float32) float32 { return fma(x-s[0], s[1], s[2]) },
 	"modulus":       func(_, x, y float32, _ []float32) float32 { return root(fma(y, y, x*x)) },
 	"addExcess":     func(d, x, _ float32, s []float32) float32 { return d + atLeast(fma(s[0], x, -s[1]), 0) },
 	"adam": func(d, x, y float32, s []float32) float32 {
@@ -160,6 +163,9 @@ func TestAVX512Elementwise(t *testing.T) {
 				want := slices.Clone(dst)
 				for i := range want {
 					want[i] = definition(dst[i], in[0][i], in[1][i], s)
+				}
+				if inputs == 3 {
+					in, dst = append(in, dst), nans(n)
 				}
 				check(t, run(dst, in, s), want)
 			}

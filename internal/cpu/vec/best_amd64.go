@@ -27,6 +27,13 @@ func avx512(k kernels) kernels {
 	k.addVec, k.axpy, k.scaled = addVecAVX512, axpyAVX512, scaledAVX512
 	k.mix, k.descend, k.mixSquares = mixAVX512, descendAVX512, mixSquaresAVX512
 	k.modulus, k.addExcess, k.adam = modulusAVX512, addExcessAVX512, adamAVX512
+	k.mul, k.mulAdd, k.normalize = mulAVX512, mulAddAVX512, normalizeAVX512
+	k.addColumns = func(sum, slope, x, y []float32, rows int) {
+		addColumnsAVX512(&sum[0], &slope[0], &x[0], &y[0], len(sum), rows)
+	}
+	k.mixColumns = func(dst, a, b, x, c []float32, rows int) {
+		mixColumnsAVX512(&a[0], &b[0], &c[0], &dst[0], &x[0], len(a), rows)
+	}
 	k.bytes, k.halves = bytesAVX512, halvesAVX512
 	k.addLines, k.addShortLines = by(addLinesAVX512), by(addShortLinesAVX512)
 	wider := k.addUnpool2
@@ -86,6 +93,9 @@ var avx2 = kernels{
 	modulus:       modulusAVX2,
 	addExcess:     addExcessAVX2,
 	adam:          adamAVX2,
+	mul:           mulAVX2,
+	mulAdd:        mulAddAVX2,
+	normalize:     normalizeAVX2,
 	gated:         gatedAVX2,
 	keep:          keepAVX2,
 	bytes:         bytesAVX2,
@@ -128,6 +138,12 @@ var avx2 = kernels{
 	sum:        sumAVX2,
 	sumSquares: sumSquaresAVX2,
 	dot:        dotAVX2,
+	addColumns: func(sum, slope, x, y []float32, rows int) {
+		addColumnsAVX2(&sum[0], &slope[0], &x[0], &y[0], len(sum), rows)
+	},
+	mixColumns: func(dst, a, b, x, c []float32, rows int) {
+		mixColumnsAVX2(&a[0], &b[0], &c[0], &dst[0], &x[0], len(a), rows)
+	},
 	// Half of the columns have their sums in registers.
 	squareColumns: func(sum []float64, d, x []float32) {
 		const half = Columns / 2

@@ -13,6 +13,8 @@ var neon = func() kernels {
 	k.addVec, k.axpy, k.scaled = addVecNEON, axpyNEON, scaledNEON
 	k.mix, k.mixSquares, k.modulus = mixNEON, mixSquaresNEON, modulusNEON
 	k.addExcess, k.adam, k.descend = addExcessNEON, adamNEON, descendNEON
+	k.mul, k.mulAdd, k.normalize = mulNEON, mulAddNEON, normalizeNEON
+	k.addColumns, k.mixColumns = addColumnsOf, mixColumnsOf
 	k.bytes = func(dst []float32, src []uint8, scale, offset float32) {
 		whole := len(dst) &^ 15
 		if whole > 0 {
@@ -23,6 +25,29 @@ var neon = func() kernels {
 	k.sum, k.sumSquares, k.dot = sumOf, sumSquaresOf, dotOf
 	return k
 }()
+
+// Columns are added and mixed row by row, with the bits of one kernel for both.
+
+func addColumnsOf(sum, slope, x, y []float32, rows int) {
+	n := len(sum)
+	for r := range rows {
+		addVecNEON(sum, x[r*n:])
+		mulAddNEON(slope[:n], x[r*n:], y[r*n:], slope)
+	}
+}
+
+func mixColumnsOf(dst, a, b, x, c []float32, rows int) {
+	n := len(a)
+	var memory [256]float32
+	for from := 0; from < n; from += len(memory) {
+		t := memory[:min(n-from, len(memory))]
+		for r := range rows {
+			d := dst[r*n+from:][:len(t)]
+			mulAddNEON(t, b[from:], x[r*n+from:], c[from:])
+			mulAddNEON(d, a[from:], d, t)
+		}
+	}
+}
 
 // Each adds up whole groups of lanes by its kernel, which is called directly so that the lanes stay off the heap, and the
 // elements behind them one by one.

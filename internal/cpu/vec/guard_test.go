@@ -67,6 +67,13 @@ func TestNothingOutsideIsTouched(t *testing.T) {
 				Sum(x)
 				SumSquares(x)
 				Dot(x, y)
+				for columns := range min(n, 80) {
+					columns++
+					whole := n - n%columns // rows
+					at := func(i, n int) []float32 { return regions[i].Floats(n, end) }
+					AddColumns(at(0, columns), at(1, columns), at(2, whole), at(3, whole))
+					MixColumns(at(3, whole), at(0, columns), at(1, columns), at(2, whole), at(0, columns))
+				}
 				if rows := n / Columns; rows > 0 {
 					ones := make([]float64, ColumnSums)
 					SquareColumns(ones, dst[n-Columns:], x[n-rows*Columns:])

@@ -174,6 +174,36 @@ func scaledAVX2(dst []float32, x []float32, a float32)
 //go:noescape
 func scaledAVX512(dst []float32, x []float32, a float32)
 
+// mulAVX2 sets, for the length of dst, dst[i] = x[i]*y[i].
+//
+//go:noescape
+func mulAVX2(dst []float32, x []float32, y []float32)
+
+// mulAVX512 sets, for the length of dst, dst[i] = x[i]*y[i].
+//
+//go:noescape
+func mulAVX512(dst []float32, x []float32, y []float32)
+
+// mulAddAVX2 sets, for the length of dst, dst[i] = x[i]*y[i] + z[i], rounded once.
+//
+//go:noescape
+func mulAddAVX2(dst []float32, x []float32, y []float32, z []float32)
+
+// mulAddAVX512 sets, for the length of dst, dst[i] = x[i]*y[i] + z[i], rounded once.
+//
+//go:noescape
+func mulAddAVX512(dst []float32, x []float32, y []float32, z []float32)
+
+// normalizeAVX2 sets, for the length of dst, dst[i] = (x[i]-centre)*scale + offset, in two roundings.
+//
+//go:noescape
+func normalizeAVX2(dst []float32, x []float32, centre float32, scale float32, offset float32)
+
+// normalizeAVX512 sets, for the length of dst, dst[i] = (x[i]-centre)*scale + offset, in two roundings.
+//
+//go:noescape
+func normalizeAVX512(dst []float32, x []float32, centre float32, scale float32, offset float32)
+
 // geluAVX2 sets, for the length of dst, dst[i] = x[i]*Φ(x[i]).
 //
 //go:noescape
@@ -193,6 +223,26 @@ func geluGradAVX2(dst []float32, x []float32, g []float32)
 //
 //go:noescape
 func geluGradAVX512(dst []float32, x []float32, g []float32)
+
+// addColumnsAVX2 sets, for every column c and one row r after the other, sum[c] += x[r,c] and slope[c] += x[r,c]*y[r,c], each rounded once. There is at least one row.
+//
+//go:noescape
+func addColumnsAVX2(sum *float32, slope *float32, x *float32, y *float32, columns int, rows int)
+
+// mixColumnsAVX2 sets, for every column c and one row r after the other, dst[r,c] = a[c]*dst[r,c] + (b[c]*x[r,c] + c[c]), in two roundings. There is at least one row.
+//
+//go:noescape
+func mixColumnsAVX2(a *float32, b *float32, c *float32, dst *float32, x *float32, columns int, rows int)
+
+// addColumnsAVX512 sets, for every column c and one row r after the other, sum[c] += x[r,c] and slope[c] += x[r,c]*y[r,c], each rounded once. There is at least one row.
+//
+//go:noescape
+func addColumnsAVX512(sum *float32, slope *float32, x *float32, y *float32, columns int, rows int)
+
+// mixColumnsAVX512 sets, for every column c and one row r after the other, dst[r,c] = a[c]*dst[r,c] + (b[c]*x[r,c] + c[c]), in two roundings. There is at least one row.
+//
+//go:noescape
+func mixColumnsAVX512(a *float32, b *float32, c *float32, dst *float32, x *float32, columns int, rows int)
 
 // gatedAVX2 sets, for the length of dst, dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx).
 //

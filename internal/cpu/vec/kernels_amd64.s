@@ -2686,6 +2686,338 @@ done:
 	VZEROUPPER
 	RET
 
+// func mulAVX2(dst []float32, x []float32, y []float32)
+// Requires: AVX
+TEXT ·mulAVX2(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x10, BX
+	JL   after2
+
+by2:
+	VMOVUPS (CX)(SI*4), Y0
+	VMOVUPS (DX)(SI*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y0
+	VMOVUPS 32(DX)(SI*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, 32(AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JGE     by2
+
+after2:
+	ADDQ $0x10, BX
+	SUBQ $0x08, BX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(SI*4), Y0
+	VMOVUPS (DX)(SI*4), Y1
+	VMULPS  Y1, Y0, Y0
+	VMOVUPS Y0, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JGE     by1
+
+after1:
+	ADDQ       $0x08, BX
+	JZ         done
+	LEAQ       lanes8<>+32(SB), DI
+	NEGQ       BX
+	VMOVUPS    (DI)(BX*4), Y0
+	VMASKMOVPS (CX)(SI*4), Y0, Y1
+	VMASKMOVPS (DX)(SI*4), Y0, Y2
+	VMULPS     Y2, Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	XORQ SI, SI
+	SUBQ $0x20, BX
+	JL   after2
+
+by2:
+	VMOVUPS (CX)(SI*4), Z0
+	VMOVUPS (DX)(SI*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Z0
+	VMOVUPS 64(DX)(SI*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)(SI*4)
+	ADDQ    $0x20, SI
+	SUBQ    $0x20, BX
+	JGE     by2
+
+after2:
+	ADDQ $0x20, BX
+	SUBQ $0x10, BX
+	JL   after1
+
+by1:
+	VMOVUPS (CX)(SI*4), Z0
+	VMOVUPS (DX)(SI*4), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JGE     by1
+
+after1:
+	ADDQ      $0x10, BX
+	JZ        done
+	MOVQ      $-1, DI
+	BZHIQ     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(SI*4), K1, Z0
+	VMOVUPS.Z (DX)(SI*4), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX2(dst []float32, x []float32, y []float32, z []float32)
+// Requires: AVX, FMA3
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ z_base+72(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ DI, DI
+	SUBQ $0x10, SI
+	JL   after2
+
+by2:
+	VMOVUPS     (CX)(DI*4), Y0
+	VMOVUPS     (DX)(DI*4), Y1
+	VMOVUPS     (BX)(DI*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (AX)(DI*4)
+	VMOVUPS     32(CX)(DI*4), Y0
+	VMOVUPS     32(DX)(DI*4), Y1
+	VMOVUPS     32(BX)(DI*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, 32(AX)(DI*4)
+	ADDQ        $0x10, DI
+	SUBQ        $0x10, SI
+	JGE         by2
+
+after2:
+	ADDQ $0x10, SI
+	SUBQ $0x08, SI
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(DI*4), Y0
+	VMOVUPS     (DX)(DI*4), Y1
+	VMOVUPS     (BX)(DI*4), Y2
+	VFMADD231PS Y0, Y1, Y2
+	VMOVUPS     Y2, (AX)(DI*4)
+	ADDQ        $0x08, DI
+	SUBQ        $0x08, SI
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, SI
+	JZ          done
+	LEAQ        lanes8<>+32(SB), R8
+	NEGQ        SI
+	VMOVUPS     (R8)(SI*4), Y0
+	VMASKMOVPS  (CX)(DI*4), Y0, Y1
+	VMASKMOVPS  (DX)(DI*4), Y0, Y2
+	VMASKMOVPS  (BX)(DI*4), Y0, Y3
+	VFMADD231PS Y1, Y2, Y3
+	VMASKMOVPS  Y3, Y0, (AX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mulAddAVX512(dst []float32, x []float32, y []float32, z []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAddAVX512(SB), NOSPLIT, $0-96
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ z_base+72(FP), BX
+	MOVQ dst_len+8(FP), SI
+	XORQ DI, DI
+	SUBQ $0x20, SI
+	JL   after2
+
+by2:
+	VMOVUPS     (CX)(DI*4), Z0
+	VMOVUPS     (DX)(DI*4), Z1
+	VMOVUPS     (BX)(DI*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (AX)(DI*4)
+	VMOVUPS     64(CX)(DI*4), Z0
+	VMOVUPS     64(DX)(DI*4), Z1
+	VMOVUPS     64(BX)(DI*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, 64(AX)(DI*4)
+	ADDQ        $0x20, DI
+	SUBQ        $0x20, SI
+	JGE         by2
+
+after2:
+	ADDQ $0x20, SI
+	SUBQ $0x10, SI
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(DI*4), Z0
+	VMOVUPS     (DX)(DI*4), Z1
+	VMOVUPS     (BX)(DI*4), Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, (AX)(DI*4)
+	ADDQ        $0x10, DI
+	SUBQ        $0x10, SI
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, SI
+	JZ          done
+	MOVQ        $-1, R8
+	BZHIQ       SI, R8, R8
+	KMOVW       R8, K1
+	VMOVUPS.Z   (CX)(DI*4), K1, Z0
+	VMOVUPS.Z   (DX)(DI*4), K1, Z1
+	VMOVUPS.Z   (BX)(DI*4), K1, Z2
+	VFMADD231PS Z0, Z1, Z2
+	VMOVUPS     Z2, K1, (AX)(DI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeAVX2(dst []float32, x []float32, centre float32, scale float32, offset float32)
+// Requires: AVX, FMA3
+TEXT ·normalizeAVX2(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS centre+48(FP), Y0
+	VBROADCASTSS scale+52(FP), Y1
+	VBROADCASTSS offset+56(FP), Y2
+	XORQ         BX, BX
+	SUBQ         $0x10, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (CX)(BX*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VFMADD213PS Y2, Y1, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	VMOVUPS     32(CX)(BX*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VFMADD213PS Y2, Y1, Y3
+	VMOVUPS     Y3, 32(AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x10, DX
+	SUBQ $0x08, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(BX*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VFMADD213PS Y2, Y1, Y3
+	VMOVUPS     Y3, (AX)(BX*4)
+	ADDQ        $0x08, BX
+	SUBQ        $0x08, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x08, DX
+	JZ          done
+	LEAQ        lanes8<>+32(SB), SI
+	NEGQ        DX
+	VMOVUPS     (SI)(DX*4), Y3
+	VMASKMOVPS  (CX)(BX*4), Y3, Y4
+	VSUBPS      Y0, Y4, Y4
+	VFMADD213PS Y2, Y1, Y4
+	VMASKMOVPS  Y4, Y3, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func normalizeAVX512(dst []float32, x []float32, centre float32, scale float32, offset float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·normalizeAVX512(SB), NOSPLIT, $0-60
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	VBROADCASTSS centre+48(FP), Z0
+	VBROADCASTSS scale+52(FP), Z1
+	VBROADCASTSS offset+56(FP), Z2
+	XORQ         BX, BX
+	SUBQ         $0x20, DX
+	JL           after2
+
+by2:
+	VMOVUPS     (CX)(BX*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VFMADD213PS Z2, Z1, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	VMOVUPS     64(CX)(BX*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VFMADD213PS Z2, Z1, Z3
+	VMOVUPS     Z3, 64(AX)(BX*4)
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DX
+	SUBQ $0x10, DX
+	JL   after1
+
+by1:
+	VMOVUPS     (CX)(BX*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VFMADD213PS Z2, Z1, Z3
+	VMOVUPS     Z3, (AX)(BX*4)
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JGE         by1
+
+after1:
+	ADDQ        $0x10, DX
+	JZ          done
+	MOVQ        $-1, SI
+	BZHIQ       DX, SI, SI
+	KMOVW       SI, K1
+	VMOVUPS.Z   (CX)(BX*4), K1, Z3
+	VSUBPS      Z0, Z3, Z3
+	VFMADD213PS Z2, Z1, Z3
+	VMOVUPS     Z3, K1, (AX)(BX*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func geluAVX2(dst []float32, x []float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluAVX2(SB), NOSPLIT, $0-48
@@ -3851,6 +4183,630 @@ after1:
 	VFNMADD231PS Z6, Z7, Z11
 	VMULPS       Z3, Z11, Z11
 	VMOVUPS      Z11, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addColumnsAVX2(sum *float32, slope *float32, x *float32, y *float32, columns int, rows int)
+// Requires: AVX, FMA3
+TEXT ·addColumnsAVX2(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), AX
+	MOVQ slope+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ columns+32(FP), SI
+	MOVQ columns+32(FP), DI
+	SHLQ $0x02, DI
+	SUBQ $0x20, SI
+	JL   after4
+
+by4:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 32(CX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 64(CX), Y5
+	VMOVUPS 96(AX), Y6
+	VMOVUPS 96(CX), Y7
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows4:
+	VMOVUPS     (DX)(R8*1), Y8
+	VMOVUPS     (BX)(R8*1), Y9
+	VADDPS      Y8, Y0, Y0
+	VFMADD231PS Y8, Y9, Y1
+	VMOVUPS     32(DX)(R8*1), Y8
+	VMOVUPS     32(BX)(R8*1), Y9
+	VADDPS      Y8, Y2, Y2
+	VFMADD231PS Y8, Y9, Y3
+	VMOVUPS     64(DX)(R8*1), Y8
+	VMOVUPS     64(BX)(R8*1), Y9
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y9, Y5
+	VMOVUPS     96(DX)(R8*1), Y8
+	VMOVUPS     96(BX)(R8*1), Y9
+	VADDPS      Y8, Y6, Y6
+	VFMADD231PS Y8, Y9, Y7
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows4
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	VMOVUPS     Y2, 32(AX)
+	VMOVUPS     Y3, 32(CX)
+	VMOVUPS     Y4, 64(AX)
+	VMOVUPS     Y5, 64(CX)
+	VMOVUPS     Y6, 96(AX)
+	VMOVUPS     Y7, 96(CX)
+	ADDQ        $0x80, AX
+	ADDQ        $0x80, CX
+	ADDQ        $0x80, DX
+	ADDQ        $0x80, BX
+	SUBQ        $0x20, SI
+	JGE         by4
+
+after4:
+	ADDQ $0x20, SI
+	SUBQ $0x10, SI
+	JL   after2
+
+by2:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 32(CX), Y3
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows2:
+	VMOVUPS     (DX)(R8*1), Y4
+	VMOVUPS     (BX)(R8*1), Y5
+	VADDPS      Y4, Y0, Y0
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     32(DX)(R8*1), Y4
+	VMOVUPS     32(BX)(R8*1), Y5
+	VADDPS      Y4, Y2, Y2
+	VFMADD231PS Y4, Y5, Y3
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows2
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	VMOVUPS     Y2, 32(AX)
+	VMOVUPS     Y3, 32(CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	SUBQ        $0x10, SI
+	JGE         by2
+
+after2:
+	ADDQ $0x10, SI
+	SUBQ $0x08, SI
+	JL   after1
+
+by1:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows1:
+	VMOVUPS     (DX)(R8*1), Y2
+	VMOVUPS     (BX)(R8*1), Y3
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS Y2, Y3, Y1
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows1
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	SUBQ        $0x08, SI
+	JGE         by1
+
+after1:
+	ADDQ       $0x08, SI
+	JZ         done
+	LEAQ       lanes8<>+32(SB), R8
+	NEGQ       SI
+	VMOVUPS    (R8)(SI*4), Y0
+	VMASKMOVPS (AX), Y0, Y1
+	VMASKMOVPS (CX), Y0, Y2
+	MOVQ       rows+40(FP), SI
+	MOVQ       SI, R9
+	XORQ       R8, R8
+
+rows:
+	VMASKMOVPS  (DX)(R8*1), Y0, Y3
+	VMASKMOVPS  (BX)(R8*1), Y0, Y4
+	VADDPS      Y3, Y1, Y1
+	VFMADD231PS Y3, Y4, Y2
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows
+	VMASKMOVPS  Y1, Y0, (AX)
+	VMASKMOVPS  Y2, Y0, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixColumnsAVX2(a *float32, b *float32, c *float32, dst *float32, x *float32, columns int, rows int)
+// Requires: AVX, FMA3
+TEXT ·mixColumnsAVX2(SB), NOSPLIT, $0-56
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ columns+40(FP), DI
+	MOVQ columns+40(FP), R8
+	SHLQ $0x02, R8
+	SUBQ $0x20, DI
+	JL   after4
+
+by4:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(AX), Y6
+	VMOVUPS 64(CX), Y7
+	VMOVUPS 64(DX), Y8
+	VMOVUPS 96(AX), Y9
+	VMOVUPS 96(CX), Y10
+	VMOVUPS 96(DX), Y11
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows4:
+	VMOVUPS     (SI)(R9*1), Y12
+	VMOVUPS     (BX)(R9*1), Y13
+	VFMADD213PS Y2, Y1, Y12
+	VFMADD213PS Y12, Y0, Y13
+	VMOVUPS     Y13, (BX)(R9*1)
+	VMOVUPS     32(SI)(R9*1), Y12
+	VMOVUPS     32(BX)(R9*1), Y13
+	VFMADD213PS Y5, Y4, Y12
+	VFMADD213PS Y12, Y3, Y13
+	VMOVUPS     Y13, 32(BX)(R9*1)
+	VMOVUPS     64(SI)(R9*1), Y12
+	VMOVUPS     64(BX)(R9*1), Y13
+	VFMADD213PS Y8, Y7, Y12
+	VFMADD213PS Y12, Y6, Y13
+	VMOVUPS     Y13, 64(BX)(R9*1)
+	VMOVUPS     96(SI)(R9*1), Y12
+	VMOVUPS     96(BX)(R9*1), Y13
+	VFMADD213PS Y11, Y10, Y12
+	VFMADD213PS Y12, Y9, Y13
+	VMOVUPS     Y13, 96(BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows4
+	ADDQ        $0x80, AX
+	ADDQ        $0x80, CX
+	ADDQ        $0x80, DX
+	ADDQ        $0x80, BX
+	ADDQ        $0x80, SI
+	SUBQ        $0x20, DI
+	JGE         by4
+
+after4:
+	ADDQ $0x20, DI
+	SUBQ $0x10, DI
+	JL   after2
+
+by2:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(AX), Y3
+	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y5
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows2:
+	VMOVUPS     (SI)(R9*1), Y6
+	VMOVUPS     (BX)(R9*1), Y7
+	VFMADD213PS Y2, Y1, Y6
+	VFMADD213PS Y6, Y0, Y7
+	VMOVUPS     Y7, (BX)(R9*1)
+	VMOVUPS     32(SI)(R9*1), Y6
+	VMOVUPS     32(BX)(R9*1), Y7
+	VFMADD213PS Y5, Y4, Y6
+	VFMADD213PS Y6, Y3, Y7
+	VMOVUPS     Y7, 32(BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows2
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	SUBQ        $0x10, DI
+	JGE         by2
+
+after2:
+	ADDQ $0x10, DI
+	SUBQ $0x08, DI
+	JL   after1
+
+by1:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows1:
+	VMOVUPS     (SI)(R9*1), Y3
+	VMOVUPS     (BX)(R9*1), Y4
+	VFMADD213PS Y2, Y1, Y3
+	VFMADD213PS Y3, Y0, Y4
+	VMOVUPS     Y4, (BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows1
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	SUBQ        $0x08, DI
+	JGE         by1
+
+after1:
+	ADDQ       $0x08, DI
+	JZ         done
+	LEAQ       lanes8<>+32(SB), R9
+	NEGQ       DI
+	VMOVUPS    (R9)(DI*4), Y0
+	VMASKMOVPS (AX), Y0, Y1
+	VMASKMOVPS (CX), Y0, Y2
+	VMASKMOVPS (DX), Y0, Y3
+	MOVQ       rows+48(FP), AX
+	MOVQ       AX, R10
+	XORQ       R9, R9
+
+rows:
+	VMASKMOVPS  (SI)(R9*1), Y0, Y4
+	VMASKMOVPS  (BX)(R9*1), Y0, Y5
+	VFMADD213PS Y3, Y2, Y4
+	VFMADD213PS Y4, Y1, Y5
+	VMASKMOVPS  Y5, Y0, (BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows
+
+done:
+	VZEROUPPER
+	RET
+
+// func addColumnsAVX512(sum *float32, slope *float32, x *float32, y *float32, columns int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·addColumnsAVX512(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), AX
+	MOVQ slope+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ y+24(FP), BX
+	MOVQ columns+32(FP), SI
+	MOVQ columns+32(FP), DI
+	SHLQ $0x02, DI
+	SUBQ $0x40, SI
+	JL   after4
+
+by4:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 64(CX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 128(CX), Z5
+	VMOVUPS 192(AX), Z6
+	VMOVUPS 192(CX), Z7
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows4:
+	VMOVUPS     (DX)(R8*1), Z8
+	VMOVUPS     (BX)(R8*1), Z9
+	VADDPS      Z8, Z0, Z0
+	VFMADD231PS Z8, Z9, Z1
+	VMOVUPS     64(DX)(R8*1), Z8
+	VMOVUPS     64(BX)(R8*1), Z9
+	VADDPS      Z8, Z2, Z2
+	VFMADD231PS Z8, Z9, Z3
+	VMOVUPS     128(DX)(R8*1), Z8
+	VMOVUPS     128(BX)(R8*1), Z9
+	VADDPS      Z8, Z4, Z4
+	VFMADD231PS Z8, Z9, Z5
+	VMOVUPS     192(DX)(R8*1), Z8
+	VMOVUPS     192(BX)(R8*1), Z9
+	VADDPS      Z8, Z6, Z6
+	VFMADD231PS Z8, Z9, Z7
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows4
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	VMOVUPS     Z2, 64(AX)
+	VMOVUPS     Z3, 64(CX)
+	VMOVUPS     Z4, 128(AX)
+	VMOVUPS     Z5, 128(CX)
+	VMOVUPS     Z6, 192(AX)
+	VMOVUPS     Z7, 192(CX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, BX
+	SUBQ        $0x40, SI
+	JGE         by4
+
+after4:
+	ADDQ $0x40, SI
+	SUBQ $0x20, SI
+	JL   after2
+
+by2:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 64(CX), Z3
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows2:
+	VMOVUPS     (DX)(R8*1), Z4
+	VMOVUPS     (BX)(R8*1), Z5
+	VADDPS      Z4, Z0, Z0
+	VFMADD231PS Z4, Z5, Z1
+	VMOVUPS     64(DX)(R8*1), Z4
+	VMOVUPS     64(BX)(R8*1), Z5
+	VADDPS      Z4, Z2, Z2
+	VFMADD231PS Z4, Z5, Z3
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows2
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	VMOVUPS     Z2, 64(AX)
+	VMOVUPS     Z3, 64(CX)
+	ADDQ        $0x80, AX
+	ADDQ        $0x80, CX
+	ADDQ        $0x80, DX
+	ADDQ        $0x80, BX
+	SUBQ        $0x20, SI
+	JGE         by2
+
+after2:
+	ADDQ $0x20, SI
+	SUBQ $0x10, SI
+	JL   after1
+
+by1:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	MOVQ    rows+40(FP), R8
+	MOVQ    R8, R9
+	XORQ    R8, R8
+
+rows1:
+	VMOVUPS     (DX)(R8*1), Z2
+	VMOVUPS     (BX)(R8*1), Z3
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS Z2, Z3, Z1
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows1
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	SUBQ        $0x10, SI
+	JGE         by1
+
+after1:
+	ADDQ      $0x10, SI
+	JZ        done
+	MOVQ      $-1, R8
+	BZHIQ     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z (CX), K1, Z1
+	MOVQ      rows+40(FP), SI
+	MOVQ      SI, R9
+	XORQ      R8, R8
+
+rows:
+	VMOVUPS.Z   (DX)(R8*1), K1, Z2
+	VMOVUPS.Z   (BX)(R8*1), K1, Z3
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS Z2, Z3, Z1
+	ADDQ        DI, R8
+	DECQ        R9
+	JNZ         rows
+	VMOVUPS     Z0, K1, (AX)
+	VMOVUPS     Z1, K1, (CX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func mixColumnsAVX512(a *float32, b *float32, c *float32, dst *float32, x *float32, columns int, rows int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mixColumnsAVX512(SB), NOSPLIT, $0-56
+	MOVQ a+0(FP), AX
+	MOVQ b+8(FP), CX
+	MOVQ c+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ columns+40(FP), DI
+	MOVQ columns+40(FP), R8
+	SHLQ $0x02, R8
+	SUBQ $0x40, DI
+	JL   after4
+
+by4:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 64(CX), Z4
+	VMOVUPS 64(DX), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 128(CX), Z7
+	VMOVUPS 128(DX), Z8
+	VMOVUPS 192(AX), Z9
+	VMOVUPS 192(CX), Z10
+	VMOVUPS 192(DX), Z11
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows4:
+	VMOVUPS     (SI)(R9*1), Z12
+	VMOVUPS     (BX)(R9*1), Z13
+	VFMADD213PS Z2, Z1, Z12
+	VFMADD213PS Z12, Z0, Z13
+	VMOVUPS     Z13, (BX)(R9*1)
+	VMOVUPS     64(SI)(R9*1), Z12
+	VMOVUPS     64(BX)(R9*1), Z13
+	VFMADD213PS Z5, Z4, Z12
+	VFMADD213PS Z12, Z3, Z13
+	VMOVUPS     Z13, 64(BX)(R9*1)
+	VMOVUPS     128(SI)(R9*1), Z12
+	VMOVUPS     128(BX)(R9*1), Z13
+	VFMADD213PS Z8, Z7, Z12
+	VFMADD213PS Z12, Z6, Z13
+	VMOVUPS     Z13, 128(BX)(R9*1)
+	VMOVUPS     192(SI)(R9*1), Z12
+	VMOVUPS     192(BX)(R9*1), Z13
+	VFMADD213PS Z11, Z10, Z12
+	VFMADD213PS Z12, Z9, Z13
+	VMOVUPS     Z13, 192(BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows4
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	ADDQ        $0x00000100, BX
+	ADDQ        $0x00000100, SI
+	SUBQ        $0x40, DI
+	JGE         by4
+
+after4:
+	ADDQ $0x40, DI
+	SUBQ $0x20, DI
+	JL   after2
+
+by2:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 64(CX), Z4
+	VMOVUPS 64(DX), Z5
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows2:
+	VMOVUPS     (SI)(R9*1), Z6
+	VMOVUPS     (BX)(R9*1), Z7
+	VFMADD213PS Z2, Z1, Z6
+	VFMADD213PS Z6, Z0, Z7
+	VMOVUPS     Z7, (BX)(R9*1)
+	VMOVUPS     64(SI)(R9*1), Z6
+	VMOVUPS     64(BX)(R9*1), Z7
+	VFMADD213PS Z5, Z4, Z6
+	VFMADD213PS Z6, Z3, Z7
+	VMOVUPS     Z7, 64(BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows2
+	ADDQ        $0x80, AX
+	ADDQ        $0x80, CX
+	ADDQ        $0x80, DX
+	ADDQ        $0x80, BX
+	ADDQ        $0x80, SI
+	SUBQ        $0x20, DI
+	JGE         by2
+
+after2:
+	ADDQ $0x20, DI
+	SUBQ $0x10, DI
+	JL   after1
+
+by1:
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DX), Z2
+	MOVQ    rows+48(FP), R9
+	MOVQ    R9, R10
+	XORQ    R9, R9
+
+rows1:
+	VMOVUPS     (SI)(R9*1), Z3
+	VMOVUPS     (BX)(R9*1), Z4
+	VFMADD213PS Z2, Z1, Z3
+	VFMADD213PS Z3, Z0, Z4
+	VMOVUPS     Z4, (BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows1
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	ADDQ        $0x40, SI
+	SUBQ        $0x10, DI
+	JGE         by1
+
+after1:
+	ADDQ      $0x10, DI
+	JZ        done
+	MOVQ      $-1, R9
+	BZHIQ     DI, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z (CX), K1, Z1
+	VMOVUPS.Z (DX), K1, Z2
+	MOVQ      rows+48(FP), AX
+	MOVQ      AX, R10
+	XORQ      R9, R9
+
+rows:
+	VMOVUPS.Z   (SI)(R9*1), K1, Z3
+	VMOVUPS.Z   (BX)(R9*1), K1, Z4
+	VFMADD213PS Z2, Z1, Z3
+	VFMADD213PS Z3, Z0, Z4
+	VMOVUPS     Z4, K1, (BX)(R9*1)
+	ADDQ        R8, R9
+	DECQ        R10
+	JNZ         rows
 
 done:
 	VZEROUPPER

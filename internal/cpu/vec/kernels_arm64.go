@@ -79,6 +79,21 @@ func addExcessNEON(dst []float32, x []float32, a float32, b float32)
 //go:noescape
 func adamNEON(dst []float32, x []float32, y []float32, a float32, b float32, less float32, least float32, c float32)
 
+// mulNEON is the kernel of that name, on the length of dst.
+//
+//go:noescape
+func mulNEON(dst []float32, x []float32, y []float32)
+
+// mulAddNEON is the kernel of that name, on the length of dst.
+//
+//go:noescape
+func mulAddNEON(dst []float32, x []float32, y []float32, z []float32)
+
+// normalizeNEON is the kernel of that name, on the length of dst.
+//
+//go:noescape
+func normalizeNEON(dst []float32, x []float32, centre float32, scale float32, offset float32)
+
 // bytesNEON sets dst[i] = src[i]*scale + offset, in one rounding, for so many groups of 16. groups is at least 1.
 //
 //go:noescape

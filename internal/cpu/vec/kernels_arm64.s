@@ -970,6 +970,186 @@ below1:
 	ADD $1, R7, R6
 	RET
 
+// func mulNEON(dst []float32, x []float32, y []float32)
+TEXT ·mulNEON(SB), NOSPLIT, $0-72
+	MOVD dst_base+0(FP), R0
+	MOVD dst_len+8(FP), R6
+	MOVD x_base+24(FP), R1
+	MOVD y_base+48(FP), R2
+	SUBS $16, R6, R7
+	BLT below16
+
+by16:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	WORD $0x6e24dc00 // FMUL.S4 V0 = V0, V4
+	WORD $0x6e25dc21 // FMUL.S4 V1 = V1, V5
+	WORD $0x6e26dc42 // FMUL.S4 V2 = V2, V6
+	WORD $0x6e27dc63 // FMUL.S4 V3 = V3, V7
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $16, R7
+	BGE by16
+
+below16:
+	ADD $16, R7, R6
+	SUBS $4, R6, R7
+	BLT below4
+
+by4:
+	VLD1.P 16(R1), [V0.S4]
+	VLD1.P 16(R2), [V4.S4]
+	WORD $0x6e24dc00 // FMUL.S4 V0 = V0, V4
+	VST1.P [V0.S4], 16(R0)
+	SUBS $4, R7
+	BGE by4
+
+below4:
+	ADD $4, R7, R6
+	SUBS $1, R6, R7
+	BLT below1
+
+by1:
+	FMOVS.P 4(R1), F0
+	FMOVS.P 4(R2), F4
+	WORD $0x6e24dc00 // FMUL.S4 V0 = V0, V4
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R7
+	BGE by1
+
+below1:
+	ADD $1, R7, R6
+	RET
+
+// func mulAddNEON(dst []float32, x []float32, y []float32, z []float32)
+TEXT ·mulAddNEON(SB), NOSPLIT, $0-96
+	MOVD dst_base+0(FP), R0
+	MOVD dst_len+8(FP), R6
+	MOVD x_base+24(FP), R1
+	MOVD y_base+48(FP), R2
+	MOVD z_base+72(FP), R3
+	SUBS $16, R6, R7
+	BLT below16
+
+by16:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	VLD1.P 64(R2), [V4.S4, V5.S4, V6.S4, V7.S4]
+	VLD1.P 64(R3), [V8.S4, V9.S4, V10.S4, V11.S4]
+	WORD $0x4e24cc08 // FMLA.S4 V8 = V0, V4
+	VORR V8.B16, V8.B16, V0.B16
+	WORD $0x4e25cc29 // FMLA.S4 V9 = V1, V5
+	VORR V9.B16, V9.B16, V1.B16
+	WORD $0x4e26cc4a // FMLA.S4 V10 = V2, V6
+	VORR V10.B16, V10.B16, V2.B16
+	WORD $0x4e27cc6b // FMLA.S4 V11 = V3, V7
+	VORR V11.B16, V11.B16, V3.B16
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $16, R7
+	BGE by16
+
+below16:
+	ADD $16, R7, R6
+	SUBS $4, R6, R7
+	BLT below4
+
+by4:
+	VLD1.P 16(R1), [V0.S4]
+	VLD1.P 16(R2), [V4.S4]
+	VLD1.P 16(R3), [V8.S4]
+	WORD $0x4e24cc08 // FMLA.S4 V8 = V0, V4
+	VORR V8.B16, V8.B16, V0.B16
+	VST1.P [V0.S4], 16(R0)
+	SUBS $4, R7
+	BGE by4
+
+below4:
+	ADD $4, R7, R6
+	SUBS $1, R6, R7
+	BLT below1
+
+by1:
+	FMOVS.P 4(R1), F0
+	FMOVS.P 4(R2), F4
+	FMOVS.P 4(R3), F8
+	WORD $0x4e24cc08 // FMLA.S4 V8 = V0, V4
+	VORR V8.B16, V8.B16, V0.B16
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R7
+	BGE by1
+
+below1:
+	ADD $1, R7, R6
+	RET
+
+// func normalizeNEON(dst []float32, x []float32, centre float32, scale float32, offset float32)
+TEXT ·normalizeNEON(SB), NOSPLIT, $0-60
+	MOVD dst_base+0(FP), R0
+	MOVD dst_len+8(FP), R6
+	MOVD x_base+24(FP), R1
+	FMOVS centre+48(FP), F29
+	VDUP V29.S[0], V29.S4
+	FMOVS scale+52(FP), F30
+	VDUP V30.S[0], V30.S4
+	FMOVS offset+56(FP), F31
+	VDUP V31.S[0], V31.S4
+	SUBS $16, R6, R7
+	BLT below16
+
+by16:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4ebdd400 // FSUB.S4 V0 = V0, V29
+	VORR V31.B16, V31.B16, V16.B16
+	WORD $0x4e3ecc10 // FMLA.S4 V16 = V0, V30
+	VORR V16.B16, V16.B16, V0.B16
+	WORD $0x4ebdd421 // FSUB.S4 V1 = V1, V29
+	VORR V31.B16, V31.B16, V18.B16
+	WORD $0x4e3ecc32 // FMLA.S4 V18 = V1, V30
+	VORR V18.B16, V18.B16, V1.B16
+	WORD $0x4ebdd442 // FSUB.S4 V2 = V2, V29
+	VORR V31.B16, V31.B16, V20.B16
+	WORD $0x4e3ecc54 // FMLA.S4 V20 = V2, V30
+	VORR V20.B16, V20.B16, V2.B16
+	WORD $0x4ebdd463 // FSUB.S4 V3 = V3, V29
+	VORR V31.B16, V31.B16, V22.B16
+	WORD $0x4e3ecc76 // FMLA.S4 V22 = V3, V30
+	VORR V22.B16, V22.B16, V3.B16
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R0)
+	SUBS $16, R7
+	BGE by16
+
+below16:
+	ADD $16, R7, R6
+	SUBS $4, R6, R7
+	BLT below4
+
+by4:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x4ebdd400 // FSUB.S4 V0 = V0, V29
+	VORR V31.B16, V31.B16, V16.B16
+	WORD $0x4e3ecc10 // FMLA.S4 V16 = V0, V30
+	VORR V16.B16, V16.B16, V0.B16
+	VST1.P [V0.S4], 16(R0)
+	SUBS $4, R7
+	BGE by4
+
+below4:
+	ADD $4, R7, R6
+	SUBS $1, R6, R7
+	BLT below1
+
+by1:
+	FMOVS.P 4(R1), F0
+	WORD $0x4ebdd400 // FSUB.S4 V0 = V0, V29
+	VORR V31.B16, V31.B16, V16.B16
+	WORD $0x4e3ecc10 // FMLA.S4 V16 = V0, V30
+	VORR V16.B16, V16.B16, V0.B16
+	FMOVS.P F0, 4(R0)
+	SUBS $1, R7
+	BGE by1
+
+below1:
+	ADD $1, R7, R6
+	RET
+
 // func bytesNEON(groups int, dst *float32, src *uint8, scale float32, offset float32)
 TEXT ·bytesNEON(SB), NOSPLIT, $0-32
 	MOVD groups+0(FP), R0

@@ -91,6 +91,21 @@ var portable = kernels{
 			dst[i] = fma(a, x[i], b*y[i])
 		}
 	},
+	mul: func(dst, x, y []float32) {
+		for i := range dst {
+			dst[i] = x[i] * y[i]
+		}
+	},
+	mulAdd: func(dst, x, y, z []float32) {
+		for i := range dst {
+			dst[i] = fma(x[i], y[i], z[i])
+		}
+	},
+	normalize: func(dst, x []float32, centre, scale, offset float32) {
+		for i := range dst {
+			dst[i] = fma(x[i]-centre, scale, offset)
+		}
+	},
 	descend: func(dst, x []float32, a, b, c float32) {
 		for i := range dst {
 			dst[i] = fma(a, fma(b, x[i], c*dst[i]), dst[i])
@@ -207,6 +222,8 @@ var portable = kernels{
 		}
 		return l.total()
 	},
+	addColumns:    addColumns,
+	mixColumns:    mixColumns,
 	squareColumns: squareColumns,
 	gridSum:       gridSum,
 }

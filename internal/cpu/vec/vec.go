@@ -2,8 +2,9 @@
 //
 // Elementwise functions work on the length of dst; every input is at least as long, and dst may be one of them. An
 // element's bits depend on its inputs alone, not on its place or on how a vector was cut. Sums depend on the length
-// and the values, and have the same bits on every processor. On a processor without AVX2 and FMA, and under the build
-// tag noasm, elementwise results may differ in the last place.
+// and the values, and have the same bits on every processor. What belongs to a column of a matrix, a sum in float32 or an
+// element, depends on that column alone, from its first row to its last. On a processor without AVX2 and FMA, and under the
+// build tag noasm, elementwise results may differ in the last place, and so may every addition of a product in a column's sum.
 //
 // An input that is too short fails as an index out of range does, before anything is written.
 package vec
@@ -92,6 +93,24 @@ func Axpy(dst []float32, a float32, x []float32) {
 func Mix(dst []float32, a float32, x []float32, b float32, y []float32) {
 	fits(len(dst), min(len(x), len(y)))
 	use.mix(dst, x, y, a, b)
+}
+
+// Mul sets dst[i] = x[i]·y[i].
+func Mul(dst, x, y []float32) {
+	fits(len(dst), min(len(x), len(y)))
+	use.mul(dst, x, y)
+}
+
+// MulAdd sets dst[i] = x[i]·y[i] + z[i] in one rounding.
+func MulAdd(dst, x, y, z []float32) {
+	fits(len(dst), min(len(x), len(y), len(z)))
+	use.mulAdd(dst, x, y, z)
+}
+
+// Normalize sets dst[i] = (x[i] − centre)·scale + offset. The difference is rounded, and then all that follows once.
+func Normalize(dst, x []float32, centre, scale, offset float32) {
+	fits(len(dst), len(x))
+	use.normalize(dst, x, centre, scale, offset)
 }
 
 // Descend sets dst[i] += a·(b·x[i] + c·dst[i]), with the bits of Mix and Axpy.
@@ -245,7 +264,9 @@ type kernels struct {
 	addVec                          func(dst, x []float32)
 	axpy, scaled                    func(dst, x []float32, a float32)
 	mix                             func(dst, x, y []float32, a, b float32)
-	descend                         func(dst, x []float32, a, b, c float32)
+	mul                             func(dst, x, y []float32)
+	mulAdd                          func(dst, x, y, z []float32)
+	descend, normalize              func(dst, x []float32, a, b, c float32)
 	mixSquares                      func(dst, x []float32, a, b float32)
 	modulus                         func(dst, x, y []float32)
 	addExcess                       func(dst, x []float32, a, b float32)
@@ -263,6 +284,8 @@ type kernels struct {
 	gather2, scatter2               func(dst, src []float32, list []int32)
 	sum, sumSquares                 func(x []float32) float64
 	dot                             func(x, y []float32) float64
+	addColumns                      func(sum, slope, x, y []float32, rows int) // rows of one value or more, and one row or more
+	mixColumns                      func(dst, a, b, x, c []float32, rows int)  // likewise
 	squareColumns                   func(sum []float64, d, x []float32)
 	gridSum                         func(sum, squares []float64, d, x []float32, stride int, scale []float64)
 }

@@ -76,6 +76,12 @@ var elementwise = []struct {
 	{"Mix", func(dst, x, y []float32) { Mix(dst, a, x, b, y) }, func(_, x, y float64) float64 {
 		return float64(float32(a))*x + float64(float32(b))*y
 	}, func(_, x, y float64) float64 { return math.Abs(a*x) + math.Abs(b*y) }, 2.01},
+	{"Mul", Mul, func(_, x, y float64) float64 { return x * y }, nil, 1},
+	{"MulAdd to dst", func(dst, x, y []float32) { MulAdd(dst, x, y, dst) }, func(d, x, y float64) float64 { return d + x*y }, nil, 1.01},
+	{"MulAdd", func(dst, x, y []float32) { MulAdd(dst, x, y, x) }, func(_, x, y float64) float64 { return x*y + x }, nil, 1.01},
+	{"Normalize", func(dst, x, _ []float32) { Normalize(dst, x, a, b, 0.25) }, func(_, x, _ float64) float64 { return (x-a32)*b32 + 0.25 }, func(_, x, _ float64) float64 {
+		return math.Abs((x-a32)*b32) + 0.25 // the difference is rounded before it may cancel
+	}, 2.01},
 	{"Descend", func(dst, x, _ []float32) { Descend(dst, a, b, x, 0.25) }, func(d, x, _ float64) float64 {
 		return d + float64(float32(a))*(float64(float32(b))*x+0.25*d)
 	}, func(d, x, _ float64) float64 { return math.Abs(d) + math.Abs(a*b*x) + math.Abs(a*0.25*d) }, 3.01},
@@ -503,6 +509,13 @@ func TestShortInputsFailFirst(t *testing.T) {
 		"AddVec":      func(dst []float32) { AddVec(dst, short) },
 		"Axpy":        func(dst []float32) { Axpy(dst, 1, short) },
 		"Scaled":      func(dst []float32) { Scaled(dst, 1, short) },
+		"Mul":         func(dst []float32) { Mul(dst, long, short) },
+		"MulAdd":      func(dst []float32) { MulAdd(dst, long, long, short) },
+		"Normalize":   func(dst []float32) { Normalize(dst, short, 0, 1, 0) },
+		"AddColumns":  func(dst []float32) { AddColumns(dst, long, long, short) },
+		"sum of none": func(dst []float32) { AddColumns(dst, short, long, long) },
+		"MixColumns":  func(dst []float32) { MixColumns(dst, long, long, short, long) },
+		"mix of none": func(dst []float32) { MixColumns(dst, long, long, long, short) },
 		"Gated":       func(dst []float32) { Gated(dst, short, 0, long, 0) },
 		"Keep":        func(dst []float32) { Keep(dst, long, 0, short) },
 		"Bytes":       func(dst []float32) { Bytes(dst, make([]uint8, 2, 3), 1, 0) },

@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"accumulation", on(accumulationClaims, "thrice", 10, 13, 10), false},
 		{"tables", tableClaims.run, false},
 		{"gather", gatherClaims.run, false},
+		{"maps", testMappers, false},
 		{"losses", on(lossClaims, "thrice", 6, 24, 6), true},
 		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},
@@ -82,6 +83,9 @@ type sampled struct {
 	every, next int
 }
 
+// Wrapped is the device itself.
+func (d *sampled) Wrapped() device.Device { return d.Device }
+
 // At is a device all of whose nets have a precision, but for exact ones. The suite compares them with the reference's of the same.
 func At(d device.Device, p device.Precision) device.Device {
 	if s, ok := d.(*sampled); ok {
@@ -95,6 +99,9 @@ type precise struct {
 	device.Device
 	precision device.Precision
 }
+
+// Wrapped is the device itself, which maps in one precision.
+func (d *precise) Wrapped() device.Device { return d.Device }
 
 func (d *precise) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
 	if !o.Exact {

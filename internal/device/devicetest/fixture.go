@@ -58,13 +58,18 @@ func Open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, capacity int) 
 
 func open(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Options, noise device.Noise) *Fixture {
 	t.Helper()
+	return openOn(t, d, s, c, o, noise, made(d.Load(c.Rows, c.table()))(t))
+}
+
+// openOn is open on a table in the place of the case's.
+func openOn(t testing.TB, d device.Device, s *ir.Schedule, c *Case, o device.Options, noise device.Noise, data device.Data) *Fixture {
+	t.Helper()
+	t.Cleanup(func() { must(t, data.Close()) })
 	if !o.Exact {
 		o.Precision = c.precision
 	}
 	n := made(d.Compile(s, o))(t)
 	t.Cleanup(func() { must(t, n.Close()) })
-	data := made(d.Load(c.Rows, c.table()))(t)
-	t.Cleanup(func() { must(t, data.Close()) })
 	must(t, n.Write(n.Params(), c.Params))
 	x := &Fixture{Net: n, Data: data, Noise: noise, size: len(c.Params), capacity: o.Capacity}
 	x.Sum, x.Out = x.sum(t), x.vector(t, 1)

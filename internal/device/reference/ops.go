@@ -5,13 +5,14 @@ import "github.com/privgrad/privgrad/internal/ir"
 // operation is an op's formula for one example.
 type operation struct {
 	forward func(c *call) // writes y, which is zero
-	back    func(c *call) // adds to dx what the op passes on of dy
+	back    func(c *call) // adds to dx what the op passes on of dy; nil for an op without a gradient
 	// grad is the gradient of the weight, then of the bias; nil for an op without parameters.
 	grad func(c *call) []float64
 }
 
 // call is an op at one example. What an op has not is nil.
 type call struct {
+	program      *ir.Program
 	op           *ir.Op
 	x            [][]float64 // the values that it reads
 	y, dy        []float64   // its output, and the loss gradient there
@@ -33,6 +34,16 @@ var operations = map[ir.Kind]operation{
 	ir.GroupNorm: groupNorm,
 	ir.LayerNorm: layerNorm,
 	ir.GELU:      gelu,
+	ir.Reflect:   reflect,
+	ir.Planes:    planes,
+	ir.Modulus:   modulus,
+	ir.Concat:    concat,
+	ir.Pick:      pick,
+	ir.Affine:    affine,
+	ir.Contrast:  contrast,
+	ir.Divide:    divide,
+	ir.Unit:      toNorm,
+	ir.Deskew:    deskew,
 }
 
 // biases are the gradient of a bias, one value a channel, that was added to every position.

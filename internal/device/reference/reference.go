@@ -90,7 +90,7 @@ func Values(p *ir.Program, params, input []float64, precision device.Precision) 
 	values := [][]float64{input}
 	for i := range p.Ops {
 		op := &p.Ops[i]
-		c := &call{op: op, y: make([]float64, ir.Size(op.Out))}
+		c := &call{program: p, op: op, y: make([]float64, ir.Size(op.Out))}
 		for _, v := range op.In {
 			c.x = append(c.x, values[v])
 		}
@@ -132,7 +132,7 @@ func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float
 	var group int
 	if st.Op != ir.NoOp {
 		op, group = &p.Ops[st.Op], b.clipper.Group(st.Op)
-		c = e.at(st.Op, op)
+		c = e.at(p, st.Op)
 		c.weight, c.bias = Weights(p, op, params)
 	}
 	switch st.Kind {
@@ -172,9 +172,9 @@ func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float
 }
 
 // at is op i at an example, without parameters.
-func (e *example) at(i int, op *ir.Op) *call {
-	c := &call{op: op, y: e.values[i+1], dy: e.deltas[i+1]}
-	for _, v := range op.In {
+func (e *example) at(p *ir.Program, i int) *call {
+	c := &call{program: p, op: &p.Ops[i], y: e.values[i+1], dy: e.deltas[i+1]}
+	for _, v := range c.op.In {
 		c.x, c.dx = append(c.x, e.values[v]), append(c.dx, e.deltas[v])
 	}
 	return c

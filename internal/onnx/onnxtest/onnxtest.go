@@ -1,12 +1,13 @@
 // Package onnxtest runs exported networks in tests, where there is no ONNX Runtime: it reads files of the ONNX format by another
-// program's parser, and computes their operations one value after the other, in float64. It knows the operations of networks,
-// and not those of front ends.
+// program's parser, and computes their operations one value after the other, in float64. It knows the operations of networks
+// and those of front ends.
 package onnxtest
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -224,8 +225,8 @@ var operations map[string]func(n node) tensor
 func init() {
 	same := func(n node) tensor { return n.in[0] }
 	operations = map[string]func(n node) tensor{
-		"Identity": same, "Cast": same, "Reshape": reshape, "Unsqueeze": unsqueeze,
-		"Gemm": gemm, "Conv": conv, "MaxPool": pool, "AveragePool": pool, "InstanceNormalization": normalize, "ReduceL2": norms,
+		"Identity": same, "Reshape": reshape, "Unsqueeze": unsqueeze,
+		"Gemm": gemm, "Conv": conv, "MaxPool": pool, "AveragePool": pool, "InstanceNormalization": normalize,
 		"Add": pairwise(func(x, y float64) float64 { return x + y }), "Mul": pairwise(func(x, y float64) float64 { return x * y }),
 		"Div": pairwise(func(x, y float64) float64 { return x / y }), "Max": pairwise(math.Max),
 		"Relu": each(func(_ node, x float64) float64 { return math.Max(x, 0) }), "Tanh": each(func(_ node, x float64) float64 { return math.Tanh(x) }),
@@ -237,6 +238,7 @@ func init() {
 			return x
 		}),
 	}
+	maps.Copy(operations, more())
 }
 
 func each(f func(n node, x float64) float64) func(n node) tensor {
@@ -298,19 +300,6 @@ func unsqueeze(n node) tensor {
 	return tensor{slices.Insert(slices.Clone(n.in[0].shape), int(n.in[1].data[0]), 1), n.in[0].data}
 }
 
-// norms are those of the rows.
-func norms(n node) tensor {
-	rows, width := n.in[0].shape[0], n.in[0].shape[1]
-	out := tensor{[]int{rows, 1}, make([]float64, rows)}
-	for i := range rows {
-		for _, x := range n.in[0].data[i*width:][:width] {
-			out.data[i] += x * x
-		}
-		out.data[i] = math.Sqrt(out.data[i])
-	}
-	return out
-}
-
 // gemm is of weights (out, in).
 func gemm(n node) tensor {
 	x, w := n.in[0], n.in[1]
@@ -363,27 +352,37 @@ func (w window) visit(row, column int, f func(inWindow, inImage int)) {
 func conv(n node) tensor {
 	x, k := n.in[0], n.in[1]
 	w := n.window(k.shape[2:])
-	records, in, outs, image, patch := x.shape[0], x.shape[1], k.shape[0], w.height*w.width, size(k.shape[2:])
-	out := tensor{shape: []int{records, outs, w.outHeight, w.outWidth}}
-	for r := range records {
-		for o := range outs {
-			for row := range w.outHeight {
-				for column := range w.outWidth {
-					sum := 0.0
-					if len(n.in) > 2 {
-						sum = n.in[2].data[o]
-					}
-					w.visit(row, column, func(inWindow, inImage int) {
-						for c := range in {
-							sum += x.data[(r*in+c)*image+inImage] * k.data[(o*in+c)*patch+inWindow]
-						}
-					})
-					out.data = append(out.data, sum)
-				}
+	records, in, outs, image, patch, places := x.shape[0], x.shape[1], k.shape[0], w.height*w.width, size(k.shape[2:]), w.outHeight*w.outWidth
+	out := tensor{[]int{records, outs, w.outHeight, w.outWidth}, make([]float64, records*outs*places)}
+	for plane := range records * outs {
+		r, o, sums := plane/outs, plane%outs, out.data[plane*places:][:places]
+		for i := range sums {
+			if len(n.in) > 2 {
+				sums[i] = n.in[2].data[o]
 			}
+		}
+		for i := range in * patch {
+			w.shift(sums, x.data[(r*in+i/patch)*image:][:image], k.data[o*in*patch+i], i%patch)
 		}
 	}
 	return out
+}
+
+// shift adds to sums a place of the window, times its weight.
+func (w window) shift(sums, image []float64, weight float64, place int) {
+	left := place%w.kernel[1]*w.dilation[1] - w.pad[1]
+	for row := range w.outHeight {
+		y := row*w.stride[0] - w.pad[0] + place/w.kernel[1]*w.dilation[0]
+		if y < 0 || y >= w.height {
+			continue
+		}
+		line, to := image[y*w.width:][:w.width], sums[row*w.outWidth:][:w.outWidth]
+		for column := range to {
+			if x := column*w.stride[1] + left; x >= 0 && x < w.width {
+				to[column] += weight * line[x]
+			}
+		}
+	}
 }
 
 // pool takes the largest value of a window, or the mean with zeros for the pads.
