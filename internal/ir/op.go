@@ -143,11 +143,13 @@ func (op *Op) Parameters() []int {
 // Muting lists the parameters that make all outputs zero when they are, and then still have a gradient: weight and bias, and
 // in the place of a weight that is computed those that its function says. nil: an op without parameters has none.
 func (op *Op) Muting() []int {
-	list := []int{op.Weight}
+	var list []int
 	switch {
 	case op.Weight == None:
 		return nil
-	case op.Function != Identity:
+	case op.Function == Identity:
+		list = []int{op.Weight}
+	default:
 		list = functions[op.Function].muting(op)
 	}
 	if op.Bias != None {
