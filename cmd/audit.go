@@ -98,7 +98,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.StringVar(&c.Neighbouring, "neighbouring", c.Neighbouring, "how two data sets may differ: add-remove or replace-one")
 	f.StringVar(&c.Accountant, "accountant", c.Accountant, "accountant whose claim is tested: "+strings.Join(claiming, ", "))
 	f.StringVar(&c.Model, "model", c.Model, "model: "+strings.Join(models, ", "))
-	f.StringVar(&c.Activation, "activation", c.Activation, "tanh, relu or sigmoid")
+	f.StringVar(&c.Activation, "activation", c.Activation, strings.Join(nn.Activations(), ", "))
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C; small, so that the gradient of the canary is longer")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,7 +85,7 @@ arithmetic, and the names of its parameters in model.safetensors.`,
 		Example: "  privgrad info\n  privgrad info --model cnn-mnist",
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&model, "model", "", "show one model")
-			f.StringVar(&activation, "activation", "tanh", "with --model: tanh, relu or sigmoid")
+			f.StringVar(&activation, "activation", "tanh", "with --model: "+strings.Join(nn.Activations(), ", "))
 		},
 		Run: func(c *cli.Call) error {
 			if !c.Given("model") {

@@ -65,6 +65,7 @@ func TestWholeWay(t *testing.T) {
 		{"logistic", builtIn, nil},
 		{"mlp-small", builtIn, nil},
 		{"mlp-small", arrays([3]int{1, 28, 28}, 2, 12), []string{"--activation", "sigmoid"}},
+		{"mlp-small", arrays([3]int{1, 28, 28}, 2, 12), []string{"--activation", "gelu"}},
 		{"mlp-mnist", arrays([3]int{1, 28, 28}, 10, 12), nil},
 		{"mlp-fmnist", arrays([3]int{1, 28, 28}, 10, 12), nil},
 		{"cnn-mnist", arrays([3]int{1, 28, 28}, 10, 6), nil},

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,7 +16,7 @@ type Options struct {
 	Batch      int    // rows of the graph's input node; 0 means 1
 	Input      [3]int // C, H, W of the data; zero means what the model was made for
 	Classes    int    // 0 means what the model was made for; huber-regression ignores it
-	Activation string // "relu", "tanh" or "sigmoid"; "" means tanh. Linear models have none.
+	Activation string // one of Activations; "" means tanh. Linear models have none.
 	Seed       uint64 // of the initial weights
 }
 
@@ -60,8 +61,30 @@ func (i Info) fits(input [3]int) bool {
 	return i.Input == input || i.Input == [3]int{} && min(input[0], input[1], input[2]) > 0
 }
 
+// namedActivations are those that a named model may have, and the initial weights before each.
+var namedActivations = []struct {
+	name  string
+	layer Layer
+	init  func(seed uint64) Init
+}{
+	{"tanh", Tanh, Glorot},
+	{"relu", ReLU, He},
+	{"sigmoid", Sigmoid, Glorot},
+	{"gelu", GELU, He},
+}
+
+const defaultActivation = "tanh"
+
+// Activations lists what Options.Activation may be.
+func Activations() (names []string) {
+	for _, a := range namedActivations {
+		names = append(names, a.name)
+	}
+	return names
+}
+
 // Build makes the graph of a named model with initial weights that follow from
-// the seed alone: He for ReLU, Glorot for tanh and sigmoid, zero for linear models and all
+// the seed alone: He for ReLU and GELU, Glorot for tanh and sigmoid, zero for linear models and all
 // biases. The same options give the same bits on every platform.
 func Build(name string, o Options) (*Model, error) {
 	if build := registered(name); build != nil {
@@ -133,15 +156,12 @@ func (s *spec) choose(o Options) ([]Layer, error) {
 	if s.Loss != SoftmaxCrossEntropy {
 		outputs = 1
 	}
-	switch o.Activation {
-	case "relu":
-		return s.layers(ReLU, He(o.Seed), outputs), nil
-	case "tanh", "":
-		return s.layers(Tanh, Glorot(o.Seed), outputs), nil
-	case "sigmoid":
-		return s.layers(Sigmoid, Glorot(o.Seed), outputs), nil
+	for _, a := range namedActivations {
+		if a.name == cmp.Or(o.Activation, defaultActivation) {
+			return s.layers(a.layer, a.init(o.Seed), outputs), nil
+		}
 	}
-	return nil, usage.Unknown("activation", o.Activation, []string{"relu", "tanh", "sigmoid"})
+	return nil, usage.Unknown("activation", o.Activation, Activations())
 }
 
 func dims(s [3]int) string { return fmt.Sprintf("%d×%d×%d", s[0], s[1], s[2]) }

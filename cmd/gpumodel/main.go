@@ -16,6 +16,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cuda/model"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -56,7 +57,7 @@ func step() *cobra.Command {
 			f.IntSliceVar(&input, "input", nil, "channels, height and width of records, such as 755,4,4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
-			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
+			f.StringVar(&o.Activation, "activation", "relu", strings.Join(nn.Activations(), ", ")+"; the default of train is tanh")
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
 			f.BoolVar(&explain, "explain", false, "list layers and kernels")
 		},

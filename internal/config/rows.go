@@ -100,7 +100,7 @@ var ofRuns = []setting.Row{
 	{Key: "mirror", Group: onFeatures, With: "features", Help: "average the features of an image and its mirror image; not for digits or letters"},
 	{Key: "deskew", Group: onFeatures, With: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
 	{Key: "model", Group: inModel, Limit: setting.UnlessEmpty(func(name string, value any) error { return setting.OneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
-	{Key: "activation", Group: inModel, Limit: setting.OneOf("tanh", "relu", "sigmoid"), Help: "tanh, relu or sigmoid"},
+	{Key: "activation", Group: inModel, Limit: setting.OneOf(nn.Activations()...), Help: setting.Choices(nn.Activations())},
 	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},
 	{Key: "init_layers", Group: onInit, Arg: "LIST", With: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
 	{Key: "seed", Group: inModel, Help: "seed of the first weights; with --noise seeded, of everything"},

@@ -148,7 +148,7 @@ func TestLimits(t *testing.T) {
 		{"rrpsgd_form", func(c *Config) { c.RRPSGD.Form = "m" }, `unknown rrpsgd_form "m": choose one of tight, paper`},
 		{"smoothness", func(c *Config) { c.RRPSGD.Smoothness = ptr(0.0) }, "smoothness 0: must be in [1e-20, 1e+20]"},
 		{"model", func(c *Config) { c.Model = "m" }, `unknown model "m": choose one of ` + strings.Join(models(), ", ")},
-		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid`},
+		{"activation", func(c *Config) { c.Activation = "" }, `unknown activation "": choose one of tanh, relu, sigmoid, gelu`},
 		{"optimizer", func(c *Config) { c.Optimizer = "m" }, `unknown optimizer "m": choose one of ` + strings.Join(Optimizers(), ", ")},
 		{"batch", func(c *Config) { c.Batch = ptr(0.0) }, "batch 0: must be a finite number above 0"},
 		{"sampling_rate", func(c *Config) { c.SamplingRate = ptr(math.NaN()) }, "sampling rate NaN: must be in (0, 1]"},

@@ -43,7 +43,7 @@ precision, as fixed features are stored.`,
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
 			f.StringVar(&o.Strategy, "strategy", string(perexample.Auto), cli.Help("strategy"))
-			f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
+			f.StringVar(&o.Activation, "activation", "relu", "as of train, whose default is tanh")
 			f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 			f.StringVar(&o.GEMM, "gemm", devices.GEMMOwn, cli.Help("gemm"))
 			f.StringVar(&o.Precision, "precision", "float32", cli.Help("precision"))
@@ -113,7 +113,7 @@ func besideFlags(o *bench.StepOptions) func(*pflag.FlagSet) {
 		f.SortFlags = false
 		f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 		f.IntVar(&o.Batch, "batch", 300, "records per batch")
-		f.StringVar(&o.Activation, "activation", "relu", "relu, tanh or sigmoid; the default of train is tanh")
+		f.StringVar(&o.Activation, "activation", "relu", "as of train, whose default is tanh")
 		f.StringVar(&o.Device, "device", "auto", "auto, cpu, cuda, cuda:N or reference (slow)")
 		f.IntVar(&o.Threads, "threads", 0, "CPU threads; 0: all")
 		f.Float64Var(&o.Seconds, "seconds", 5, "seconds to measure for")
