@@ -1,6 +1,8 @@
 package reference
 
 import (
+	"cmp"
+
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/half"
@@ -11,6 +13,9 @@ var _ device.Mapper = Device{}
 
 // Maps is nil: it has every op, and calls a Go function.
 func (Device) Maps(device.Front) error { return nil }
+
+// parts in which a table is mapped. One record may take a second, and a stop waits for all of a part.
+const parts = 5000
 
 // Map runs the front end's program on every record, and rounds its rows to halves.
 func (Device) Map(front device.Front, from device.Data, o device.MapOptions) (device.Data, error) {
@@ -26,6 +31,7 @@ func (Device) Map(front device.Front, from device.Data, o device.MapOptions) (de
 		for i, v := range constants {
 			params[i] = float64(v)
 		}
+		o.Parts = cmp.Or(o.Parts, parts)
 		fill = func(rows []uint16, bytes []uint8, values []float32) { mapped(p, params, rows, bytes, values) }
 	}
 	rows, values, err := host.Mapped(front, from, o, fill)
