@@ -71,6 +71,11 @@ func networks() map[string]*network {
 	n.layer(ir.Op{Kind: ir.Dense, Out: []int{6}}, []int{6, 12})
 	n.layer(ir.Op{Kind: ir.LayerNorm, Epsilon: 1e-3}, []int{6})
 
+	n = begin("an upright column", 1, 4, 1)
+	n.layer(ir.Op{Kind: ir.Deskew})
+	n = begin("an upright row", 2, 1, 4)
+	n.layer(ir.Op{Kind: ir.Deskew})
+
 	n = begin("maps", 2, 4, 6)
 	n.layer(ir.Op{Kind: ir.Deskew})
 	n.layer(ir.Op{Kind: ir.Reflect, Out: []int{2, 7, 9}, Window: ir.Window{PadTop: 2, PadBottom: 1, PadRight: 3}})
