@@ -30,9 +30,9 @@ func TestSchedulesAreValid(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s plain: %v", p.Name, err)
 		}
-		keeps := 0 // nothing but the gradients of group normalizations
+		keeps := 0 // nothing but the gradients of normalizations, which have no other way
 		for i := range p.Ops {
-			if p.Ops[i].Kind == ir.GroupNorm {
+			if k := p.Ops[i].Kind; k == ir.GroupNorm || k == ir.LayerNorm {
 				keeps += p.OpParams(i)
 			}
 		}
