@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/half", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/fault", "internal/half", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
