@@ -35,7 +35,9 @@ func (Device) Map(front device.Front, from device.Data, o device.MapOptions) (de
 			params[i] = float64(v)
 		}
 		o.Parts = cmp.Or(o.Parts, parts)
-		fill = func(rows []uint16, bytes []uint8, values []float32) { shared(p, params, rows, bytes, values, max(o.Threads, 1)) }
+		fill = func(rows []uint16, bytes []uint8, values []float32) {
+			shared(p, params, rows, bytes, values, max(o.Threads, 1))
+		}
 	}
 	rows, values, err := host.Mapped(front, from, o, fill)
 	if err != nil {
