@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 
 	"features": {
 		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/safetensors",
-		"internal/synthetic", "internal/usage", "internal/whiten",
+		"internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten",
 	},
 	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
@@ -127,10 +127,11 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
-	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
-	"internal/setting": {"internal/usage", "internal/yamlfile"},
-	"internal/deskew":  {"internal/ir"},
-	"internal/whiten":  nil,
+	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
+	"internal/setting":  {"internal/usage", "internal/yamlfile"},
+	"internal/deskew":   {"internal/ir"},
+	"internal/whiten":   nil,
+	"internal/wavelets": {"internal/cpu/gemm", "internal/ir"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
 		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
