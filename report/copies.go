@@ -168,12 +168,14 @@ func openAll(dirs []string) (all []*run, err error) {
 // beside its own copy must not be resumed.
 func refuseUnfinished(dirs []string) error {
 	for _, dir := range dirs {
+		if rundir.Dir(dir).IsSlice() { // no second run
+			return usage.Errorf("%s is a slice of a run, whose ledger charges all of its steps: take it back by `privgrad slice in RUN %[1]s`, and leave it out here", dir)
+		}
+	}
+	for _, dir := range dirs {
 		d := rundir.Dir(dir)
 		if !d.Has(rundir.Config) || d.Has(rundir.Result) {
 			continue
-		}
-		if d.IsSlice() {
-			return usage.Errorf("%s is a slice of a run, whose ledger charges all of its steps: take it back by `privgrad slice in RUN %[1]s`, and leave it out here", dir)
 		}
 		if _, stopped, _ := d.Progress(); stopped != "" {
 			return usage.Errorf("the run in %s has ended before it finished, so leave it out, and add what it cost yourself: %s", dir, stopped)

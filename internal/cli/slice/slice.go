@@ -66,6 +66,8 @@ killed loses them. Methods that choose their noise as they go have no slices.`,
 	}.New()
 }
 
+var errWhich = usage.Errorf("give the run and the folder of its slice, or the run and --lost")
+
 func describeOut(w io.Writer, o *slice.Outgoing) {
 	fmt.Fprintf(w, "slice %d of %s is in %s: steps %d to %d of %d\n", o.Number, o.Run, o.Folder, o.First, o.Last, o.Committed)
 	fmt.Fprintf(w, "They are charged, whatever becomes of the folder. Start one copy of it, once.\n\nNext:\n")
@@ -89,7 +91,12 @@ With --lost and no folder, the slice that is out is given up. Its steps stay cha
 the run makes that many fewer.`,
 		Example: `  privgrad slice in runs/first runs/first.slice-1
   privgrad slice in runs/first --lost`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return errWhich
+			}
+			return nil
+		},
 		Flags: func(f *pflag.FlagSet) {
 			f.BoolVar(&lost, "lost", false, "give up the slice that is out; its steps stay charged")
 		},
@@ -103,7 +110,7 @@ the run makes that many fewer.`,
 			case !lost && n == 2:
 				got, err = h.In(c.Arguments[1])
 			default:
-				return usage.Errorf("give the run and the folder of its slice, or the run and --lost")
+				return errWhich
 			}
 			if err != nil {
 				return err
