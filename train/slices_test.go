@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/slice"
 )
@@ -313,4 +315,280 @@ func TestSliceOutIsCut(t *testing.T) {
 			t.Errorf("%s: %d steps", point, r.Steps)
 		}
 	}
+}
+
+// A seeded run that is made in slices has the bytes of one that is made at once: parameters, their average, the method's state,
+// the moving clip norm and all evaluations.
+func TestSlicesAreTheRun(t *testing.T) {
+	change := func(c *Config) {
+		c.Noise, c.Clipping, c.Momentum, c.Average = dpoptim.Seeded, "adaptive", 0.9, 0.9
+	}
+	l := lent(t, change)
+	slots := []int{1, 7, 4, lentSteps - 5 - 12}
+	for i, n := range slots {
+		went, err := (&slice.Home{Dir: l.run}).Out(n, "")
+		check(t, err)
+		l.goOn(went.Folder, ResumeRun, func(int) error { return nil }, -1, ErrSlice)
+		if _, err := os.Stat(filepath.Join(went.Folder, rundir.Model)); err == nil {
+			t.Error("a slice carries the model twice")
+		}
+		in, err := (&slice.Home{Dir: l.run}).In(went.Folder)
+		check(t, err)
+		if want := (slice.Incoming{Run: l.run, Number: i + 1, Updates: n, Step: in.Charged, Committed: lentSteps, Charged: went.Charged}); *in != want {
+			t.Errorf("slice %d is in as %+v, want %+v", i+1, *in, want)
+		}
+		params, _, err := rundir.ReadModel(filepath.Join(l.run, rundir.Model), resolved(t, l.config, Options{Sources: sources(made(1, 400))}).Network.Program)
+		check(t, err)
+		stored, err := rundir.Dir(l.run).ReadCheckpoint(len(params), []int{1})
+		check(t, err)
+		if !slices.Equal(stored.Params, params) {
+			t.Errorf("slice %d: the model is not that of the checkpoint", i+1)
+		}
+	}
+	l.finish("slices")
+	at := &lending{T: t, config: l.config, run: filepath.Join(t.TempDir(), "run")}
+	at.goOn(at.run, ResumeNever, func(int) error { return nil }, -1, nil)
+	var ends [2]*rundir.Checkpoint
+	for i, run := range []string{l.run, at.run} {
+		var err error
+		ends[i], err = rundir.Dir(run).ReadCheckpoint(65, []int{1})
+		check(t, err)
+		ends[i].RunID = ""
+	}
+	if !reflect.DeepEqual(ends[0], ends[1]) || ends[0].Clip == 1 {
+		t.Error("the checkpoint is another than that of a run that was made at once")
+	}
+	for _, name := range []string{rundir.Model, rundir.Average, rundir.Metrics} {
+		if !slices.Equal(read(t, l.run, name), read(t, at.run, name)) {
+			t.Errorf("%s is another than that of a run that was made at once", name)
+		}
+	}
+	// A seeded slice that is lost is made again, the same.
+	again := lent(t, change)
+	went, err := (&slice.Home{Dir: again.run}).Out(lentSlots, "")
+	check(t, err)
+	again.made(went.Folder, ending{"crash", 4})
+	_, err = (&slice.Home{Dir: again.run}).Lost()
+	check(t, err)
+	again.finish("lost and seeded")
+	if !slices.Equal(read(t, again.run, rundir.Model), read(t, at.run, rundir.Model)) {
+		t.Error("a seeded run that lost a slice ends with another model")
+	}
+}
+
+// Two slices are never out together, and a folder that is not what the run is waiting for is refused.
+func TestSlicesAreRefused(t *testing.T) {
+	start := lent(t, nil)
+	home := func(l *lending) *slice.Home { return &slice.Home{Dir: l.run} }
+	out := func(l *lending, slots int) string {
+		went, err := home(l).Out(slots, "")
+		check(t, err)
+		return went.Folder
+	}
+	none := func(int) error { return nil }
+
+	l := start.copied()
+	for _, slots := range []int{-1, 0, lentSteps - 4} {
+		_, err := home(l).Out(slots, "")
+		l.refuses(err, "19 steps left of 24")
+	}
+	_, err := home(l).Out(1, filepath.Dir(l.run))
+	l.refuses(err, "exists already")
+	_, err = home(l).Lost()
+	l.refuses(err, "no slice of")
+	_, err = (&slice.Home{Dir: t.TempDir()}).Out(1, "")
+	l.refuses(err, "no run to slice")
+	if l.sound("refused") != 5 {
+		t.Error("what is refused is charged")
+	}
+
+	folder := out(l, 4)
+	_, err = home(l).Out(4, "")
+	l.refuses(err, "is out")
+	_, err = home(l).In(folder)
+	l.refuses(err, "was not started")
+	_, err = home(l).In(l.run)
+	l.refuses(err, "is no slice")
+	_, err = (&slice.Home{Dir: folder}).Out(1, "")
+	l.refuses(err, "itself a slice")
+	_, err = home(start.copied()).In(folder)
+	l.refuses(err, "not started")
+	l.goOn(folder, ResumeRun, none, -1, ErrSlice)
+	_, err = home(start.copied()).In(folder)
+	l.refuses(err, "is no slice of")
+
+	// Files of different moments.
+	mixed := folder + ".mixed"
+	check(t, os.CopyFS(mixed, os.DirFS(folder)))
+	lines := strings.SplitAfter(string(read(t, folder, rundir.Slice)), "\n")
+	check(t, os.WriteFile(filepath.Join(mixed, rundir.Slice), []byte(lines[0]+lines[1]+strings.Replace(lines[2], `"state":"`, `"state":"0`, 1)), 0o644))
+	_, err = home(l).In(mixed)
+	l.refuses(err, "do not go together")
+	check(t, os.WriteFile(filepath.Join(mixed, rundir.Slice), []byte(lines[0]+lines[1]), 0o644))
+	parts, err := filepath.Glob(filepath.Join(mixed, rundir.StateFile+".*-000"))
+	check(t, err)
+	b := read(t, parts[0])
+	b[len(b)-3] ^= 1
+	check(t, os.WriteFile(parts[0], b, 0o644))
+	_, err = home(l).In(mixed)
+	l.refuses(err, "is damaged or of another moment")
+	b[len(b)-3] ^= 1
+	check(t, os.WriteFile(parts[0], b, 0o644))
+	before := read(t, l.run, rundir.StateFile)
+
+	// The folder as it went out stays behind where a copy was made of it; taking that in, the run makes sure of the other.
+	beside := start.copied()
+	stays := out(beside, 4)
+	check(t, os.CopyFS(stays+".copy", os.DirFS(stays)))
+	beside.goOn(stays+".copy", ResumeRun, none, -1, ErrSlice)
+	_, err = home(beside).In(stays + ".copy")
+	check(t, err)
+	_, err = Run(context.Background(), l.config, Options{Sources: sources(made(1, 400)), Out: stays, Resume: ResumeRun})
+	l.refuses(err, "starts once")
+
+	// One slice of two that were made of one state is taken in: the first is given up, and comes back.
+	_, err = home(l).Lost()
+	check(t, err)
+	second := out(l, 4)
+	l.goOn(second, ResumeRun, none, -1, ErrSlice)
+	for _, late := range []string{folder, mixed} {
+		_, err = home(l).In(late)
+		l.refuses(err, "given up")
+	}
+	if !slices.Equal(before, read(t, l.run, rundir.StateFile)) {
+		t.Error("what is refused has changed the run")
+	}
+	in, err := home(l).In(second)
+	check(t, err)
+	if in.Charged != 5+4+4 || in.Step != 5+4 || in.Skipped != 0 {
+		t.Errorf("the second slice is in as %+v", in)
+	}
+
+	// A version that knows no slices goes on with the run: what it skips stays charged, and the slice fits no longer.
+	third := out(l, 3)
+	hidden := read(t, l.run, rundir.Slices)
+	check(t, os.Remove(filepath.Join(l.run, rundir.Slices)))
+	l.goOn(l.run, ResumeRun, none, 2, ErrInterrupted)
+	check(t, os.WriteFile(filepath.Join(l.run, rundir.Slices), hidden, 0o644))
+	l.goOn(third, ResumeRun, none, -1, ErrSlice)
+	_, err = home(l).In(third)
+	l.refuses(err, "has gone on")
+	_, err = home(l).Lost()
+	check(t, err)
+	if r := l.finish("an older version"); r.Steps != lentSteps-4-3 {
+		t.Errorf("%d steps", r.Steps)
+	}
+	_, err = home(l).Out(1, "")
+	l.refuses(err, "has finished")
+}
+
+// Runs that are not paid for by slots have no slices, and are told what to do.
+func TestSliceable(t *testing.T) {
+	for words, change := range map[string]func(*Config){
+		"without noise":        func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
+		"chooses its noise":    func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp" },
+		"private diagnostics":  func(c *Config) { c.PrivateDiagnostics = true },
+		"makes its model in o": func(c *Config) { c.Optimizer = "objpert" },
+	} {
+		t.Run(words, func(t *testing.T) {
+			l := lent(t, nil)
+			c := l.config
+			if change(&c); words == "makes its model in o" { // which is never stopped half way
+				text, err := c.YAML()
+				check(t, err)
+				check(t, os.WriteFile(filepath.Join(l.run, ConfigFile), text, 0o644))
+			} else {
+				l.config, l.run = c, l.run+"-other"
+				ctx, stop := context.WithCancel(context.Background())
+				n := 0
+				_, err := Run(ctx, c, Options{Sources: sources(made(1, 400)), Out: l.run, onRelease: func(int) error {
+					if n++; n == 3 {
+						stop()
+					}
+					return nil
+				}})
+				if !errors.Is(err, ErrInterrupted) {
+					t.Fatal(err)
+				}
+			}
+			was := read(t, l.run, rundir.Ledger)
+			_, err := (&slice.Home{Dir: l.run}).Out(1, "")
+			l.refuses(err, words)
+			if !slices.Equal(was, read(t, l.run, rundir.Ledger)) {
+				t.Error("what is refused has changed the ledger")
+			}
+		})
+	}
+}
+
+// A method that ends before its schedule charges what is left of the slice, and the run what is left of the schedule.
+func TestSliceOfFinisher(t *testing.T) {
+	for seed := range uint64(40) {
+		c := small()
+		c.Optimizer, c.Batch, c.Noise, c.Seed = "rrpsgd", nil, dpoptim.Seeded, seed
+		c.NoiseMultiplier, c.Epsilon, c.LR = nil, ptr(3.0), nil
+		l := &lending{T: t, config: c, run: filepath.Join(t.TempDir(), "run")}
+		ctx, cancel := context.WithCancel(context.Background())
+		_, err := Run(ctx, c, Options{Sources: sources(made(1, 400)), Out: l.run, block: lentBlock, onRelease: func(slot int) error { cancel(); return nil }})
+		if err == nil {
+			continue // it was one round
+		}
+		if !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		went, err := (&slice.Home{Dir: l.run}).Out(lentSteps-4, "")
+		check(t, err)
+		var inSlice, atHome []int
+		note := func(to *[]int) func(int) error {
+			return func(slot int) error { *to = append(*to, slot); return nil }
+		}
+		_, err = Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: went.Folder, Resume: ResumeRun, block: lentBlock, onRelease: note(&inSlice)})
+		if !errors.Is(err, ErrSlice) {
+			t.Fatal(err)
+		}
+		_, err = (&slice.Home{Dir: l.run}).In(went.Folder)
+		check(t, err)
+		r, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: l.run, Resume: ResumeRun, block: lentBlock, onRelease: note(&atHome)})
+		check(t, err)
+		if r.Steps != *r.Rounds || *r.EpsilonSoFar != *r.Epsilon || 1+len(inSlice)+len(atHome) != r.Steps {
+			t.Errorf("seed %d: %d updates of %d rounds, ε %v of %v", seed, r.Steps, *r.Rounds, *r.EpsilonSoFar, *r.Epsilon)
+		}
+		if len(inSlice) < lentSteps-4 { // it ended within the slice: the test has seen it
+			return
+		}
+	}
+	t.Error("no run ended within its slice")
+}
+
+// The count of usable records is made by the process that makes the first step, and comes home with it.
+func TestSliceCounts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeArrays(t, 1, 950, 0)
+	ctx, stop := context.WithCancel(context.Background())
+	ends(ctx, t, counting(), Options{Out: "run", Progress: &stopper{stop: stop}}, ErrInterrupted)
+	h := &slice.Home{Dir: "run"}
+	went, err := h.Out(2, "")
+	check(t, err)
+	if _, err := Run(context.Background(), counting(), Options{Out: went.Folder, Resume: ResumeRun}); !errors.Is(err, ErrSlice) {
+		t.Fatal(err)
+	}
+	in, err := h.In(went.Folder)
+	check(t, err)
+	r, err := Run(context.Background(), counting(), Options{Out: "run", Resume: ResumeRun})
+	if check(t, err); in.Step != 2 || r.Counted == nil || r.Steps != *r.Committed {
+		t.Errorf("the slice came with %d updates and the count %v, the run made %d", in.Step, show(r.Counted), r.Steps)
+	}
+}
+
+// A slice is made by one process.
+func TestSliceIsMadeByOne(t *testing.T) {
+	l := lent(t, nil)
+	went, err := (&slice.Home{Dir: l.run}).Out(3, "")
+	check(t, err)
+	for _, err := range ranks(context.Background(), local.New(2, local.Options{}), l.config, Options{Sources: sources(made(1, 400)), Out: went.Folder, Resume: ResumeRun}) {
+		if err == nil || !strings.Contains(err.Error(), "one process") {
+			t.Errorf("a rank of a slice: %v", err)
+		}
+	}
+	l.goOn(went.Folder, ResumeRun, func(int) error { return nil }, -1, ErrSlice) // it was not started
 }

@@ -123,3 +123,22 @@ func TestShares(t *testing.T) {
 		t.Error("a run that is to stop makes another release")
 	}
 }
+
+// A part of a schedule ends where it does, also for a method that ends early: the rest is left to others.
+func TestSlotsUntil(t *testing.T) {
+	var found []int
+	c := &Slots{Terms: process(t, t.TempDir(), 7, &found), Block: 4, First: 1, Until: 7}
+	steps(t, c, 4)
+	check(t, c.Save(func() error { return nil }))
+	check(t, c.Begin())
+	if done, of := c.Progress(); c.Terms.Ledger.Charged() != 7 || done != 4 || of != 7 || !c.More() {
+		t.Errorf("%d slots are charged, at %d of %d", c.Terms.Ledger.Charged(), done, of)
+	}
+	if _, err := c.End(0, ended{}); err != nil || c.More() || c.Slot() != 7 || c.Left() != 0.5 {
+		t.Errorf("an early end leaves slot %d, and %v of the schedule: %v", c.Slot(), c.Left(), err)
+	}
+}
+
+type ended struct{}
+
+func (ended) Finished() bool { return true }

@@ -25,7 +25,7 @@ func Open(dir string) (*Folder, error) {
 	case len(lines) == 0 || lines[0].Event != rundir.SliceOut:
 		return nil, usage.Errorf("%s is damaged: copy the slice there again, or give it up by `privgrad slice in RUN --lost`", d.Path(rundir.Slice))
 	case len(lines) > 1:
-		return nil, usage.Errorf("the slice in %s was started before, and a slice starts once: take it back by `privgrad slice in RUN %[1]s`, as far as it came", dir)
+		return nil, usage.Errorf("the slice in %s was started before, here or as a copy, and a slice starts once: take it back by `privgrad slice in RUN %[1]s`, as far as it came", dir)
 	}
 	return &Folder{d, lines[0]}, nil
 }

@@ -117,6 +117,9 @@ func (h *Home) In(folder string) (*Incoming, error) {
 	if err := h.fits(s, f, before); err != nil {
 		return nil, err
 	}
+	if err := h.disarm(s); err != nil {
+		return nil, err
+	}
 	if err := h.take(s, f); err != nil {
 		return nil, err
 	}
@@ -173,6 +176,18 @@ func (h *Home) take(s *Slice, f *returned) error {
 	return err
 }
 
+// disarm has the folder that stayed at home, of which a copy went out, never be started: this is the one copy that can be found.
+func (h *Home) disarm(s *Slice) error {
+	d := rundir.Dir(folderOf(h.Dir, s.Number))
+	lines, err := d.SliceLines(rundir.Slice)
+	if err != nil || len(lines) != 1 || lines[0].Slice != s.Slice {
+		return nil // none, or none that could be started
+	}
+	return h.do("leftover", func() error {
+		return d.NoteSlice(rundir.Slice, rundir.SliceLine{Slice: s.Slice, Event: rundir.SliceStart})
+	})
+}
+
 // Lost gives up the slice that is out. Its slots stay charged.
 func (h *Home) Lost() (*Incoming, error) {
 	defer h.close()
@@ -189,6 +204,9 @@ func (h *Home) Lost() (*Incoming, error) {
 	s := h.outside()
 	if s == nil {
 		return nil, usage.Errorf("no slice of %s is out: continue the run by `privgrad resume %[1]s`", h.Dir)
+	}
+	if err := h.disarm(s); err != nil {
+		return nil, err
 	}
 	if err := h.note(rundir.SliceLine{Slice: s.Slice, Event: rundir.SliceLost}); err != nil {
 		return nil, err
