@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
@@ -119,7 +121,7 @@ func cutAt(name string) func(string) error {
 func (l *lending) finish(when string) *Result {
 	l.Helper()
 	r := l.goOn(l.run, ResumeRun, func(int) error { return nil }, -1, nil)
-	if l.sound(when) != lentSteps || r.Steps > lentSteps || len(l.released) < r.Steps || *r.EpsilonSoFar > *r.Epsilon {
+	if steps := *l.config.Steps; l.sound(when) != steps || r.Steps > steps || len(l.released) < r.Steps || *r.EpsilonSoFar > *r.Epsilon {
 		l.Fatalf("%s: the run ends after %d steps of %d releases, ε %v of %v", when, r.Steps, len(l.released), *r.EpsilonSoFar, *r.Epsilon)
 	}
 	last := r.Evaluations[len(r.Evaluations)-1]
@@ -485,8 +487,10 @@ func TestSlicesAreRefused(t *testing.T) {
 // Runs that are not paid for by slots have no slices, and are told what to do.
 func TestSliceable(t *testing.T) {
 	for words, change := range map[string]func(*Config){
-		"without noise":        func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
-		"chooses its noise":    func(c *Config) { c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp" },
+		"without noise": func(c *Config) { c.NoiseMultiplier = ptr(0.0) },
+		"chooses its noise": func(c *Config) {
+			c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
+		},
 		"private diagnostics":  func(c *Config) { c.PrivateDiagnostics = true },
 		"makes its model in o": func(c *Config) { c.Optimizer = "objpert" },
 	} {
@@ -592,3 +596,55 @@ func TestSliceIsMadeByOne(t *testing.T) {
 	}
 	l.goOn(went.Folder, ResumeRun, func(int) error { return nil }, -1, ErrSlice) // it was not started
 }
+
+// killSlices has runs made in slices by processes that are killed at any moment, and takes in what they leave. The chance is the
+// scheduler's; most of 20 steps take less time than a process takes to begin.
+func killSlices(t *testing.T, runs int) {
+	began := time.Now()
+	killed(t, t.TempDir(), false, 0)
+	whole := time.Since(began)
+	random := rand.New(rand.NewPCG(23, 24))
+	lost, cut, ended := 0, 0, 0
+	for range runs {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, "run") // where the child works
+		l := &lending{T: t, config: killConfig(false), run: filepath.Join(dir, "home")}
+		l.goOn(l.run, ResumeNever, func(int) error { return nil }, 5, ErrInterrupted)
+		atHome := slices.Clone(l.released)
+		for charged := 5; charged < *l.config.Steps; {
+			check(t, os.RemoveAll(folder))
+			_, err := (&slice.Home{Dir: l.run}).Out(min(20, *l.config.Steps-charged), folder)
+			check(t, err)
+			killed(t, dir, false, 1+time.Duration(random.Int64N(int64(whole))))
+			witness, _ := os.ReadFile(filepath.Join(dir, "witness"))
+			l.released = slices.Clone(atHome)
+			for _, slot := range witness {
+				l.released = append(l.released, int(slot))
+			}
+			l.sound("killed")
+			in, err := (&slice.Home{Dir: l.run}).In(folder)
+			switch {
+			case err != nil:
+				l.refuses(err, "was not started")
+				_, err = (&slice.Home{Dir: l.run}).Lost()
+				check(t, err)
+				lost++
+			case in.Skipped > 0:
+				cut++
+			default:
+				ended++
+			}
+			charged = l.sound("taken in")
+		}
+		l.finish("killed")
+	}
+	t.Logf("%d slices ended, %d were cut, %d were killed before their first step", ended, cut, lost)
+	// More than a tenth of the slices is cut: none of the 200 that 40 runs make would be with a probability below 1e-9.
+	if runs >= 40 && cut == 0 {
+		t.Error("no kill fell into a slice; the test shows nothing")
+	}
+}
+
+// Killed at any moment, a slice is charged for all that it released, and what it saved is taken in.
+func TestKillSlices(t *testing.T)     { killSlices(t, 2) }
+func TestLongKillSlices(t *testing.T) { killSlices(t, 40) }

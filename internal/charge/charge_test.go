@@ -80,7 +80,7 @@ func TestSlots(t *testing.T) {
 // What makes one release charges it when it is ready.
 func TestLateSlots(t *testing.T) {
 	var found []int
-	c := &Slots{Terms: process(t, t.TempDir(), 1, &found), Block: 1, First: 1, Until: 10, Late: true}
+	c := &Slots{Terms: process(t, t.TempDir(), 1, &found), Block: 1, First: 1, Until: 1, Late: true}
 	c.Terms.Steps = 1
 	stop := errors.New("stop")
 	c.Terms.Stop = func() error { return stop }

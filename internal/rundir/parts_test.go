@@ -23,7 +23,8 @@ func TestParts(t *testing.T) {
 	if err := d.NoteSlice(Slice, SliceLine{Slice: "ab", Event: SliceOut}); err != nil {
 		t.Fatal(err)
 	}
-	random := rand.NewChaCha8([32]byte{1})
+	source := rand.NewChaCha8([32]byte{1})
+	random := rand.New(source)
 	read := func() ([]byte, error) {
 		f, err := d.open(StateFile)
 		if err != nil {
@@ -49,7 +50,7 @@ func TestParts(t *testing.T) {
 	var last []byte
 	for i, size := range []int{0, 1, PartSize - 1, PartSize, PartSize + 1, 2*PartSize + 5} {
 		last = make([]byte, size)
-		random.Read(last)
+		source.Read(last)
 		err := d.WriteTo(StateFile, func(w io.Writer) error {
 			for b := last; len(b) > 0; { // by pieces of any size
 				n := min(len(b), 1+random.IntN(3<<20))
