@@ -536,22 +536,22 @@ func (r *run) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	switch {
-	case r.slice != nil:
-		return r.endSlice()
-	case r.charge.More() && !spent:
-		return r.interrupted()
-	}
-	return nil
+	return r.ended(r.charge.More() && !spent)
 }
 
-// endSlice says that no step of a slice will follow, and by what the run gets what was made.
-func (r *run) endSlice() error {
+// ended says how a run goes on of which steps are left, or how the run gets the steps of a slice, which makes no more.
+func (r *run) ended(left bool) error {
+	if r.slice == nil && left {
+		return r.interrupted()
+	}
+	if r.slice == nil {
+		return nil
+	}
 	if err := r.slice.Close(r.charge.Slot()); err != nil {
 		return err
 	}
 	how := ErrSlice
-	if r.charge.More() {
+	if left {
 		how = ErrInterrupted
 	}
 	done, of := r.slice.Slots(r.charge.Slot())

@@ -648,3 +648,63 @@ func killSlices(t *testing.T, runs int) {
 // Killed at any moment, a slice is charged for all that it released, and what it saved is taken in.
 func TestKillSlices(t *testing.T)     { killSlices(t, 2) }
 func TestLongKillSlices(t *testing.T) { killSlices(t, 40) }
+
+// Every method whose steps are charged in advance is made in slices, and ends with the updates and the ε of a run that is interrupted
+// there; others are refused before anything is charged.
+func TestSlicesAndMethods(t *testing.T) {
+	lentOut, refused := 0, 0
+	for _, m := range methods {
+		if m.variant {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			c := small()
+			m.set(&c)
+			o := Options{Sources: sources(made(1, 390)), Out: filepath.Join(t.TempDir(), "run")}
+			p, err := resolve(c, o)
+			check(t, err)
+			ctx, stop := context.WithCancel(context.Background())
+			interrupted := o
+			interrupted.onRelease = func(int) error { stop(); return nil }
+			if _, err = Run(ctx, c, interrupted); p.Method.Traits().Once || err == nil || !p.Method.Traits().Private {
+				refused++ // it has no second step, or no ledger
+				return
+			}
+			if !errors.Is(err, ErrInterrupted) {
+				t.Fatal(err)
+			}
+			h := &slice.Home{Dir: o.Out}
+			before := read(t, o.Out, rundir.Ledger)
+			went, err := h.Out(5, "")
+			if p.Filtered() || p.Sigma == 0 && p.Config.NoiseMultiplier != nil {
+				var misuse *UsageError
+				if refused++; !errors.As(err, &misuse) || !slices.Equal(before, read(t, o.Out, rundir.Ledger)) {
+					t.Errorf("a method without slots: %v", err)
+				}
+				return
+			}
+			check(t, err)
+			lentOut++
+			o.Resume = ResumeRun
+			away := o
+			away.Out = went.Folder
+			if _, err := Run(context.Background(), c, away); !errors.Is(err, ErrSlice) {
+				t.Fatal(err)
+			}
+			in, err := h.In(went.Folder)
+			check(t, err)
+			r, err := Run(context.Background(), c, o)
+			check(t, err)
+			want := *r.Committed
+			if r.Rounds != nil {
+				want = *r.Rounds
+			}
+			if in.Skipped != 0 || r.Steps != want || *r.EpsilonSoFar > *r.Epsilon {
+				t.Errorf("%d updates of %d, ε %v of %v", r.Steps, want, *r.EpsilonSoFar, *r.Epsilon)
+			}
+		})
+	}
+	if lentOut < 6 || refused < 6 {
+		t.Errorf("%d methods were made in slices, %d refused", lentOut, refused)
+	}
+}
