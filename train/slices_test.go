@@ -370,8 +370,10 @@ func TestSlicesAreTheRun(t *testing.T) {
 	went, err := (&slice.Home{Dir: again.run}).Out(lentSlots, "")
 	check(t, err)
 	again.made(went.Folder, ending{"crash", 4})
-	_, err = (&slice.Home{Dir: again.run}).Lost()
-	check(t, err)
+	gone, err := (&slice.Home{Dir: again.run}).Lost()
+	if check(t, err); !gone.Lost || gone.Skipped != 0 {
+		t.Errorf("a seeded slice is lost as %+v", gone)
+	}
 	again.finish("lost and seeded")
 	if !slices.Equal(read(t, again.run, rundir.Model), read(t, at.run, rundir.Model)) {
 		t.Error("a seeded run that lost a slice ends with another model")

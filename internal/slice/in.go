@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -213,7 +214,7 @@ func (h *Home) Lost() (*Incoming, error) {
 	}
 	in, err := h.incoming(s)
 	if err == nil {
-		in.Lost, in.Skipped, in.Returned = true, s.Slots, 0
+		in.Lost = true
 	}
 	return in, err
 }
@@ -225,10 +226,14 @@ func (h *Home) incoming(s *Slice) (*Incoming, error) {
 		return nil, err
 	}
 	charged := h.ledger.Charged()
-	return &Incoming{
+	in := &Incoming{
 		Run: h.Dir, Number: s.Number, Updates: now.Step - s.Step, Step: now.Step, Skipped: max(charged-max(now.Slot, s.First), 0),
 		Returned: s.First + s.Slots - charged, Committed: h.ledger.Header().Committed, Charged: charged,
-	}, nil
+	}
+	if h.config.Noise == dpoptim.Seeded {
+		in.Skipped = 0 // they are made again, with the same noise
+	}
+	return in, nil
 }
 
 // A measured line is one of the metrics, with its step.
