@@ -122,7 +122,7 @@ type Reporter interface {
 // when the run has finished, now or before. When ctx was cancelled and the run
 // was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
 // the same call with Resume: ResumeAuto goes on. When the run has finished and its report
-// could not be written, there are both a result and ErrReport. The trained parameters go back into the
+// could not be written, there are both a result and ErrReport. In the folder of a slice, Run ends with ErrSlice. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)

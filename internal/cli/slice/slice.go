@@ -53,9 +53,7 @@ killed loses them. Methods that choose their noise as they go have no slices.`,
 		Required: []string{"slots"},
 		Flags: func(f *pflag.FlagSet) {
 			f.IntVar(&slots, "slots", 0, "number of steps: as many as the other machine surely makes")
-			cli.NameArgument(f.Lookup("slots"), "N")
 			f.StringVar(&folder, "to", "", "folder to write, which must not exist (default RUN.slice-1, RUN.slice-2, …)")
-			cli.NameArgument(f.Lookup("to"), "DIR")
 		},
 		Run: func(c *cli.Call) error {
 			h := slice.Home{Dir: c.Arguments[0]}
