@@ -145,11 +145,12 @@ var allowed = map[string][]string{
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
+	"internal/slice":    {"accountant/ledger", "dpoptim", "internal/charge", "internal/config", "internal/durable", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
-		"internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/snapshot", "internal/source",
+		"internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
 		"internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 
@@ -217,6 +218,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
+	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli/machine"
 	"github.com/privgrad/privgrad/internal/cli/model"
 	"github.com/privgrad/privgrad/internal/cli/price"
+	"github.com/privgrad/privgrad/internal/cli/slice"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -31,6 +32,7 @@ import (
 var commands = []func() *cobra.Command{
 	newTrain,
 	newResume,
+	slice.New,
 	model.Eval,
 	model.Predict,
 	model.Export,

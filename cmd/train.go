@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -128,11 +130,20 @@ func trainTo(call *cli.Call, group collective.Group, c train.Config, out string,
 	}
 	report.Attach(c, &options)
 	result, err := train.Run(ctx, c, options)
+	if errors.Is(err, train.ErrSlice) {
+		return call.Show(sliced{out, err.Error()}, func(w io.Writer) { fmt.Fprintln(w, err) })
+	}
 	late := errors.Is(err, train.ErrReport) // of a run that has its result
 	if err = launch.Close(group, err); err != nil && !late || group != nil && group.Rank() > 0 {
 		return err
 	}
 	return errors.Join(cli.Show(call, result, summarise), err)
+}
+
+// sliced is the JSON form of a slice that is complete.
+type sliced struct {
+	Folder  string `json:"folder"`
+	Message string `json:"message"`
 }
 
 // rehearse shows what a run would cost, in ε, memory and time.
@@ -188,7 +199,9 @@ func newResume() *cobra.Command {
 		Short: "Continue a run that was interrupted",
 		Long: `resume continues an interrupted run from its last checkpoint, with the settings in its
 config.yaml. Steps that a crash lost stay charged. If the run has finished, resume shows
-its result again. Only the settings below may differ from the first start.`,
+its result again. Only the settings below may differ from the first start.
+
+A folder that "privgrad slice out" wrote is started in the same way, once.`,
 		Example: "  privgrad resume runs/first\n  privgrad resume runs/first --threads 4 --json",
 		Args:    cli.OneArg("a run directory"),
 		Flags: func(f *pflag.FlagSet) {

@@ -168,6 +168,11 @@ func openAll(dirs []string) (all []*run, err error) {
 // beside its own copy must not be resumed.
 func refuseUnfinished(dirs []string) error {
 	for _, dir := range dirs {
+		if rundir.Dir(dir).IsSlice() { // no second run
+			return usage.Errorf("%s is a slice of a run, whose ledger charges all of its steps: take it back by `privgrad slice in RUN %[1]s`, and leave it out here", dir)
+		}
+	}
+	for _, dir := range dirs {
 		d := rundir.Dir(dir)
 		if !d.Has(rundir.Config) || d.Has(rundir.Result) {
 			continue

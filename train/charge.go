@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/slice"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -24,6 +25,10 @@ func (r *run) openLedger() error {
 		h.Committed = charge.Units
 	}
 	var err error
+	if r.slice, err = slice.Open(r.options.Out); err != nil {
+		return err
+	}
+	h.Committed = r.slice.End(h.Committed)
 	if h.RunID = r.options.RunID; r.dir().Has(rundir.Ledger) {
 		h.RunID = "" // that of the ledger
 	} else if h.RunID == "" {
@@ -42,7 +47,7 @@ func (r *run) openLedger() error {
 		return err
 	}
 	r.runID = r.ledger.Header().RunID
-	return nil
+	return slice.GoOn(r.options.Out, r.ledger)
 }
 
 // newCharge is what pays for the run, by what its method declares.
@@ -72,7 +77,7 @@ func (r *run) newCharge(ctx context.Context, sampler batches.Sampler) (charge.Ch
 	case p.Filtered() || r.free():
 		return &charge.Free{Terms: t, Once: r.free()}, nil
 	}
-	s := &charge.Slots{Terms: t, Block: cmp.Or(o.block, p.Block), First: 1, Late: once}
+	s := &charge.Slots{Terms: t, Block: cmp.Or(o.block, p.Block), First: 1, Until: r.slice.End(p.Steps), Late: once}
 	if p.Count != nil {
 		s.First = 2
 	}

@@ -80,6 +80,9 @@ type UsageError = usage.Error
 // was saved. The error of Run is one by errors.Is, and says how to go on.
 var ErrInterrupted = errors.New("interrupted")
 
+// ErrSlice says that all steps of a slice of a run are made and saved, so that it can be taken back.
+var ErrSlice = errors.New("slice complete")
+
 // ErrReport says that a run is complete, and that the files of its Reporter could not all be
 // written. Run returns the result, too, which lists those that are there.
 var ErrReport = errors.New("the report could not be written")

@@ -36,6 +36,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/slice"
 	"github.com/privgrad/privgrad/internal/snapshot"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
@@ -121,7 +122,7 @@ type Reporter interface {
 // when the run has finished, now or before. When ctx was cancelled and the run
 // was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
 // the same call with Resume: ResumeAuto goes on. When the run has finished and its report
-// could not be written, there are both a result and ErrReport. The trained parameters go back into the
+// could not be written, there are both a result and ErrReport. In the folder of a slice, Run ends with ErrSlice. The trained parameters go back into the
 // nodes of the network's graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
@@ -191,6 +192,7 @@ type run struct {
 	started time.Time // of what a result counts
 
 	ledger *ledger.Ledger
+	slice  *slice.Folder // of which this process makes the steps; nil: of the whole run
 	device device.Device
 	team   *team.Team     // nil: this process alone
 	shard  datasets.Shard // of several, the one of this process
@@ -214,7 +216,12 @@ type run struct {
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }
 
 // goOn says by what a person goes on with the run.
-func (r *run) goOn() string { return plan.GoOn(&r.plan.Config, r.options.Out, r.plan.Assumptions()) }
+func (r *run) goOn() string {
+	if r.slice != nil {
+		return fmt.Sprintf("`privgrad slice in RUN %s`", r.options.Out)
+	}
+	return plan.GoOn(&r.plan.Config, r.options.Out, r.plan.Assumptions())
+}
 
 // full adds to the error of a run that has begun what to do when there is space again.
 func (r *run) full(err error) error {
@@ -311,7 +318,13 @@ func (r *run) arrive() error {
 		r.options.Log.Warn(fmt.Sprintf("%s is on another machine or in another place than when it was last trained. If it is a copy and the original goes on too, "+
 			"steps are paid for once and made twice: go on in one of the two alone", r.dir()))
 	}
-	return err
+	if err != nil || r.slice == nil {
+		return err
+	}
+	if r.team != nil {
+		return usage.Errorf("%s is a slice, which one process makes: start it without a launcher", r.dir())
+	}
+	return r.slice.Start()
 }
 
 // found gives the result of a run that has finished, and refuses one that cannot go on.
@@ -523,10 +536,26 @@ func (r *run) loop(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.charge.More() && !spent {
+	return r.ended(r.charge.More() && !spent)
+}
+
+// ended says how a run goes on of which steps are left, or how the run gets the steps of a slice, which makes no more.
+func (r *run) ended(left bool) error {
+	if r.slice == nil && left {
 		return r.interrupted()
 	}
-	return nil
+	if r.slice == nil {
+		return nil
+	}
+	if err := r.slice.Close(r.charge.Slot()); err != nil {
+		return err
+	}
+	how := ErrSlice
+	if left {
+		how = ErrInterrupted
+	}
+	done, of := r.slice.Slots(r.charge.Slot())
+	return fmt.Errorf("%w: %d of its %d steps are made and saved; take it back by %s", how, done, of, r.goOn())
 }
 
 // tell says how far the run is.
@@ -553,6 +582,10 @@ func (r *run) interrupted() error {
 
 // next is one step with what follows it; save says that a checkpoint is due.
 func (r *run) next() (save bool, err error) {
+	finisher, _ := r.engine.Steps.(dpoptim.Finisher)
+	if finisher != nil && finisher.Finished() { // in a slice, which has charged its part alone
+		return r.charge.End(0, finisher)
+	}
 	counts := r.counts()
 	if err := r.charge.Begin(); err != nil {
 		return false, err
@@ -575,7 +608,6 @@ func (r *run) next() (save bool, err error) {
 			return false, fmt.Errorf("training loss after step %d: %w", r.charge.Update(), err)
 		}
 	}
-	finisher, _ := r.engine.Steps.(dpoptim.Finisher)
 	if save, err = r.charge.End(updates, finisher); err != nil {
 		return false, err
 	}
@@ -611,7 +643,7 @@ func (r *run) save() error {
 		return err
 	}
 	return r.charge.Save(func() error {
-		if err := r.saveCheckpoint(); err != nil {
+		if err := r.saveCheckpoint(); err != nil || r.slice != nil { // the run makes the model of it
 			return err
 		}
 		write := func(file string, params []float32) error {

@@ -5,7 +5,7 @@
 // Reserve charges a block of slots on the disk before the first noise of that
 // block is drawn, and Settle returns those of the block that released nothing. A
 // crash in between leaves the whole block charged, so the ledger may count too
-// much and never too little. The ledger knows nothing of mechanisms, ε or data:
+// much and never too little. Only who knows what became of that block may Adopt it. The ledger knows nothing of mechanisms, ε or data:
 // it holds public settings and counts.
 //
 // A file is accepted only if every byte that bears on the charge is what the
@@ -175,6 +175,19 @@ func (l *Ledger) Settle(used int) error {
 	}
 	l.own = false
 	return nil
+}
+
+// Adopt takes over the block that an earlier Ledger reserved last and left open, [first, first+n), and says whether it is
+// there. It is for those who know by other means how many of its slots were released: they settle it. A block that
+// nobody adopts stays charged in full.
+func (l *Ledger) Adopt(first, n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil && !l.own && n > 0 && l.rec.open == n && l.rec.reserved == first+n {
+		l.own = true
+		return true
+	}
+	return false
 }
 
 // Header returns the ledger's header.

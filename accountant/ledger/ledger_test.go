@@ -407,3 +407,44 @@ func TestRecordLayout(t *testing.T) {
 		}
 	}
 }
+
+// Only the block that was left open last can be adopted, by its place, once, and is settled as one's own.
+func TestAdopt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	l := mustOpen(t, path, 10)
+	if _, err := l.Reserve(2); err != nil {
+		t.Fatal(err)
+	}
+	must(t, l.Settle(2))
+	if _, err := l.Reserve(5); err != nil {
+		t.Fatal(err)
+	}
+	if l.Adopt(2, 5) {
+		t.Error("a Ledger adopts its own block")
+	}
+	must(t, l.Close())
+	if l.Adopt(2, 5) {
+		t.Error("a closed Ledger adopts a block")
+	}
+	l = mustOpen(t, path, 10)
+	for _, wrong := range [][2]int{{2, 4}, {3, 4}, {0, 7}, {2, 0}, {7, 0}, {2, 8}} {
+		if l.Adopt(wrong[0], wrong[1]) {
+			t.Errorf("adopted %v", wrong)
+		}
+	}
+	if !l.Adopt(2, 5) || l.Adopt(2, 5) {
+		t.Error("the open block is not adopted once")
+	}
+	must(t, l.Settle(3))
+	wantState(t, l.State(), State{Committed: 10, Reserved: 5, Settled: 5})
+	must(t, l.Close())
+	l = mustOpen(t, path, 10)
+	defer l.Close()
+	if l.Adopt(2, 3) || l.Adopt(2, 5) {
+		t.Error("a settled block is adopted")
+	}
+	first, err := l.Reserve(1)
+	if err != nil || first != 5 {
+		t.Errorf("the next slot is %d: %v", first, err)
+	}
+}

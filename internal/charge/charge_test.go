@@ -50,7 +50,7 @@ func steps(t *testing.T, c Charge, n int) {
 func TestSlots(t *testing.T) {
 	dir, saved := t.TempDir(), func() error { return nil }
 	var found []int
-	c := &Slots{Terms: process(t, dir, 10, &found), Block: 4, First: 1}
+	c := &Slots{Terms: process(t, dir, 10, &found), Block: 4, First: 1, Until: 10}
 	for _, n := range []int{4, 1} {
 		steps(t, c, n)
 		check(t, c.Save(saved))
@@ -61,7 +61,7 @@ func TestSlots(t *testing.T) {
 	steps(t, c, 1)
 	check(t, c.Terms.Ledger.Close())
 
-	again := &Slots{Terms: process(t, dir, 10, &found), Block: 8, First: 1}
+	again := &Slots{Terms: process(t, dir, 10, &found), Block: 8, First: 1, Until: 10}
 	if warning, err := again.Resume(5, 5, dpoptim.Spent{}); err != nil || !strings.Contains(warning, "4 charged steps") || again.Slot() != 9 || again.Update() != 6 {
 		t.Errorf("slot %d, update %d: %q, %v", again.Slot(), again.Update(), warning, err)
 	}
@@ -80,7 +80,7 @@ func TestSlots(t *testing.T) {
 // What makes one release charges it when it is ready.
 func TestLateSlots(t *testing.T) {
 	var found []int
-	c := &Slots{Terms: process(t, t.TempDir(), 1, &found), Block: 1, First: 1, Late: true}
+	c := &Slots{Terms: process(t, t.TempDir(), 1, &found), Block: 1, First: 1, Until: 1, Late: true}
 	c.Terms.Steps = 1
 	stop := errors.New("stop")
 	c.Terms.Stop = func() error { return stop }
@@ -123,3 +123,22 @@ func TestShares(t *testing.T) {
 		t.Error("a run that is to stop makes another release")
 	}
 }
+
+// A part of a schedule ends where it does, also for a method that ends early: the rest is left to others.
+func TestSlotsUntil(t *testing.T) {
+	var found []int
+	c := &Slots{Terms: process(t, t.TempDir(), 7, &found), Block: 4, First: 1, Until: 7}
+	steps(t, c, 4)
+	check(t, c.Save(func() error { return nil }))
+	check(t, c.Begin())
+	if done, of := c.Progress(); c.Terms.Ledger.Charged() != 7 || done != 4 || of != 7 || !c.More() {
+		t.Errorf("%d slots are charged, at %d of %d", c.Terms.Ledger.Charged(), done, of)
+	}
+	if _, err := c.End(0, ended{}); err != nil || c.More() || c.Slot() != 7 || c.Left() != 0.5 {
+		t.Errorf("an early end leaves slot %d, and %v of the schedule: %v", c.Slot(), c.Left(), err)
+	}
+}
+
+type ended struct{}
+
+func (ended) Finished() bool { return true }

@@ -14,6 +14,7 @@ type Slots struct {
 	Terms Terms
 	Block int    // slots that are reserved at a time
 	First uint64 // noise position of the first step, which is behind the count
+	Until int    // the slot at which this process stops: that behind the schedule, or behind a slice of it
 	// Late charges when the release is ready to be made, for a method that makes one: a process that died before begins again.
 	Late bool
 
@@ -26,11 +27,11 @@ func (c *Slots) Slot() int       { return c.at.slot }
 func (c *Slots) Update() int     { return c.at.step + 1 }
 func (c *Slots) Left() float64   { return c.at.left(c.Terms.Steps) }
 func (c *Slots) Stopped() error  { return c.Terms.Stop() }
-func (c *Slots) More() bool      { return c.at.slot < c.Terms.Steps }
+func (c *Slots) More() bool      { return c.at.slot < c.Until }
 func (c *Slots) Count() uint64   { return 1 }
 func (c *Slots) SoFar() *float64 { return nil }
 
-func (c *Slots) Progress() (done, of int) { return c.at.slot, c.Terms.Steps }
+func (c *Slots) Progress() (done, of int) { return c.at.slot, c.Until }
 
 func (c *Slots) Begin() error {
 	if c.Late {
@@ -45,7 +46,7 @@ func (c *Slots) reserve() error {
 	if at < c.last {
 		return nil
 	}
-	n := min(c.Block, c.Terms.Steps-at)
+	n := min(c.Block, c.Until-at)
 	c.reserved = false
 	if lost := c.Terms.Ledger.Charged() - at; lost > 0 {
 		n = min(n, lost)
@@ -100,7 +101,7 @@ func (c *Slots) rest() (err error) {
 	if c.reserved {
 		err = l.Settle(c.last - c.first)
 	}
-	c.first, c.last, c.at.slot = l.Charged(), c.Terms.Steps, c.Terms.Steps
+	c.first, c.last, c.at.slot = l.Charged(), c.Until, c.Until
 	if c.reserved = err == nil && c.first < c.last; c.reserved {
 		_, err = l.Reserve(c.last - c.first)
 	}

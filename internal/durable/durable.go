@@ -82,6 +82,15 @@ func writeFile(sys system, name string, write func(io.Writer) error) (err error)
 	return sys.syncDir(filepath.Dir(path))
 }
 
+// Rename gives a folder that has been written its name, durably. Nothing may have that name.
+func Rename(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		err = disk{}.syncDir(filepath.Dir(to))
+	}
+	return explain("writing", to, err)
+}
+
 // Regular refuses a path that leads to something and not to a file: a link, a folder, a pipe, a device. It says
 // what is known of the file, nil where there is none.
 func Regular(path string) (fs.FileInfo, error) {

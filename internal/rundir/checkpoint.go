@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -73,13 +72,13 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	if c.Method != "" {
 		meta["search"] = c.Method
 	}
-	return durable.WriteFile(d.State(), func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
+	return d.WriteTo(StateFile, func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
 
 // Progress is how many updates the checkpoint was written after, and why the run has ended for good, if it has; known is
 // false where there is none that can be read.
 func (d Dir) Progress() (steps int, stopped string, known bool) {
-	f, err := os.Open(d.State())
+	f, err := d.open(StateFile)
 	if err != nil {
 		return 0, "", false
 	}
@@ -107,7 +106,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		values += w
 	}
 	path := d.State()
-	f, err := os.Open(path)
+	f, err := d.open(StateFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

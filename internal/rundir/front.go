@@ -1,8 +1,6 @@
 package rundir
 
 import (
-	"os"
-
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -10,7 +8,7 @@ import (
 // ReadFront reads the front end of a run, which must be the configured one, and its digest.
 func (d Dir) ReadFront(want features.Spec) (_ *features.Front, digest string, err error) {
 	path := d.Path(Features)
-	f, err := os.Open(path)
+	f, err := d.open(Features)
 	if err != nil {
 		return nil, "", usage.Errorf("%w: the model reads records by that file: restore it; the figures of a run with a function of your own are in its %s", err, Result)
 	}

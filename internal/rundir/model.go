@@ -16,6 +16,9 @@ import (
 
 // Unfinished refuses to read a run that does not have a file yet.
 func (d Dir) Unfinished(file string) error {
+	if d.IsSlice() {
+		return usage.Errorf("%s is a slice of a run, and has no %s: take it back by `privgrad slice in RUN %[1]s`, then name the run", string(d), file)
+	}
 	if _, stopped, _ := d.Progress(); stopped != "" {
 		return usage.Errorf("the run in %s has ended before it finished: %s", string(d), stopped)
 	}

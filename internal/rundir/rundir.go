@@ -31,6 +31,8 @@ const (
 	Average     = "model-average.safetensors"
 	Features    = "features.safetensors"
 	Processes   = "processes.jsonl"
+	Slices      = "slices.jsonl" // of a run: its slices
+	Slice       = "slice.jsonl"  // of a slice's folder: what becomes of it
 	Checkpoints = "checkpoint"
 	Begun       = "checkpoint/config.yaml" // the settings with which the run began
 
@@ -50,7 +52,7 @@ func (d Dir) Path(name string) string { return filepath.Join(d.place(), name) }
 func (d Dir) place() string { return written.Path(string(d)) }
 
 // State is the path of the checkpoint.
-func (d Dir) State() string { return d.Path(filepath.Join(Checkpoints, state)) }
+func (d Dir) State() string { return d.Path(StateFile) }
 
 // Find says whether the directory holds a run, and whether it holds anything. One with other things is refused.
 func (d Dir) Find() (run, anything bool, err error) {
@@ -105,8 +107,12 @@ func holds(path string) bool {
 
 // Has reports whether there is a file, as far as one may look: who reads it then says why that fails.
 func (d Dir) Has(name string) bool {
-	_, err := os.Stat(d.Path(name))
-	return err == nil || errors.Is(err, fs.ErrPermission)
+	for _, path := range []string{d.Path(name), d.indexOf(name)} {
+		if _, err := os.Stat(path); err == nil || errors.Is(err, fs.ErrPermission) {
+			return true
+		}
+	}
+	return false
 }
 
 // IsFile reports whether there is a file, and not something else of the name.
@@ -165,6 +171,9 @@ func (d Dir) Write(name string, b []byte) error {
 
 // WriteTo replaces a file as a whole by what a function writes.
 func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
+	if d.parted(name) {
+		return d.writeParts(name, write)
+	}
 	return durable.WriteFile(d.Path(name), write)
 }
 
@@ -187,7 +196,7 @@ func (d Dir) Digests() (map[string]string, error) {
 
 // Digest is the SHA-256 of a file, in hex.
 func (d Dir) Digest(name string) (string, error) {
-	f, err := os.Open(d.Path(name))
+	f, err := d.open(name)
 	if err != nil {
 		return "", err
 	}
