@@ -23,6 +23,7 @@ import (
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -469,7 +470,7 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")
 		info, err := plan.Model(name)
 		check(t, err)
-		network, err := plan.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
+		network, err := plan.BuildNetwork(name, nn.Options{Input: info.Input, Classes: info.Classes, Activation: "relu", Seed: 1})
 		check(t, err)
 		if want := fmt.Sprintf("(%d, %d, %d)", info.Input[0], info.Input[1], info.Input[2]); shape != want {
 			t.Errorf("%s reads %s in the scripts, not %s", name, shape, want)

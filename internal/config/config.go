@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -73,6 +74,8 @@ type Config struct {
 	Mirror   bool   `yaml:"mirror,omitempty"`
 	Deskew   bool   `yaml:"deskew,omitempty"`
 
+	ModelVersion int `yaml:"model_version,omitempty"` // 0: the last; filled in of a name that has stood for several networks
+
 	Init       string   `yaml:"init,omitempty"`
 	InitLayers []string `yaml:"init_layers,omitempty,flow"`
 
@@ -136,7 +139,7 @@ type Unwritten struct {
 func Default() Config {
 	return Config{
 		Settings: dpoptim.Settings{
-			Activation: "tanh", LRSchedule: dpoptim.Constant, Seed: 1, Clip: 1, Clipping: string(perexample.Flat),
+			LRSchedule: dpoptim.Constant, Seed: 1, Clip: 1, Clipping: string(perexample.Flat),
 			Accountant: accountant.PLD, Neighbouring: string(accountant.AddRemove), Noise: dpoptim.Secure,
 		},
 		Data: "fmnist", Recipe: AutoRecipe, Optimizer: sgd.DPSGD,
@@ -171,6 +174,11 @@ func Parse(text []byte, path string, into *Config) error {
 		into.Recipe = "" // a file says all that it wants
 	}
 	return nil
+}
+
+// OfRun completes the settings of a run's own file with what earlier versions of this project did not write into it.
+func (c *Config) OfRun() {
+	c.ModelVersion = cmp.Or(c.ModelVersion, 1)
 }
 
 // giveAll notes the keys of a YAML file.
@@ -279,7 +287,7 @@ func (c Config) YAML() ([]byte, error) {
 var fileOrder = strings.Fields(`
 	data data_dir classes class_names image_size positive public_n schema folds fold drop_first count_records
 	published_set test_is_public recipe recipe_chosen_on features whiten mirror deskew feature_norm objpert_form
-	model activation init seed init_layers optimizer lr momentum l2 search protector protector_sha256 norm_noise
+	model model_version activation init seed init_layers optimizer lr momentum l2 search protector protector_sha256 norm_noise
 	radius rho pur_k pur_sigma outpert_form outpert_average step_decay local_noise rrpsgd_form smoothness
 	lr_schedule warmup beta1 beta2 adam_epsilon subtract_noise_variance average
 	batch sampling_rate sampling steps epochs eval_every epsilon noise_multiplier delta
