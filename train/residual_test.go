@@ -125,6 +125,11 @@ func TestFormerNetwork(t *testing.T) {
 		t.Errorf("opened, %s stands behind the first convolution; the file says version %q", op.Kind, m.Metadata()["model_version"])
 	}
 
+	var copied Config // as by train -c, for a new run with the settings of this one
+	check(t, ReadConfig(filepath.Join(o.Out, rundir.Config), &copied))
+	if copied.ModelVersion != 1 {
+		t.Errorf("its settings read for another run say version %d", copied.ModelVersion)
+	}
 	// By the flags alone it would be the new network: that is refused.
 	if _, err := Run(context.Background(), c, o); err == nil || !strings.Contains(err.Error(), "model_version is 2, was not given") || !strings.Contains(err.Error(), "privgrad resume") {
 		t.Errorf("with the settings of a new run: %v", err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ import (
 	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -148,13 +150,19 @@ func Default() Config {
 }
 
 // Read reads a YAML file over a configuration; unknown keys are errors. Americans may
-// write neighboring.
+// write neighboring. A file beside a ledger is a run's own.
 func Read(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return usage.Errorf("configuration %s cannot be read (%w): give the path of a YAML file, such as a run's %s", path, usage.Cause(err), rundir.Config)
 	}
-	return Parse(b, path, into)
+	if err := Parse(b, path, into); err != nil {
+		return err
+	}
+	if filepath.Base(path) == rundir.Config && rundir.Dir(filepath.Dir(path)).Has(rundir.Ledger) {
+		into.OfRun()
+	}
+	return nil
 }
 
 // Parse is Read of the text of a file.
@@ -176,9 +184,12 @@ func Parse(text []byte, path string, into *Config) error {
 	return nil
 }
 
-// OfRun completes the settings of a run's own file with what earlier versions of this project did not write into it.
+// OfRun completes the settings of a run's own file with what earlier versions of this project did not write into it: which
+// network its model's name stood for.
 func (c *Config) OfRun() {
-	c.ModelVersion = cmp.Or(c.ModelVersion, 1)
+	if slices.ContainsFunc(nn.Names(), func(m nn.Info) bool { return m.Name == c.Model && m.Versions > 1 }) {
+		c.ModelVersion = cmp.Or(c.ModelVersion, 1)
+	}
 }
 
 // giveAll notes the keys of a YAML file.
