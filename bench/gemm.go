@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/pages"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/timing"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // The kinds of matrix product in a training step. A thread has its own part of
@@ -156,7 +157,7 @@ func (o *GEMMOptions) program() (*ir.Program, error) {
 	if info.Input == [3]int{} {
 		info.Input = [3]int{1, 28, 28}
 	}
-	network, err := plan.BuildNetwork(o.Model, info.Input, info.Classes, "relu", 1)
+	network, err := plan.BuildNetwork(o.Model, nn.Options{Input: info.Input, Classes: info.Classes, Activation: "relu", Seed: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -169,7 +169,7 @@ func (o *StepOptions) open() (*workload, error) {
 	if w.set, err = o.images(model); err != nil {
 		return nil, err
 	}
-	network, err := plan.BuildNetwork(o.Model, model.Input, w.set.Classes, o.Activation, 1)
+	network, err := plan.BuildNetwork(o.Model, nn.Options{Input: model.Input, Classes: w.set.Classes, Activation: o.Activation, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

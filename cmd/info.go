@@ -85,7 +85,7 @@ arithmetic, and the names of its parameters in model.safetensors.`,
 		Example: "  privgrad info\n  privgrad info --model cnn-mnist",
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&model, "model", "", "show one model")
-			f.StringVar(&activation, "activation", "tanh", "with --model: "+strings.Join(nn.Activations(), ", "))
+			f.StringVar(&activation, "activation", "", "with --model: "+strings.Join(nn.Activations(), ", ")+" (default the model's own)")
 		},
 		Run: func(c *cli.Call) error {
 			if !c.Given("model") {
@@ -98,7 +98,7 @@ arithmetic, and the names of its parameters in model.safetensors.`,
 			if err != nil {
 				return err
 			}
-			network, err := plan.BuildNetwork(m.Name, m.Input, m.Classes, activation, 1)
+			network, err := plan.BuildNetwork(m.Name, nn.Options{Input: m.Input, Classes: m.Classes, Activation: activation, Seed: 1})
 			if err != nil {
 				return err
 			}

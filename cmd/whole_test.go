@@ -40,8 +40,18 @@ type material struct {
 	truth   []float64 // class or value of each
 }
 
-// The whole way of a model: train, eval, predict, export. Each step must say of the same records what those before said.
+// TestWholeWay is the whole way of a model: train, eval, predict, export. Each step must say of the same records what those before said.
 func TestWholeWay(t *testing.T) {
+	wholeWay(t, func(model string) bool { return !strings.HasPrefix(model, "wrn-") })
+}
+
+// TestLongWholeWay takes the wide residual networks, of which a step and a score are billions of multiplications.
+func TestLongWholeWay(t *testing.T) {
+	wholeWay(t, func(model string) bool { return strings.HasPrefix(model, "wrn-") })
+}
+
+// wholeWay goes the way of the models that it takes, and misses no model in its table.
+func wholeWay(t *testing.T, takes func(model string) bool) {
 	rows := []struct {
 		model string
 		data  func(t *testing.T, dir string) material
@@ -74,6 +84,8 @@ func TestWholeWay(t *testing.T) {
 		{"cifar-small", arrays([3]int{3, 32, 32}, 10, 1), nil},
 		{"cifar-paper", arrays([3]int{3, 32, 32}, 10, 1), []string{"--steps", "1", "--lr", "0.01"}},
 		{"resnet-small", arrays([3]int{3, 32, 32}, 10, 2), nil},
+		{"wrn-16-4", arrays([3]int{3, 32, 32}, 10, 1), []string{"--steps", "1"}},
+		{"wrn-40-4", arrays([3]int{3, 32, 32}, 10, 1), []string{"--steps", "1"}},
 		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), nil},
 		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), []string{"--noise", "exact", "--strategy", "materialise"}},
 	}
@@ -86,6 +98,9 @@ func TestWholeWay(t *testing.T) {
 	exports := t.TempDir()
 	for i, row := range rows {
 		delete(missing, row.model)
+		if !takes(row.model) {
+			continue
+		}
 		name := fmt.Sprintf("%02d-%s", i, row.model)
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && row.model == "cifar-paper" {

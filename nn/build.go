@@ -16,8 +16,9 @@ type Options struct {
 	Batch      int    // rows of the graph's input node; 0 means 1
 	Input      [3]int // C, H, W of the data; zero means what the model was made for
 	Classes    int    // 0 means what the model was made for; huber-regression ignores it
-	Activation string // one of Activations; "" means tanh. Linear models have none.
+	Activation string // one of Activations; "" means the model's own (Info). Linear models have none.
 	Seed       uint64 // of the initial weights
+	Version    int    // of the model, from 1 to Info.Versions; 0 means the last. Networks of a user's own have one
 }
 
 // Info describes a named model.
@@ -28,6 +29,8 @@ type Info struct {
 	Loss       Loss
 	Parameters int    // for 10 classes, or on the default data
 	Data       string // default data set
+	Activation string // where Options name none
+	Versions   int    // networks that the name has stood for, the last of which it stands for now
 }
 
 // Model is a named model as a Gorgonia graph. Input is (Batch, C, H, W).
@@ -48,10 +51,11 @@ func (m *Model) Lower() (*Network, error) {
 func Names() []Info {
 	var list []Info
 	for _, s := range specs {
+		s.Versions = 1 + len(former[s.Name])
 		list = append(list, s.Info)
 	}
 	for _, name := range registeredNames() {
-		list = append(list, Info{Name: name, Classes: 10, Data: "fmnist"})
+		list = append(list, Info{Name: name, Classes: 10, Data: "fmnist", Activation: "tanh", Versions: 1})
 	}
 	return list
 }
@@ -73,8 +77,6 @@ var namedActivations = []struct {
 	{"gelu", GELU, He},
 }
 
-const defaultActivation = "tanh"
-
 // Activations lists what Options.Activation may be.
 func Activations() (names []string) {
 	for _, a := range namedActivations {
@@ -84,8 +86,8 @@ func Activations() (names []string) {
 }
 
 // Build makes the graph of a named model with initial weights that follow from
-// the seed alone: He for ReLU and GELU, Glorot for tanh and sigmoid, zero for linear models and all
-// biases. The same options give the same bits on every platform.
+// the seed alone: He for ReLU and GELU, Glorot for tanh and sigmoid, of variance 1/fan-in for wide residual networks, zero for
+// linear models and all biases. The same options give the same bits on every platform.
 func Build(name string, o Options) (*Model, error) {
 	if build := registered(name); build != nil {
 		return buildOwn(name, build, o)
@@ -115,6 +117,9 @@ func Build(name string, o Options) (*Model, error) {
 			fit = "models that fit are " + strings.Join(fitting, ", ")
 		}
 		return nil, fmt.Errorf("model %s takes %s, the data is %s; %s", name, dims(s.Input), dims(o.Input), fit)
+	}
+	if err := s.version(o.Version); err != nil {
+		return nil, err
 	}
 	layers, err := s.choose(o)
 	if err != nil {
@@ -157,9 +162,14 @@ func (s *spec) choose(o Options) ([]Layer, error) {
 		outputs = 1
 	}
 	for _, a := range namedActivations {
-		if a.name == cmp.Or(o.Activation, defaultActivation) {
-			return s.layers(a.layer, a.init(o.Seed), outputs), nil
+		if a.name != cmp.Or(o.Activation, s.Activation) {
+			continue
 		}
+		init := a.init
+		if own, ok := s.front.(weighted); ok {
+			init = own.init
+		}
+		return s.layers(a.layer, init(o.Seed), outputs), nil
 	}
 	return nil, usage.Unknown("activation", o.Activation, Activations())
 }

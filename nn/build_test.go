@@ -34,6 +34,10 @@ func TestModelsAgreeWithTheTapeMachine(t *testing.T) {
 			if info.Name == "cifar-paper" {
 				o.Batch = 1
 			}
+			wide := strings.HasPrefix(info.Name, "wrn-") // whose tape takes a minute: TestLongWideModels
+			if wide {
+				o.Batch = 1
+			}
 			_, net := build(t, info.Name, o)
 			if n := net.Program.NumParams(); n != info.Parameters {
 				t.Errorf("%d parameters, want %d", n, info.Parameters)
@@ -51,13 +55,104 @@ func TestModelsAgreeWithTheTapeMachine(t *testing.T) {
 			if net.Program.Outputs() != outputs {
 				t.Errorf("%d logits, want %d", net.Program.Outputs(), outputs)
 			}
-			agree(t, net)
+			if !wide {
+				agree(t, net)
+			}
 		})
 	}
 	t.Run("tanh", func(t *testing.T) {
 		_, net := build(t, "cnn-mnist", Options{Batch: 2})
 		agree(t, net)
 	})
+}
+
+func TestLongWideModelsAgreeWithTheTapeMachine(t *testing.T) {
+	_, net := build(t, "wrn-16-4", Options{Activation: "relu", Seed: 3})
+	agree(t, net)
+}
+
+// A wide network in small, with all its kinds of blocks: the first stage changes no channels with the factor 1, and has the stride 1.
+func TestWideResidual(t *testing.T) {
+	for _, factor := range []int{1, 2} {
+		x := newUser(t).leaf("input", 2, 3, 8, 8)
+		layers := append(wideResidual{16, factor}.layers(ReLU, wideResidual{}.init(4)), Flatten, Dense("fc1", 3, wideResidual{}.init(4)))
+		logits, err := Apply(x, layers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		net, err := Lower(logits, WithInput(x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var strides []string
+		for _, op := range net.Program.Ops {
+			if op.Kind == ir.Conv {
+				strides = append(strides, fmt.Sprint(op.Out[0]/factor, " ", op.Window.H, "/", op.Window.StrideH))
+				if op.Function != ir.Standardize {
+					t.Errorf("%s is not standardized", op.Name)
+				}
+			}
+		}
+		want := []string{"16 3/1", "16 3/1", "16 3/1", "16 3/1", "16 3/1", "32 3/2", "32 3/1", "32 1/2", "32 3/1", "32 3/1", "64 3/2", "64 3/1", "64 1/2", "64 3/1", "64 3/1"}
+		if strides[0] = "16 3/1"; factor > 1 {
+			want = slices.Insert(want, 3, "16 1/1")
+		}
+		if d := cmp.Diff(want, strides); d != "" {
+			t.Errorf("factor %d: %s", factor, d)
+		}
+		agree(t, net)
+	}
+}
+
+// The weights of wide networks have the variance 1/fan-in. The mean of n squares of a uniform variable is off by more than
+// 6·√(4/5n) of itself with a probability below 1e-8; n is 36,864.
+func TestInitialisationOfWideModels(t *testing.T) {
+	_, net := build(t, "wrn-16-4", Options{Seed: 5})
+	q := net.Program.Params[slices.IndexFunc(net.Program.Params, func(p ir.Param) bool { return p.Name == "conv3.weight" })]
+	sum := 0.0
+	for _, v := range net.Params()[q.Offset:][:q.Size()] {
+		sum += float64(v) * float64(v)
+	}
+	if got := sum / float64(q.Size()) * 576; q.Size() != 36864 || math.Abs(got-1) > 0.028 {
+		t.Errorf("the mean square of %d weights is %v/576, want 1/576", q.Size(), got)
+	}
+}
+
+// An earlier network of a name is still there by its version, and says how many there are.
+func TestVersions(t *testing.T) {
+	for _, info := range Names() {
+		if want := map[bool]int{true: 2, false: 1}[info.Name == "resnet-small"]; info.Versions != want {
+			t.Errorf("%s has %d versions, want %d", info.Name, info.Versions, want)
+		}
+	}
+	_, first := build(t, "resnet-small", Options{Batch: 2, Activation: "relu", Seed: 3, Version: 1})
+	if n := first.Program.NumParams(); n != 378954 || first.Program.Ops[1].Kind != ir.GroupNorm {
+		t.Errorf("version 1 has %d parameters and %s behind its first convolution", n, first.Program.Ops[1].Kind)
+	}
+	agree(t, first)
+	_, last := build(t, "resnet-small", Options{Version: 2})
+	if n := last.Program.NumParams(); n != 378730 || last.Program.Ops[1].Kind != ir.ReLU {
+		t.Errorf("version 2 has %d parameters and %s behind its first convolution", n, last.Program.Ops[1].Kind)
+	}
+}
+
+// Named models have ReLU by themselves where they are residual, tanh else.
+func TestOwnActivation(t *testing.T) {
+	for _, info := range Names() {
+		want, residual := ir.Tanh, slices.Contains([]string{"resnet-small", "wrn-16-4", "wrn-40-4"}, info.Name)
+		if residual {
+			want = ir.ReLU
+		}
+		if info.Activation != want.String() {
+			t.Errorf("%s has %s by itself, want %s", info.Name, info.Activation, want)
+		}
+	}
+	for name, want := range map[string]ir.Kind{"cnn-mnist": ir.Tanh, "wrn-16-4": ir.ReLU} {
+		_, net := build(t, name, Options{})
+		if got := net.Program.Ops[1].Kind; got != want {
+			t.Errorf("%s: %s stands behind the first convolution, want %s", name, got, want)
+		}
+	}
 }
 
 func TestProgramOfCNN(t *testing.T) {
@@ -176,14 +271,17 @@ func TestBuildRefuses(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, resnet-small, logistic, svm, huber-svm, huber-regression"}},
-		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, resnet-small, logistic"}},
+		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, resnet-small, wrn-16-4, wrn-40-4, logistic, svm, huber-svm, huber-regression"}},
+		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, resnet-small, wrn-16-4, wrn-40-4, logistic"}},
 		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist"}},
 		{"svm", Options{Input: [3]int{0, 4, 4}}, []string{"no named model fits"}},
 		{"svm", Options{}, []string{"Options.Input"}},
 		{"svm", Options{Input: [3]int{1, 1, 4}, Classes: 10}, []string{"10 classes"}},
 		{"cnn-mnist", Options{Classes: 1}, []string{"at least 2 classes, has 1"}},
 		{"cnn-mnist", Options{Batch: -1}, []string{"-1"}},
+		{"cnn-mnist", Options{Version: 2}, []string{"one version, not 2"}},
+		{"resnet-small", Options{Version: 3}, []string{"versions 1 to 2, not 3"}},
+		{"resnet-small", Options{Version: -1}, []string{"versions 1 to 2, not -1"}},
 		{"cnn-mnist", Options{Activation: "swish"}, []string{`"swish"`, "tanh, relu, sigmoid, gelu"}},
 	} {
 		_, err := Build(c.name, c.o)

@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"fmt"
-
-	G "gorgonia.org/gorgonia"
-)
+import "fmt"
 
 // spec is a named model: layers over images, then dense layers of so many units, then the
 // logits, with the activation behind all but those. With neither it is linear.
@@ -18,15 +14,14 @@ type front interface {
 	layers(act Layer, init Init) []Layer
 }
 
+// weighted is a front whose network has initial weights of its own, whatever the activation.
+type weighted interface {
+	front
+	init(seed uint64) Init
+}
+
 // convolutions come one after the other, each with the stride of the 2×2 pool behind it, 0 for none.
 type convolutions []struct{ out, kernel, stride, pad, pool int }
-
-// residual is a residual network by its channels: those of a convolution, then those of blocks of two. All windows are 3×3.
-// A block that changes the channels halves the image, and its shortcut is a 1×1 convolution. Behind every
-// convolution groups of groupSize channels are normalized; behind all of them stands the mean over the image.
-type residual []int
-
-const groupSize = 8
 
 var (
 	image, colour = [3]int{1, 28, 28}, [3]int{3, 32, 32}
@@ -43,7 +38,9 @@ var (
 		{network("cifar-small", colour, 550570, "cifar10"), pairs(32, 32, 64, 64, 128, 128), []int{128}},
 		// That of DP-BLSGD's CIFAR-10 experiments (section 5.7).
 		{network("cifar-paper", colour, 5851338, "cifar10"), pairs(32, 64, 128, 128, 256, 256), []int{1024, 512}},
-		{network("resnet-small", colour, 378954, "cifar10"), residual{16, 32, 64, 64, 128}, nil},
+		{network("resnet-small", colour, 378730, "cifar10").rectified(), small, nil},
+		{network("wrn-16-4", colour, 2753818, "cifar10").rectified(), wideResidual{16, 4}, nil},
+		{network("wrn-40-4", colour, 8961306, "cifar10").rectified(), wideResidual{40, 4}, nil},
 		linear("logistic", Logistic),
 		linear("svm", Hinge),
 		linear("huber-svm", HuberHinge),
@@ -52,13 +49,19 @@ var (
 )
 
 func network(name string, input [3]int, parameters int, data string) Info {
-	return Info{name, input, 10, SoftmaxCrossEntropy, parameters, data}
+	return Info{Name: name, Input: input, Classes: 10, Loss: SoftmaxCrossEntropy, Parameters: parameters, Data: data, Activation: "tanh"}
+}
+
+// rectified is a network with ReLU where no activation is chosen.
+func (i Info) rectified() Info {
+	i.Activation = "relu"
+	return i
 }
 
 // linear models differ in their losses alone; of more than two classes, logistic
 // regression has a logit each.
 func linear(name string, loss Loss) spec {
-	return spec{Info: Info{name, [3]int{}, 2, loss, 785, "fmnist"}}
+	return spec{Info: Info{Name: name, Classes: 2, Loss: loss, Parameters: 785, Data: "fmnist", Activation: "tanh"}}
 }
 
 // pairs are 3×3 convolutions with a pool behind every other.
@@ -78,28 +81,6 @@ func (list convolutions) layers(act Layer, init Init) (all []Layer) {
 		}
 	}
 	return all
-}
-
-func (channels residual) layers(act Layer, init Init) (all []Layer) {
-	made := 0
-	conv := func(out, kernel, stride int) Layer {
-		made++
-		c, norm := Conv(fmt.Sprint("conv", made), out, kernel, stride, kernel/2, init), GroupNorm(fmt.Sprint("groupnorm", made), out/groupSize)
-		return func(x *G.Node) (*G.Node, error) { return Apply(x, c, norm) }
-	}
-	all = append(all, conv(channels[0], 3, 1), act)
-	for i, out := range channels[1:] {
-		stride := 1
-		if out != channels[i] {
-			stride = 2
-		}
-		body, shortcut := []Layer{conv(out, 3, stride), act, conv(out, 3, 1)}, Layer(nil)
-		if stride > 1 {
-			shortcut = conv(out, 1, stride)
-		}
-		all = append(all, Residual(shortcut, body...), act)
-	}
-	return append(all, GlobalAvgPool)
 }
 
 func (s *spec) layers(act Layer, init Init, outputs int) (all []Layer) {

@@ -47,6 +47,7 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 	if err := config.Parse(text, file, into); err != nil {
 		return err
 	}
+	into.OfRun()
 	if into.CountRecords == nil { // a run that counts says so, and older ones did not
 		into.CountRecords = new(false)
 	}

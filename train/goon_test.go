@@ -17,12 +17,13 @@ import (
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // Where a run goes on is said by a command that can: a run with something of a user's own, by the program that has it.
 func TestGoOn(t *testing.T) {
 	set := made(1, 400)
-	network, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+	network, err := plan.BuildNetwork("logistic", nn.Options{Input: set.Train.Shape, Classes: 2, Seed: 1})
 	check(t, err)
 	front, err := features.Own("same", set.Train.Shape, set.Train.Shape, func(dst, image []float32) { copy(dst, image) })
 	check(t, err)

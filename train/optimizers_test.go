@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // A method is an optimizer as the suite runs it: a new one is a row here.
@@ -496,7 +497,7 @@ func testBadRecords(t *testing.T, c Config) {
 		return set
 	}
 	shown := func(set *datasets.Set) (string, []float32) {
-		network, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+		network, err := plan.BuildNetwork("logistic", nn.Options{Input: set.Train.Shape, Classes: 2, Seed: 1})
 		check(t, err)
 		s := &screen{}
 		_, params := trainedOn(t, c, set, Options{Network: network, Progress: s})

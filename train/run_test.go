@@ -147,7 +147,7 @@ func TestPrivateTestDataStayUnseen(t *testing.T) {
 func TestOwnGraphIsAnAssumption(t *testing.T) {
 	set := made(1, 400)
 	build := func() *nn.Network {
-		n, err := plan.BuildNetwork("logistic", set.Train.Shape, 2, "", 1)
+		n, err := plan.BuildNetwork("logistic", nn.Options{Input: set.Train.Shape, Classes: 2, Seed: 1})
 		check(t, err)
 		return n
 	}

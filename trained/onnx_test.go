@@ -68,7 +68,7 @@ func named(t testing.TB, name, activation string, shape [3]int, reading string, 
 			classes = 2
 		}
 	}
-	network, err := plan.BuildNetwork(name, input, classes, activation, 3)
+	network, err := plan.BuildNetwork(name, nn.Options{Input: input, Classes: classes, Activation: activation, Seed: 3})
 	check(t, err)
 	return untrained(t, network, shape, reading, front)
 }

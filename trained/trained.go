@@ -85,6 +85,7 @@ func Open(dir string, o Options) (*Model, error) {
 	if err := config.Read(files.Path(rundir.Config), &m.config); err != nil {
 		return nil, err
 	}
+	m.config.OfRun()
 	m.dataDir = m.config.DataDir
 	m.config.DataDir = cmp.Or(o.DataDir, m.config.DataDir)
 	file := rundir.Model
@@ -203,7 +204,7 @@ func (m *Model) openNetwork() (err error) {
 		if len(m.classes) > values || ir.Size(input[:]) > values && !nn.Registered(c.Model) {
 			return usage.Errorf("%s: the model's file names records of %d values and %d classes, and holds %d parameters, too few for that: restore the file", m.dir, ir.Size(input[:]), len(m.classes), values)
 		}
-		if m.network, err = plan.BuildNetwork(c.Model, input, len(m.classes), c.Activation, c.Seed); err != nil {
+		if m.network, err = plan.BuildNetwork(c.Model, nn.Options{Input: input, Classes: len(m.classes), Activation: c.Activation, Seed: c.Seed, Version: c.ModelVersion}); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,10 @@ func (p peer) label() string { return p.name + " " + p.mode }
 func (p peer) onGPU() bool { return strings.HasSuffix(p.mode, "-graphs") }
 
 // Models are the models that the scripts know.
-func Models() []string {
+func Models() []string { return append(Usual(), "resnet-small", "wrn-16-4", "wrn-40-4") }
+
+// Usual are the models of a comparison that names none. The others take a CPU minutes, or hours.
+func Usual() []string {
 	return []string{"mlp-mnist", "mlp-fmnist", "cnn-mnist", "mnist-tf", "cifar-small", "cifar-paper"}
 }
 
@@ -88,7 +91,7 @@ func batch(m nn.Info) int {
 
 // Options says what to set beside what.
 type Options struct {
-	Models []string // nil for all
+	Models []string // nil for the usual ones
 	Peers  []string // of Peers; nil for all
 	Device string   // "cpu" or "cuda", of every process
 	// Precision is that of matrix products, of every process: "" is float32, on a GPU also tf32 and bf16.
@@ -194,7 +197,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
 	}
 	if len(o.Models) == 0 {
-		o.Models = Models()
+		o.Models = Usual()
 	}
 	for _, m := range o.Models {
 		if !slices.Contains(Models(), m) {

@@ -23,6 +23,7 @@ import (
 	"github.com/privgrad/privgrad/bench"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -461,7 +462,7 @@ func TestDocumentedTablesAreThoseOfTheFiles(t *testing.T) {
 func TestScriptsHaveTheSameNetworks(t *testing.T) {
 	source, err := scripts.ReadFile("peers/common.py")
 	check(t, err)
-	found := regexp.MustCompile(`"([a-z-]+)": \((\(\d+, \d+, \d+\)), ((?:"[^"]*"\s*)+)\)`).FindAllStringSubmatch(string(source), -1)
+	found := regexp.MustCompile(`"([a-z0-9-]+)": \((\(\d+, \d+, \d+\)), ((?:"[^"]*"\s*)+)\)`).FindAllStringSubmatch(string(source), -1)
 	if len(found) != len(Models()) {
 		t.Errorf("the scripts have %d networks, the comparison %d", len(found), len(Models()))
 	}
@@ -469,27 +470,73 @@ func TestScriptsHaveTheSameNetworks(t *testing.T) {
 		name, shape, words := f[1], f[2], strings.ReplaceAll(regexp.MustCompile(`"\s*"`).ReplaceAllString(f[3], ""), `"`, "")
 		info, err := plan.Model(name)
 		check(t, err)
-		network, err := plan.BuildNetwork(name, info.Input, info.Classes, "relu", 1)
+		network, err := plan.BuildNetwork(name, nn.Options{Input: info.Input, Classes: info.Classes, Activation: "relu", Seed: 1})
 		check(t, err)
 		if want := fmt.Sprintf("(%d, %d, %d)", info.Input[0], info.Input[1], info.Input[2]); shape != want {
 			t.Errorf("%s reads %s in the scripts, not %s", name, shape, want)
 		}
-		if want := layerWords(network.Program); strings.Join(strings.Fields(strings.ReplaceAll(words, "flat ", "")), " ") != want {
+		words = blockWords(strings.ReplaceAll(words, "flat ", ""))
+		if want := layerWords(network.Program); words != want {
 			t.Errorf("%s is %q in the scripts, not %q", name, words, want)
 		}
 	}
 }
 
+// blockWords writes the blocks of wide residual networks in words, as the scripts do.
+func blockWords(words string) string {
+	var all []string
+	channels := "16"
+	for _, word := range strings.Fields(words) {
+		block, ok := strings.CutPrefix(word, "wide")
+		if !ok {
+			all = append(all, word)
+			continue
+		}
+		out, stride, _ := strings.Cut(block, "/")
+		if stride = "/" + stride; stride == "/1" {
+			stride = ""
+		}
+		all = append(all, "keep relu norm16 sconv"+out+"x3"+stride+"+1 relu norm16 sconv"+out+"x3+1")
+		if out != channels {
+			all = append(all, "swap relu norm16 sconv"+out+"x1"+stride)
+		}
+		all, channels = append(all, "add"), out
+	}
+	return strings.Join(all, " ")
+}
+
 // layerWords writes a network the way the scripts do, but for flat, which is
-// no op here.
+// no op here. A ReLU that body and shortcut of a block begin with is one op here, and two words.
 func layerWords(p *ir.Program) string {
 	var words []string
+	readers := make([]int, len(p.Ops)+1)
+	for i := range p.Ops {
+		for _, v := range p.Ops[i].In {
+			readers[v]++
+		}
+	}
 	for i := range p.Ops {
 		op := &p.Ops[i]
 		w := op.Window
+		if op.Kind == ir.ReLU && (readers[op.In[0]] > 1 || readers[i+1] > 1) {
+			words = append(words, "keep")
+		}
+		if op.Kind != ir.Add && op.In[0] != ir.Value(i) {
+			words = append(words, "swap", "relu")
+		}
 		switch op.Kind {
+		case ir.GroupNorm:
+			words = append(words, fmt.Sprintf("norm%d", op.Groups))
+		case ir.AvgPool:
+			words = append(words, "mean")
+			if w.H != op.Shape[1] || w.W != op.Shape[2] {
+				words = append(words, "of a part")
+			}
 		case ir.Conv:
 			word := fmt.Sprintf("conv%dx%d", op.Out[0], w.H)
+			if op.Function == ir.Standardize {
+				word = "s" + word
+			}
 			if w.StrideH > 1 {
 				word += fmt.Sprintf("/%d", w.StrideH)
 			}

@@ -22,6 +22,7 @@ type workload struct {
 // measured are those of all measurements.
 var measured = []workload{
 	{"cnn-mnist", 300}, {"cifar-small", 250}, {"mlp-fmnist", 300}, {"cifar-paper", 250}, {"mlp-mnist", 300}, {"mnist-tf", 300},
+	{"wrn-16-4", 250}, {"resnet-small", 250}, {"wrn-40-4", 250},
 }
 
 // large is a batch that fills a GPU.

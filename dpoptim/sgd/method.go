@@ -83,6 +83,8 @@ func DefaultRate(optimizer string, subtractNoise bool, c dpoptim.Settings) float
 		return 0.2
 	case c.Model == "logistic" || c.Model == "svm" || c.Model == "huber-svm":
 		return 0.5
+	case c.Model == "wrn-16-4" || c.Model == "wrn-40-4": // that of De et al. 2022 for CIFAR-10
+		return 2
 	case c.Activation == "relu":
 		return 1
 	default:

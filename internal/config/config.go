@@ -3,9 +3,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,6 +39,7 @@ import (
 	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/yamlfile"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
 
@@ -72,6 +75,8 @@ type Config struct {
 	Whiten   string `yaml:"whiten,omitempty"`
 	Mirror   bool   `yaml:"mirror,omitempty"`
 	Deskew   bool   `yaml:"deskew,omitempty"`
+
+	ModelVersion int `yaml:"model_version,omitempty"` // 0: the last; filled in of a name that has stood for several networks
 
 	Init       string   `yaml:"init,omitempty"`
 	InitLayers []string `yaml:"init_layers,omitempty,flow"`
@@ -136,7 +141,7 @@ type Unwritten struct {
 func Default() Config {
 	return Config{
 		Settings: dpoptim.Settings{
-			Activation: "tanh", LRSchedule: dpoptim.Constant, Seed: 1, Clip: 1, Clipping: string(perexample.Flat),
+			LRSchedule: dpoptim.Constant, Seed: 1, Clip: 1, Clipping: string(perexample.Flat),
 			Accountant: accountant.PLD, Neighbouring: string(accountant.AddRemove), Noise: dpoptim.Secure,
 		},
 		Data: "fmnist", Recipe: AutoRecipe, Optimizer: sgd.DPSGD,
@@ -145,13 +150,19 @@ func Default() Config {
 }
 
 // Read reads a YAML file over a configuration; unknown keys are errors. Americans may
-// write neighboring.
+// write neighboring. A file beside a ledger is a run's own.
 func Read(path string, into *Config) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return usage.Errorf("configuration %s cannot be read (%w): give the path of a YAML file, such as a run's %s", path, usage.Cause(err), rundir.Config)
 	}
-	return Parse(b, path, into)
+	if err := Parse(b, path, into); err != nil {
+		return err
+	}
+	if filepath.Base(path) == rundir.Config && rundir.Dir(filepath.Dir(path)).Has(rundir.Ledger) {
+		into.OfRun()
+	}
+	return nil
 }
 
 // Parse is Read of the text of a file.
@@ -171,6 +182,14 @@ func Parse(text []byte, path string, into *Config) error {
 		into.Recipe = "" // a file says all that it wants
 	}
 	return nil
+}
+
+// OfRun completes the settings of a run's own file with what earlier versions of this project did not write into it: which
+// network its model's name stood for.
+func (c *Config) OfRun() {
+	if slices.ContainsFunc(nn.Names(), func(m nn.Info) bool { return m.Name == c.Model && m.Versions > 1 }) {
+		c.ModelVersion = cmp.Or(c.ModelVersion, 1)
+	}
 }
 
 // giveAll notes the keys of a YAML file.
@@ -279,7 +298,7 @@ func (c Config) YAML() ([]byte, error) {
 var fileOrder = strings.Fields(`
 	data data_dir classes class_names image_size positive public_n schema folds fold drop_first count_records
 	published_set test_is_public recipe recipe_chosen_on features whiten mirror deskew feature_norm objpert_form
-	model activation init seed init_layers optimizer lr momentum l2 search protector protector_sha256 norm_noise
+	model model_version activation init seed init_layers optimizer lr momentum l2 search protector protector_sha256 norm_noise
 	radius rho pur_k pur_sigma outpert_form outpert_average step_decay local_noise rrpsgd_form smoothness
 	lr_schedule warmup beta1 beta2 adam_epsilon subtract_noise_variance average
 	batch sampling_rate sampling steps epochs eval_every epsilon noise_multiplier delta

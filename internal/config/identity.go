@@ -27,6 +27,9 @@ func (c Config) identity(noise string) Config {
 	if c.CountRecords != nil && !*c.CountRecords {
 		c.CountRecords = nil // as in runs from before there were counts
 	}
+	if c.ModelVersion == 1 {
+		c.ModelVersion = 0 // as in runs from before there were others
+	}
 	return c
 }
 

@@ -17,6 +17,7 @@ var fingerprints = []struct {
 	set        func(*Config) // over small()
 }{
 	{"the default run", "4110ee980f9622c71c72ed30f24c342d61a9058cc613fbfc95c3875f51316aa5", func(c *Config) { *c = Default() }},
+	{"an earlier network", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.ModelVersion = 1 }},
 	{"nothing", "5dbc811475c3be2dc39f05b719d18a68b228e2d60c60264a83fb44654df6f166", func(c *Config) { *c = Config{} }},
 	{"a short run", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(*Config) {}},
 	{"another device", "1f239f5cf976ce020e54723347852b79c073ff453a45b779d633abcb300e29a5", func(c *Config) { c.DataDir, c.Device, c.Threads = "/data", "cuda:1", 7 }},
@@ -59,6 +60,9 @@ func TestFingerprintsStay(t *testing.T) {
 		c := small()
 		f.set(&c)
 		c.Recipe = "" // as in what was resolved
+		if c.Data != "" {
+			c.Activation = "tanh" // as there, too
+		}
 		if got, err := c.Fingerprint(); err != nil || got != f.want {
 			t.Errorf("%s: fingerprint %s, want %s (%v)", f.name, got, f.want, err)
 		}

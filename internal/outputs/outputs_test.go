@@ -11,12 +11,13 @@ import (
 	"github.com/privgrad/privgrad/internal/outputs"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/tables"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // line is a regression z = w·x + b.
 func line(t *testing.T) *ir.Program {
 	t.Helper()
-	network, err := plan.BuildNetwork("huber-regression", [3]int{1, 1, 1}, 0, "relu", 1)
+	network, err := plan.BuildNetwork("huber-regression", nn.Options{Input: [3]int{1, 1, 1}, Activation: "relu", Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

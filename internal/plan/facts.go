@@ -27,6 +27,9 @@ func (p *Plan) ModelFacts() map[string]string {
 		rundir.FeatureNorm: c.NormText(), "features": config.NoFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
 		"privgrad_version": version(),
 	}
+	if c.ModelVersion > 1 {
+		facts["model_version"] = strconv.Itoa(c.ModelVersion)
+	}
 	maps.Copy(facts, p.Guarantee.Facts())
 	if p.Set.Schema != "" {
 		facts[rundir.Schema] = p.Set.Schema

@@ -232,7 +232,11 @@ func (p *Plan) resolveNetwork() error {
 	}
 	if p.Network == nil {
 		var err error
-		if p.Network, err = BuildNetwork(c.Model, p.input(), p.Set.Classes, c.Activation, c.Seed); err != nil {
+		if err = p.settleModel(); err != nil {
+			return err
+		}
+		o := nn.Options{Input: p.input(), Classes: p.Set.Classes, Activation: c.Activation, Seed: c.Seed, Version: c.ModelVersion}
+		if p.Network, err = BuildNetwork(c.Model, o); err != nil {
 			return err
 		}
 	}
@@ -243,6 +247,20 @@ func (p *Plan) resolveNetwork() error {
 		return err
 	}
 	return p.complete()
+}
+
+// settleModel fills in what the named model has by itself.
+func (p *Plan) settleModel() error {
+	c := &p.Config
+	info, err := Model(c.Model)
+	if err != nil {
+		return err
+	}
+	c.Activation = cmp.Or(c.Activation, info.Activation)
+	if info.Versions > 1 {
+		c.ModelVersion = cmp.Or(c.ModelVersion, info.Versions)
+	}
+	return nil
 }
 
 // fits checks the network against the data.
@@ -311,9 +329,9 @@ func (p *Plan) complete() error {
 	return err
 }
 
-// BuildNetwork builds and lowers a named model for data of a shape.
-func BuildNetwork(model string, shape [3]int, classes int, activation string, seed uint64) (*nn.Network, error) {
-	m, err := nn.Build(model, nn.Options{Input: shape, Classes: classes, Activation: activation, Seed: seed})
+// BuildNetwork builds and lowers a named model.
+func BuildNetwork(model string, o nn.Options) (*nn.Network, error) {
+	m, err := nn.Build(model, o)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}

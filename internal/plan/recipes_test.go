@@ -16,6 +16,7 @@ import (
 	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // images is a set of a few images of a shape, under a name.
@@ -370,7 +371,7 @@ func TestNoRecipeUnasked(t *testing.T) {
 	if check(t, err); p.Front != nil || p.Recipe != "" || p.Config.Model != "cnn-mnist" {
 		t.Errorf("of a file: %s, recipe %q", p.Config.Model, p.Recipe)
 	}
-	network, err := BuildNetwork("logistic", grey, 10, "tanh", 1)
+	network, err := BuildNetwork("logistic", nn.Options{Input: grey, Classes: 10, Activation: "tanh", Seed: 1})
 	check(t, err)
 	c = config.Default()
 	c.Data, c.Threads, c.Epsilon = "mnist", 1, ptr(3.0)

@@ -54,6 +54,6 @@ func (p *Plan) relinear(params, classes int) (err error) {
 	if params > most || inputs < 1 || outputs*(inputs+1) != params {
 		return usage.Errorf("%d parameters are none of model %s", params, p.Config.Model)
 	}
-	p.Network, err = BuildNetwork(p.Config.Model, [3]int{1, 1, inputs}, max(classes, 2), p.Config.Activation, p.Config.Seed)
+	p.Network, err = BuildNetwork(p.Config.Model, nn.Options{Input: [3]int{1, 1, inputs}, Classes: max(classes, 2), Activation: p.Config.Activation, Seed: p.Config.Seed})
 	return err
 }

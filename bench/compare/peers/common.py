@@ -9,8 +9,9 @@ from math import prod
 
 import numpy as np
 
-# The networks of package nn, a word a layer: conv<out>x<kernel> with /stride and +padding, pool<size>/<stride>,
-# fc<out>, relu, flat.
+# The networks of package nn, a word a layer: conv<out>x<kernel> with /stride and +padding, sconv the same with standardized
+# kernels, norm<groups>, pool<size>/<stride>, mean over the image, fc<out>, relu, flat. keep puts a copy of a value aside, swap
+# goes on with that one, and add adds it. wide<out>/<stride> is a block of many words: see wide.
 NETWORKS = {
     "mlp-mnist": ((1, 28, 28), "flat fc1000 relu fc10"),
     "mlp-fmnist": ((1, 28, 28), "flat fc256 relu fc256 relu fc10"),
@@ -20,6 +21,15 @@ NETWORKS = {
                                  "conv128x3+1 relu conv128x3+1 relu pool2/2 flat fc128 relu fc10"),
     "cifar-paper": ((3, 32, 32), "conv32x3+1 relu conv64x3+1 relu pool2/2 conv128x3+1 relu conv128x3+1 relu pool2/2 "
                                  "conv256x3+1 relu conv256x3+1 relu pool2/2 flat fc1024 relu fc512 relu fc10"),
+    "resnet-small": ((3, 32, 32), "conv16x3+1 keep relu norm2 conv32x3/2+1 relu norm4 conv32x3+1 swap relu norm2 conv32x1/2 add "
+                                  "keep relu norm4 conv64x3/2+1 relu norm8 conv64x3+1 swap relu norm4 conv64x1/2 add "
+                                  "keep relu norm8 conv64x3+1 relu norm8 conv64x3+1 add "
+                                  "keep relu norm8 conv128x3/2+1 relu norm16 conv128x3+1 swap relu norm8 conv128x1/2 add "
+                                  "relu norm16 mean flat fc10"),
+    "wrn-16-4": ((3, 32, 32), "sconv16x3+1 wide64/1 wide64/1 wide128/2 wide128/1 wide256/2 wide256/1 relu norm16 mean flat fc10"),
+    "wrn-40-4": ((3, 32, 32), "sconv16x3+1 wide64/1 wide64/1 wide64/1 wide64/1 wide64/1 wide64/1 "
+                              "wide128/2 wide128/1 wide128/1 wide128/1 wide128/1 wide128/1 "
+                              "wide256/2 wide256/1 wide256/1 wide256/1 wide256/1 wide256/1 relu norm16 mean flat fc10"),
 }
 CLASSES = 10
 
@@ -34,21 +44,26 @@ class Layer:
 
     def __init__(self, word, shape):
         self.before = self.after = shape
-        self.kind = next(k for k in ("conv", "pool", "fc", "relu", "flat") if word.startswith(k))
+        self.kind = next(k for k in ("sconv", "conv", "norm", "pool", "mean", "fc", "relu", "flat", "keep", "swap", "add") if word.startswith(k))
         text = word[len(self.kind):]
         text, _, padding = text.partition("+")
         text, _, stride = text.partition("/")
         self.padding, self.stride = int(padding or 0), int(stride or 1)
-        self.weight = None  # shape, in PyTorch's layout
-        if self.kind == "conv":
+        self.tensors = []  # shapes, in PyTorch's layout: a weight, a bias, and of standardized kernels a gain
+        if self.kind in ("conv", "sconv"):
             out, self.size = map(int, text.split("x"))
-            self.weight = (out, shape[0], self.size, self.size)
+            self.tensors = [(out, shape[0], self.size, self.size), (out,)] + [(out,)] * (self.kind == "sconv")
             self.after = (out, *map(self._slide, shape[1:]))
+        elif self.kind == "norm":
+            self.groups = int(text)
+            self.tensors = [(shape[0],), (shape[0],)]
         elif self.kind == "pool":
             self.size = int(text)
             self.after = (shape[0], *map(self._slide, shape[1:]))
+        elif self.kind == "mean":
+            self.after = (shape[0], 1, 1)
         elif self.kind == "fc":
-            self.weight = (int(text), *shape)
+            self.tensors = [(int(text), *shape), (int(text),)]
             self.after = (int(text),)
         elif self.kind == "flat":
             self.after = (prod(shape),)
@@ -56,25 +71,69 @@ class Layer:
     def _slide(self, length):
         return (length + 2 * self.padding - self.size) // self.stride + 1
 
+    def initial(self, random):
+        """Uniform He weights, zero biases, scales and gains of one."""
+        if not self.tensors:
+            return []
+        first = np.ones(self.tensors[0], np.float32)
+        if len(first.shape) > 1:
+            bound = (6 / prod(first.shape[1:])) ** 0.5
+            first = random.uniform(-bound, bound, first.shape).astype(np.float32)
+        return [first, np.zeros(self.tensors[1], np.float32)] + [np.ones(gain, np.float32) for gain in self.tensors[2:]]
+
+
+EPSILON = 1e-5  # of normalizations
+FLOOR = 1e-4  # of a standardized kernel's variance, times its size
+
+
+def wide(word, channels):
+    """The words of a block of a wide residual network."""
+    out, _, stride = word.removeprefix("wide").partition("/")
+    strided = f"/{stride}" if stride != "1" else ""
+    words = f"keep relu norm16 sconv{out}x3{strided}+1 relu norm16 sconv{out}x3+1 "
+    if int(out) != channels:
+        words += f"swap relu norm16 sconv{out}x1{strided} "
+    return words + "add"
+
 
 def layers(model):
     shape, words = NETWORKS[model]
-    for word in words.split():
+    words, kept = words.split(), []
+    while words:
+        word = words.pop(0)
+        if word.startswith("wide"):
+            words = wide(word, shape[0]).split() + words
+            continue
         layer = Layer(word, shape)
+        if layer.kind == "keep":
+            kept.append(shape)
+        elif layer.kind == "swap":
+            layer.after, kept[-1] = kept[-1], shape
+        elif layer.kind == "add":
+            assert kept.pop() == shape, model
         yield layer
         shape = layer.after
 
 
+def run(layers, value, apply):
+    """What layers make of a value, where apply is what one does by itself."""
+    kept = []
+    for layer in layers:
+        if layer.kind == "keep":
+            kept.append(value)
+        elif layer.kind == "swap":
+            value, kept[-1] = kept[-1], value
+        elif layer.kind == "add":
+            value = value + kept.pop()
+        else:
+            value = apply(layer, value)
+    return value
+
+
 def initial(model):
-    """[(weight, bias)] in PyTorch's layout: uniform He weights, zero biases."""
+    """The tensors of each layer that has some, in PyTorch's layout."""
     random = np.random.default_rng(1)
-    tensors = []
-    for layer in layers(model):
-        if layer.weight:
-            bound = (6 / prod(layer.weight[1:])) ** 0.5
-            tensors.append((random.uniform(-bound, bound, layer.weight).astype(np.float32),
-                            np.zeros(layer.weight[0], np.float32)))
-    return tensors
+    return [layer.initial(random) for layer in layers(model) if layer.tensors]
 
 
 def batch(model, rows):
@@ -114,7 +173,7 @@ def report(o, peer, version, step, device_bytes):
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({
         "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "device": o.device, "precision": o.precision, "threads": o.threads,
-        "parameters": sum(w.size + b.size for w, b in initial(o.model)),
+        "parameters": sum(t.size for tensors in initial(o.model) for t in tensors),
         "steps_timed": len(times), "step_seconds_median": statistics.median(times), "warm_up_seconds": warm - began,
         "peak_rss_bytes": kilobytes if sys.platform == "darwin" else kilobytes * 1024,
         "peak_device_bytes": device_bytes(),

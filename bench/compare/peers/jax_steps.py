@@ -24,26 +24,43 @@ def low(a):
     return a.astype(jnp.bfloat16) if o.precision == "bf16" else a
 
 
+def standard(weight, gain):
+    """Kernels of the mean 0 and of one variance, times the gain."""
+    mean, variance = weight.mean((0, 1, 2)), weight.var((0, 1, 2))
+    return (weight - mean) * (gain / jnp.sqrt(jnp.maximum(variance * weight[..., 0].size, common.FLOOR)))
+
+
 def logits(params, images):
     """Of channels-last images."""
-    params, v = iter(params), images
-    for layer in common.layers(o.model):
-        if layer.kind == "conv":
-            weight, bias = next(params)
+    params = iter(params)
+
+    def apply(layer, v):
+        if layer.kind in ("conv", "sconv"):
+            weight, bias, *gain = next(params)
+            if gain:
+                weight = standard(weight, *gain)
             pads = [(layer.padding, layer.padding)] * 2
             strides = layer.stride, layer.stride
             v = lax.conv_general_dilated(low(v), low(weight), strides, pads, dimension_numbers=("NHWC", "HWIO", "NHWC"))
-            v = bias + v.astype(jnp.float32)
-        elif layer.kind == "pool":
-            v = lax.reduce_window(v, -jnp.inf, lax.max, (1, layer.size, layer.size, 1), (1, layer.stride, layer.stride, 1), "VALID")
-        elif layer.kind == "fc":
+            return bias + v.astype(jnp.float32)
+        if layer.kind == "norm":
+            scale, shift = next(params)
+            groups = v.reshape(*v.shape[:3], layer.groups, -1)
+            axes = (1, 2, 4)
+            groups = (groups - groups.mean(axes, keepdims=True)) / jnp.sqrt(groups.var(axes, keepdims=True) + common.EPSILON)
+            return groups.reshape(v.shape) * scale + shift
+        if layer.kind == "pool":
+            return lax.reduce_window(v, -jnp.inf, lax.max, (1, layer.size, layer.size, 1), (1, layer.stride, layer.stride, 1), "VALID")
+        if layer.kind == "mean":
+            return v.mean((1, 2), keepdims=True)
+        if layer.kind == "fc":
             weight, bias = next(params)
-            v = (low(v) @ low(weight)).astype(jnp.float32) + bias
-        elif layer.kind == "relu":
-            v = jnp.maximum(v, 0)
-        else:
-            v = v.reshape(v.shape[0], -1)
-    return v
+            return (low(v) @ low(weight)).astype(jnp.float32) + bias
+        if layer.kind == "relu":
+            return jnp.maximum(v, 0)
+        return v.reshape(v.shape[0], -1)
+
+    return common.run(common.layers(o.model), images, apply)
 
 
 def loss(params, images, labels):
@@ -70,13 +87,13 @@ def private(params, key, images, labels):
     return jax.tree.map(lambda p, g: p - common.RATE / o.batch * g, params, jax.tree.unflatten(tree, noisy)), key
 
 
-def device_layout(weight):
-    return jnp.asarray(weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T)
+def device_layout(tensor):
+    return jnp.asarray(tensor.transpose(2, 3, 1, 0) if tensor.ndim == 4 else tensor.T)
 
 
 images, labels = common.batch(o.model, o.batch)
 images, labels = jnp.asarray(images.transpose(0, 2, 3, 1)), jnp.asarray(labels, jnp.int32)
-state = [(device_layout(w), jnp.asarray(b)) for w, b in common.initial(o.model)], jax.random.key(4)
+state = [tuple(map(device_layout, tensors)) for tensors in common.initial(o.model)], jax.random.key(4)
 update = jax.jit(private if o.mode == "vmap" else plain, donate_argnums=(0, 1))
 
 

@@ -33,24 +33,59 @@ def compiled(f):
     return torch.compile(f) if o.mode.endswith("-compiled") else f
 
 
+class StandardConv(nn.Conv2d):
+    """Kernels of the mean 0 and of one variance, times a gain."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.gain = nn.Parameter(torch.ones(self.out_channels))
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(self.weight, (1, 2, 3), correction=0, keepdim=True)
+        scale = self.gain.reshape(-1, 1, 1, 1) * torch.rsqrt((variance * self.weight[0].numel()).clamp(min=common.FLOOR))
+        return self._conv_forward(x, (self.weight - mean) * scale, self.bias)
+
+
+def module(layer):
+    if layer.kind in ("conv", "sconv"):
+        kind = nn.Conv2d if layer.kind == "conv" else StandardConv
+        return kind(layer.before[0], layer.after[0], layer.size, layer.stride, layer.padding)
+    if layer.kind == "norm":
+        return nn.GroupNorm(layer.groups, layer.before[0], common.EPSILON)
+    if layer.kind == "pool":
+        return nn.MaxPool2d(layer.size, layer.stride)
+    if layer.kind == "mean":
+        return nn.AdaptiveAvgPool2d(1)
+    if layer.kind == "fc":
+        return nn.Linear(layer.before[0], layer.after[0])
+    return nn.ReLU() if layer.kind == "relu" else nn.Flatten()
+
+
+class Residual(nn.Module):
+    """A network in which values are kept and added."""
+
+    def __init__(self, layers, modules):
+        super().__init__()
+        self.layers, self.all = layers, nn.ModuleList(modules)
+
+    def forward(self, x):
+        modules = iter(self.all)
+        return common.run(self.layers, x, lambda _, v: next(modules)(v))
+
+
 def network():
-    modules, tensors = [], iter(common.initial(o.model))
-    for layer in common.layers(o.model):
-        if layer.kind == "conv":
-            m = nn.Conv2d(layer.before[0], layer.after[0], layer.size, layer.stride, layer.padding)
-        elif layer.kind == "pool":
-            m = nn.MaxPool2d(layer.size, layer.stride)
-        elif layer.kind == "fc":
-            m = nn.Linear(layer.before[0], layer.after[0])
-        else:
-            m = nn.ReLU() if layer.kind == "relu" else nn.Flatten()
-        if layer.weight:
-            weight, bias = next(tensors)
+    layers, modules, tensors = list(common.layers(o.model)), [], iter(common.initial(o.model))
+    for layer in layers:
+        if layer.kind in ("keep", "swap", "add"):
+            continue
+        m = module(layer)
+        if layer.tensors:
             with torch.no_grad():
-                m.weight.copy_(torch.from_numpy(weight))
-                m.bias.copy_(torch.from_numpy(bias))
+                for name, tensor in zip(("weight", "bias", "gain"), next(tensors)):
+                    getattr(m, name).copy_(torch.from_numpy(tensor))
         modules.append(m)
-    return nn.Sequential(*modules).to(o.device)
+    net = nn.Sequential(*modules) if len(modules) == len(layers) else Residual(layers, modules)
+    return net.to(o.device)
 
 
 def plain(x, y):

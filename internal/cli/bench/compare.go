@@ -64,7 +64,7 @@ compare measures nothing and shows what is in it, or draws it to another --out.`
 		},
 		Flags: func(f *pflag.FlagSet) {
 			f.SortFlags = false
-			f.StringSliceVar(&x.Models, "model", compare.Models(), "models, separated by commas")
+			f.StringSliceVar(&x.Models, "model", compare.Usual(), "models, separated by commas; also "+strings.Join(compare.Models()[len(compare.Usual()):], ", "))
 			f.StringSliceVar(&x.Peers, "peers", nil, "measure only these, such as 'jax vmap,opacus ghost' (default: all)")
 			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
 			f.StringVar(&x.Precision, "precision", "float32", "of matrix products, for every process; on a GPU also tf32 or bf16")

@@ -394,6 +394,9 @@ func TestLongRealShapes(t *testing.T) {
 		if info.Input == [3]int{} {
 			continue // it takes any shape
 		}
+		if info.Name == "wrn-40-4" {
+			continue // its convolutions are those of wrn-16-4
+		}
 		small := 300
 		if info.Input[0] == 3 {
 			small = 250
