@@ -45,7 +45,8 @@ import (
 //	Mirror                 bool      // average the features of an image and its mirror image; not for digits or letters
 //	Deskew                 bool      // shear each image upright before its features; for handwriting, light on dark
 //	Model                  string    // network (default by the data; `privgrad info` lists all)
-//	Activation             string    // tanh, relu, sigmoid, gelu
+//	ModelVersion           int       // which of the networks that the model's name has stood for (default the last; filled in)
+//	Activation             string    // tanh, relu, sigmoid, gelu (default by the model)
 //	Init                   string    // start from this model.safetensors; it must not depend on the private data
 //	InitLayers             []string  // take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it
 //	Seed                   uint64    // seed of the first weights; with --noise seeded, of everything
