@@ -134,7 +134,7 @@ func (l *lowerer) scan() (map[*G.Node]bool, error) {
 // activation must.
 func (l *lowerer) findInput(reached map[*G.Node]bool) error {
 	if l.input == nil {
-		leaves := dataLeaves(l.logits)
+		leaves := graph.DataLeaves(l.logits)
 		if len(leaves) != 1 {
 			names := make([]string, len(leaves))
 			for i, n := range leaves {
@@ -154,58 +154,6 @@ func (l *lowerer) findInput(reached map[*G.Node]bool) error {
 	}
 	l.batch = l.input.Shape()[0]
 	return nil
-}
-
-// dataLeaves lists the leaves at positions of activations, in order.
-func dataLeaves(logits *G.Node) []*G.Node {
-	var leaves []*G.Node
-	seen := map[*G.Node]bool{}
-	var visit func(n *G.Node)
-	visit = func(n *G.Node) {
-		if seen[n] {
-			return
-		}
-		seen[n] = true
-		if graph.Type(n) == graph.Leaf {
-			leaves = append(leaves, n)
-		}
-		for _, x := range activations(n) {
-			visit(x)
-		}
-	}
-	visit(logits)
-	return leaves
-}
-
-// activations are the operands of a node that are no parameters.
-func activations(n *G.Node) []*G.Node {
-	c := graph.Children(n)
-	if op, own := ownOf(n); own {
-		return c[:op.Activations()]
-	}
-	switch t := graph.Type(n); t {
-	case graph.Leaf, graph.Constant:
-		return nil
-	case graph.Repeat, graph.Size:
-		return c[:1]
-	case graph.LinAlg, graph.Binary:
-		// Beside a computed operand, a bare leaf is a parameter; of two
-		// bare leaves in a matrix product, the right one is, unless the
-		// values say that the product is the wrong way round.
-		a, b := graph.Root(c[0]) != nil, graph.Root(c[1]) != nil
-		switch {
-		case a && b && t == graph.LinAlg && graph.IsWeight(graph.Root(c[0])) && !graph.IsWeight(graph.Root(c[1])):
-			return c[1:2]
-		case a && b && t == graph.LinAlg:
-			return c[:1]
-		case a && !b && graph.Type(c[1]) != graph.Constant:
-			return c[1:2]
-		case b && !a && graph.Type(c[0]) != graph.Constant:
-			return c[:1]
-		}
-		return c[:2]
-	}
-	return c
 }
 
 // isParam reports whether n is a parameter, possibly rearranged.
