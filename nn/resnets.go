@@ -13,7 +13,7 @@ type preactivated struct {
 	stem   int // channels of the first convolution
 	blocks []block
 	conv   func(name string, out, kernel, stride, pad int, init Init) Layer // Conv or StandardConv
-	groups func(channels int) int                                           // that are normalized together
+	groups func(channels int) int                                           // how many groups of so many channels
 }
 
 // block is the two 3×3 convolutions of a residual sum, the first with the stride. A block that changes the channels has a 1×1
