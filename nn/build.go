@@ -166,7 +166,7 @@ func (s *spec) choose(o Options) ([]Layer, error) {
 			continue
 		}
 		init := a.init
-		if own, ok := s.front.(weighted); ok {
+		if own, ok := s.front.(interface{ init(seed uint64) Init }); ok { // whatever the activation
 			init = own.init
 		}
 		return s.layers(a.layer, init(o.Seed), outputs), nil

@@ -279,7 +279,7 @@ func TestBuildRefuses(t *testing.T) {
 		{"svm", Options{Input: [3]int{1, 1, 4}, Classes: 10}, []string{"10 classes"}},
 		{"cnn-mnist", Options{Classes: 1}, []string{"at least 2 classes, has 1"}},
 		{"cnn-mnist", Options{Batch: -1}, []string{"-1"}},
-		{"cnn-mnist", Options{Version: 2}, []string{"one version, not 2"}},
+		{"cnn-mnist", Options{Version: 2}, []string{"versions 1 to 1, not 2"}},
 		{"resnet-small", Options{Version: 3}, []string{"versions 1 to 2, not 3"}},
 		{"resnet-small", Options{Version: -1}, []string{"versions 1 to 2, not -1"}},
 		{"cnn-mnist", Options{Activation: "swish"}, []string{`"swish"`, "tanh, relu, sigmoid, gelu"}},

@@ -14,12 +14,6 @@ type front interface {
 	layers(act Layer, init Init) []Layer
 }
 
-// weighted is a front whose network has initial weights of its own, whatever the activation.
-type weighted interface {
-	front
-	init(seed uint64) Init
-}
-
 // convolutions come one after the other, each with the stride of the 2×2 pool behind it, 0 for none.
 type convolutions []struct{ out, kernel, stride, pad, pool int }
 
@@ -38,7 +32,7 @@ var (
 		{network("cifar-small", colour, 550570, "cifar10"), pairs(32, 32, 64, 64, 128, 128), []int{128}},
 		// That of DP-BLSGD's CIFAR-10 experiments (section 5.7).
 		{network("cifar-paper", colour, 5851338, "cifar10"), pairs(32, 64, 128, 128, 256, 256), []int{1024, 512}},
-		{network("resnet-small", colour, 378730, "cifar10").rectified(), small, nil},
+		{network("resnet-small", colour, 378730, "cifar10").rectified(), preactivated{16, []block{{32, 2}, {64, 2}, {64, 1}, {128, 2}}, Conv, func(channels int) int { return channels / groupSize }}, nil},
 		{network("wrn-16-4", colour, 2753818, "cifar10").rectified(), wideResidual{16, 4}, nil},
 		{network("wrn-40-4", colour, 8961306, "cifar10").rectified(), wideResidual{40, 4}, nil},
 		linear("logistic", Logistic),
@@ -53,10 +47,7 @@ func network(name string, input [3]int, parameters int, data string) Info {
 }
 
 // rectified is a network with ReLU where no activation is chosen.
-func (i Info) rectified() Info {
-	i.Activation = "relu"
-	return i
-}
+func (i Info) rectified() Info { i.Activation = "relu"; return i }
 
 // linear models differ in their losses alone; of more than two classes, logistic
 // regression has a logit each.
