@@ -98,7 +98,8 @@ func (l *list) find(kind ir.StepKind, op int) int {
 	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
 }
 
-// forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table.
+// forward takes a chunk to the logits, one that was gathered or, where there is a trunk, of the table. Weights that are functions
+// have been made.
 func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	defer func() { l.step = noStep }()
@@ -112,9 +113,6 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		l.step = l.find(ir.Forward, i)
 		if a.activated(p, i) { // by the op that gave its input
 			continue
-		}
-		if m := a.made[i]; m != nil {
-			m.of(l, i, params)
 		}
 		o := l.at(b, i, params)
 		if act := a.after[i]; act != none {
@@ -152,6 +150,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
 	a := &n.arena
+	l.makeWeights(n.vectors[0])
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		if a.addsNorms {
@@ -162,7 +161,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
 		}
-		l.combine(b, c.kept, dst)
+		l.combine(b, c.kept, a.keep, a.stored, dst)
 		for first := 0; first < len(c.sums); first += kernels.MostSums {
 			l.step = c.summed[first]
 			l.launch(kernels.DenseSums(b, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...))
@@ -264,9 +263,9 @@ func (c *chunk) factors() {
 	}
 }
 
-// combine adds kept gradients, clipped: of each op the parameters in their order. Those that lie side by
-// side, in what is kept and in the sum, and have one factor, go together.
-func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
+// combine adds gradients, clipped: of each op the parameters in their order, from where keep says that the first example's lie;
+// those of examples lie a stride apart. Those that lie side by side, there and in the sum, and have one factor, go together.
+func (l *list) combine(b kernels.Batch, ops []int, keep func(op int) kernels.Ptr, stride int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	type stretch struct {
 		kept, to kernels.Ptr
@@ -276,7 +275,7 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	}
 	var all []stretch
 	for _, i := range ops {
-		kept := a.keep(i)
+		kept := keep(i)
 		for _, q := range p.Ops[i].Parameters() {
 			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i))}
 			kept += uint64(4 * s.size)
@@ -291,9 +290,9 @@ func (l *list) combine(b kernels.Batch, ops []int, dst kernels.Ptr) {
 	for _, s := range all {
 		l.step = s.step
 		if l.net.Options.Exact {
-			l.launch(kernels.GridCombine(b, a.scale, s.kept, a.stored, s.size, s.to))
+			l.launch(kernels.GridCombine(b, a.scale, s.kept, stride, s.size, s.to))
 		} else {
-			l.launch(kernels.Combine(b, s.factors, s.kept, a.stored, s.size, s.to))
+			l.launch(kernels.Combine(b, s.factors, s.kept, stride, s.size, s.to))
 		}
 	}
 }
@@ -306,6 +305,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
+			l.makeWeights(params)
 			l.forward(b, t, params)
 			l.launch(kernels.Losses(b, p.Loss, p.Outputs(), z, a.targets, a.losses+uint64(8*a.chunk*i), 0))
 		}
@@ -326,6 +326,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
+	l.makeWeights(at)
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)
 		l.forward(b, t, at)

@@ -57,20 +57,10 @@ func (c *chunk) convSum(o operands) {
 	a, m := &c.net.arena, c.net.math()
 	if a.made[o.i] != nil {
 		c.convStore(o, a.again, c.size(o), 0)
-		c.combineAgain(o)
+		c.combine(o.Batch, []int{o.i}, func(int) kernels.Ptr { return a.again }, c.size(o), c.dst)
 		return
 	}
 	w, bias := c.param(c.dst, o.op.Weight, 8), c.param(c.dst, o.op.Bias, 8)
 	c.launch(m.ConvSum(o.Batch, o.op, o.x[0], o.dy, a.factors(o.i), a.parts, c.size(o)))
 	c.launch(kernels.SumParts(o.op, a.parts, c.size(o), m.ConvParts(o.op, a.chunk), w, bias))
-}
-
-// combineAgain adds gradients that were computed again.
-func (c *chunk) combineAgain(o operands) {
-	a, p, from := &c.net.arena, c.net.Schedule.Program, c.net.arena.again
-	for _, q := range o.op.Parameters() {
-		size := p.Params[q].Size()
-		c.launch(kernels.Combine(o.Batch, a.factors(o.i), from, c.size(o), size, c.param(c.dst, q, 8)))
-		from += uint64(4 * size)
-	}
 }

@@ -36,9 +36,17 @@ var functions = map[ir.Function]function{
 // made is where an op's weight lies that is computed.
 type made struct{ weight, state kernels.Ptr }
 
-func (m *made) of(l *list, i int, params kernels.Ptr) {
-	op := &l.net.Schedule.Program.Ops[i]
-	functions[op.Function].of(l, op, m, l.param(params, op.Weight, 4), l.given(op, params))
+// makeWeights computes the weights that are functions of parameters: once for all chunks that read these.
+func (l *list) makeWeights(params kernels.Ptr) {
+	for i, m := range l.net.arena.made {
+		if m == nil {
+			continue
+		}
+		op := &l.net.Schedule.Program.Ops[i]
+		l.step = l.find(ir.Forward, i)
+		functions[op.Function].of(l, op, m, l.param(params, op.Weight, 4), l.given(op, params))
+	}
+	l.step = noStep
 }
 
 func (m *made) back(l *list, o operands, params, kept kernels.Ptr, stride int, norm2 kernels.Ptr) {
