@@ -145,7 +145,7 @@ var allowed = map[string][]string{
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
-	"internal/slice":    {"accountant/ledger", "dpoptim", "internal/charge", "internal/config", "internal/durable", "internal/rundir", "internal/usage", "internal/written"},
+	"internal/slice":    {"accountant/ledger", "dpoptim", "internal/charge", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",

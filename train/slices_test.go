@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/collective/local"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/slice"
 )
@@ -337,7 +338,10 @@ func TestSlicesAreTheRun(t *testing.T) {
 		}
 		in, err := (&slice.Home{Dir: l.run}).In(went.Folder)
 		check(t, err)
-		if want := (slice.Incoming{Run: l.run, Number: i + 1, Updates: n, Step: in.Charged, Committed: lentSteps, Charged: went.Charged}); *in != want {
+		if in.NotPrivate != plan.SeededLabel || went.NotPrivate != plan.SeededLabel {
+			t.Errorf("slices of a seeded run say %q and %q", went.NotPrivate, in.NotPrivate)
+		}
+		if want := (slice.Incoming{Run: l.run, Number: i + 1, Updates: n, Step: in.Charged, Committed: lentSteps, Charged: went.Charged, NotPrivate: plan.SeededLabel}); *in != want {
 			t.Errorf("slice %d is in as %+v, want %+v", i+1, *in, want)
 		}
 		params, _, err := rundir.ReadModel(filepath.Join(l.run, rundir.Model), resolved(t, l.config, Options{Sources: sources(made(1, 400))}).Network.Program)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
@@ -26,6 +27,8 @@ type Incoming struct {
 	Returned  int    `json:"returned"`
 	Committed int    `json:"committed_schedule"`
 	Charged   int    `json:"charged"` // steps of the run
+	// NotPrivate says why ε is no guarantee, if it is none.
+	NotPrivate string `json:"not_private,omitempty"`
 }
 
 // A returned folder, read and checked by itself.
@@ -228,7 +231,7 @@ func (h *Home) incoming(s *Slice) (*Incoming, error) {
 	charged := h.ledger.Charged()
 	in := &Incoming{
 		Run: h.Dir, Number: s.Number, Updates: now.Step - s.Step, Step: now.Step, Skipped: max(charged-max(now.Slot, s.First), 0),
-		Returned: s.First + s.Slots - charged, Committed: h.ledger.Header().Committed, Charged: charged,
+		Returned: s.First + s.Slots - charged, Committed: h.ledger.Header().Committed, Charged: charged, NotPrivate: plan.Label(&h.config),
 	}
 	if h.config.Noise == dpoptim.Seeded {
 		in.Skipped = 0 // they are made again, with the same noise

@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/accountant/ledger"
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/durable"
+	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/internal/written"
@@ -23,6 +24,8 @@ type Outgoing struct {
 	Last      int    `json:"last_step"`
 	Committed int    `json:"committed_schedule"`
 	Charged   int    `json:"charged"` // steps of the run, with those of the slice
+	// NotPrivate says why ε is no guarantee, if it is none.
+	NotPrivate string `json:"not_private,omitempty"`
 }
 
 // Out charges the next slots of the run and writes a folder that may use them; folder "" is one beside the run. The run must have stopped.
@@ -69,7 +72,7 @@ func (h *Home) Out(slots int, folder string) (*Outgoing, error) {
 	if err := h.write(line, folder); err != nil {
 		return nil, err
 	}
-	return &Outgoing{Run: h.Dir, Folder: folder, Number: line.Number, First: charged + 1, Last: charged + slots, Committed: header.Committed, Charged: charged + slots}, nil
+	return &Outgoing{Run: h.Dir, Folder: folder, Number: line.Number, First: charged + 1, Last: charged + slots, Committed: header.Committed, Charged: charged + slots, NotPrivate: plan.Label(&h.config)}, nil
 }
 
 // sliceable refuses runs that are not paid for by slots of a schedule, and what must not leave home.

@@ -68,7 +68,15 @@ killed loses them. Methods that choose their noise as they go have no slices.`,
 
 var errWhich = usage.Errorf("give the run and the folder of its slice, or the run and --lost")
 
+// warn says that a run has no guarantee.
+func warn(w io.Writer, label string) {
+	if label != "" {
+		fmt.Fprintf(w, "warning: %s\n", label)
+	}
+}
+
 func describeOut(w io.Writer, o *slice.Outgoing) {
+	warn(w, o.NotPrivate)
 	fmt.Fprintf(w, "slice %d of %s is in %s: steps %d to %d of %d\n", o.Number, o.Run, o.Folder, o.First, o.Last, o.Committed)
 	fmt.Fprintf(w, "They are charged, whatever becomes of the folder. Start one copy of it, once.\n\nNext:\n")
 	fmt.Fprintf(w, "  privgrad resume %s      # where it is to run\n", cli.Quote(o.Folder))
@@ -121,6 +129,7 @@ the run makes that many fewer.`,
 }
 
 func describeIn(w io.Writer, in *slice.Incoming) {
+	warn(w, in.NotPrivate)
 	what := "is in"
 	if in.Lost {
 		what = "is given up"
