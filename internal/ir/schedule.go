@@ -49,9 +49,24 @@ type Schedule struct {
 	Program  *Program
 	Steps    []Step
 	Clipping Clipping
-	// Chunk is the number of examples that go through the steps together;
+	// Chunk is the number of records that go through the steps together;
 	// 0 leaves it to the device.
 	Chunk int
+	// Several views of a record go through the network, each gathered by the table's maps and then by Augment, whose random
+	// maps read a word of the view. The record's gradient is the mean of its views': it is complete before it is measured.
+	// 0 stands for one view, of which no word is read where Augment is empty.
+	Several int
+	Augment Gather
+}
+
+// Views is how many of each record go through the network.
+func (s *Schedule) Views() int { return max(s.Several, 1) }
+
+// Ways lists how op i's gradient can be measured and summed. That of several views is a sum of products, complete before
+// it is measured.
+func (s *Schedule) Ways(i int) []Way {
+	op := &s.Program.Ops[i]
+	return op.WaysOf(s.Views())
 }
 
 // Private reports whether every example's influence on the sum is bounded.
@@ -124,7 +139,7 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 			}
 		}
 	}
-	return 2*s.Program.ValueBytes() + kept
+	return 2*int64(s.Views())*s.Program.ValueBytes() + kept
 }
 
 // again is the memory for one op's complete gradient of an example that is computed for the norm and again for the sum,
@@ -151,6 +166,17 @@ func (s *Schedule) Validate() error {
 	if s.Chunk < 0 {
 		return s.fail("chunk %d is negative", s.Chunk)
 	}
+	if s.Several < 0 {
+		return s.fail("%d views of a record are negative", s.Several)
+	}
+	if err := s.Augment.Validate(s.Program.Shape); err != nil {
+		return s.fail("%w", err)
+	}
+	for _, m := range s.Augment {
+		if !m.Kind.Drawn() {
+			return s.fail("the map %s is not drawn for views; it belongs to a table", m.Kind)
+		}
+	}
 	count, err := s.count()
 	if err != nil {
 		return err
@@ -171,7 +197,7 @@ func (s *Schedule) Validate() error {
 }
 
 func (s *Schedule) fail(format string, args ...any) error {
-	return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
+	return fmt.Errorf("schedule of %s: "+format, append([]any{s.Program.Name}, args...)...)
 }
 
 // count says how often each step stands in the schedule, whose order it checks.
@@ -219,18 +245,18 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	if measured > 1 || s.Private() && measured != 1 {
 		return s.fail("the norm of %s is measured %d times", op.Name, measured)
 	}
-	if !slices.ContainsFunc(op.Ways(), func(w Way) bool {
+	if !slices.ContainsFunc(op.WaysOf(s.Views()), func(w Way) bool {
 		return (n(w.Measure) == 1 || measured == 0 && w.Measure != GradStore) && n(w.Sum) == 1
 	}) {
-		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op))
+		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op.WaysOf(s.Views())))
 	}
 	return nil
 }
 
 // ways says how an op can measure and sum.
-func ways(op *Op) string {
+func ways(all []Way) string {
 	var list []string
-	for _, w := range op.Ways() {
+	for _, w := range all {
 		list = append(list, fmt.Sprintf("measures by %s and sums by %s", w.Measure, w.Sum))
 	}
 	return strings.Join(list, ", or ")
