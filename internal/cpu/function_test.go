@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
@@ -12,22 +13,40 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// faulty is weight standardization with something wrong on the way back.
+// faulty is a function with something wrong on the way back.
 type faulty struct {
-	*standardize
-	spoil func(s *standardize, g []float32, w *worker)
+	weightFunction
+	spoil wrong
 }
 
-func (f faulty) back(g []float32, w *worker) { f.spoil(f.standardize, g, w) }
+func (f faulty) back(g []float32, w *worker) { f.spoil(f.weightFunction, g, w) }
 
-// Faults on the way back, each of which a comparison with the reference must see.
-var backFaults = map[string]func(s *standardize, g []float32, w *worker){
-	"not taken back": func(*standardize, []float32, *worker) {},
-	"the gain has no gradient": func(s *standardize, g []float32, w *worker) {
+// A wrong way to take a gradient back.
+type wrong func(f weightFunction, g []float32, w *worker)
+
+func notTakenBack(weightFunction, []float32, *worker) {}
+
+// Faults on the way back of each function, with the program of the suite that has it: a comparison with the reference must see
+// each.
+var backFaults = map[ir.Function]struct {
+	program string
+	faults  map[string]wrong
+}{
+	ir.Standardize: {"standard-conv", standardizeFaults},
+}
+
+// ofStandardize is a fault of weight standardization.
+func ofStandardize(spoil func(s *standardize, g []float32, w *worker)) wrong {
+	return func(f weightFunction, g []float32, w *worker) { spoil(f.(*standardize), g, w) }
+}
+
+var standardizeFaults = map[string]wrong{
+	"not taken back": notTakenBack,
+	"the gain has no gradient": ofStandardize(func(s *standardize, g []float32, w *worker) {
 		s.back(g, w)
 		clear(g[s.out*s.taps+s.biases:])
-	},
-	"the mean stays": func(s *standardize, g []float32, w *worker) {
+	}),
+	"the mean stays": ofStandardize(func(s *standardize, g []float32, w *worker) {
 		means := make([]float32, s.out)
 		for i, d := range g[:s.out*s.taps] {
 			means[s.channelOf(i)] += d / float32(s.taps)
@@ -36,8 +55,8 @@ var backFaults = map[string]func(s *standardize, g []float32, w *worker){
 		for i := range g[:s.out*s.taps] {
 			g[i] += s.scale[s.channelOf(i)] * means[s.channelOf(i)]
 		}
-	},
-	"projected below the floor": func(s *standardize, g []float32, w *worker) {
+	}),
+	"projected below the floor": ofStandardize(func(s *standardize, g []float32, w *worker) {
 		follows := s.follows
 		s.follows = make([]float32, s.out)
 		for o := range s.follows {
@@ -45,19 +64,19 @@ var backFaults = map[string]func(s *standardize, g []float32, w *worker){
 		}
 		s.back(g, w)
 		s.follows = follows
-	},
-	"not projected above the floor": func(s *standardize, g []float32, w *worker) {
+	}),
+	"not projected above the floor": ofStandardize(func(s *standardize, g []float32, w *worker) {
 		follows := s.follows
 		s.follows = make([]float32, s.out)
 		s.back(g, w)
 		s.follows = follows
-	},
-	"without the scale": func(s *standardize, g []float32, w *worker) {
+	}),
+	"without the scale": ofStandardize(func(s *standardize, g []float32, w *worker) {
 		s.back(g, w)
 		for i := range g[:s.out*s.taps] {
 			g[i] /= s.scale[s.channelOf(i)]
 		}
-	},
+	}),
 }
 
 // channelOf is the output channel of value i of a gradient as it is kept.
@@ -68,19 +87,19 @@ func (s *standardize) channelOf(i int) int {
 	return i / s.taps
 }
 
-// standardCase is a network that keeps gradients both ways: behind the first convolution a pool picks.
-func standardCase(t *testing.T) *devicetest.Case {
+// caseOf is one of a program of the suite.
+func caseOf(t *testing.T, program string) *devicetest.Case {
 	t.Helper()
 	for _, p := range devicetest.Programs() {
-		if p.Name == "standard-conv" {
+		if p.Name == program {
 			return devicetest.NewCase(t, p, 6, 77)
 		}
 	}
-	t.Fatal("the program is gone")
+	t.Fatalf("the program %s is gone", program)
 	return nil
 }
 
-// sumsBy are the clipped sums of all rows on a device.
+// sumBy is the clipped sum of all rows on a device.
 func sumBy(t *testing.T, d device.Device, c *devicetest.Case, strategy perexample.Strategy, clip float64) []float32 {
 	t.Helper()
 	s, err := perexample.Private(c.Program, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
@@ -92,27 +111,35 @@ func sumBy(t *testing.T, d device.Device, c *devicetest.Case, strategy perexampl
 
 // TestPlantedInFunctions: a fault on a gradient's way back to parameters moves the sum by far more than rounding.
 func TestPlantedInFunctions(t *testing.T) {
-	c := standardCase(t)
 	d, err := Open(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sumBy(t, reference.Open(), c, perexample.Materialise, 1e6)
-	correct := functions[ir.Standardize]
-	defer func() { functions[ir.Standardize] = correct }()
-	for _, strategy := range []perexample.Strategy{perexample.Materialise, "conv1=recompute,conv2=recompute"} {
-		functions[ir.Standardize] = correct
-		devicetest.Near(t, sumBy(t, d, c, strategy, 1e6), want, devicetest.Tolerance)
-		for name, spoil := range backFaults {
-			functions[ir.Standardize] = func(op *ir.Op, turned bool) weightFunction {
-				return faulty{correct(op, turned).(*standardize), spoil}
+	for function, correct := range functions {
+		planted := backFaults[function]
+		if len(planted.faults) == 0 {
+			t.Errorf("no fault is planted in %s", function)
+			continue
+		}
+		c := caseOf(t, planted.program)
+		want, recompute := sumBy(t, reference.Open(), c, perexample.Materialise, 1e6), perexample.Bookkeeping
+		for _, op := range c.Program.Ops {
+			if op.Function == function {
+				recompute += perexample.Strategy("," + strings.TrimSuffix(c.Program.Params[op.Weight].Name, ".weight") + "=recompute")
 			}
-			got, off, norm := sumBy(t, d, c, strategy, 1e6), 0.0, vec.SumSquares(want)
-			for i := range got {
-				off += math.Pow(float64(got[i]-want[i]), 2)
-			}
-			if !(math.Sqrt(off/norm) > 100*devicetest.Tolerance) {
-				t.Errorf("%s, %s: nobody sees it: off by %v of the norm", strategy, name, math.Sqrt(off/norm))
+		}
+		for _, strategy := range []perexample.Strategy{perexample.Materialise, recompute} {
+			devicetest.Near(t, sumBy(t, d, c, strategy, 1e6), want, devicetest.Tolerance)
+			for name, spoil := range planted.faults {
+				functions[function] = func(op *ir.Op, turned bool) weightFunction { return faulty{correct(op, turned), spoil} }
+				got, off, norm := sumBy(t, d, c, strategy, 1e6), 0.0, vec.SumSquares(want)
+				functions[function] = correct
+				for i := range got {
+					off += math.Pow(float64(got[i]-want[i]), 2)
+				}
+				if !(math.Sqrt(off/norm) > 100*devicetest.Tolerance) {
+					t.Errorf("%s, %s: nobody sees it: off by %v of the norm", strategy, name, math.Sqrt(off/norm))
+				}
 			}
 		}
 	}
@@ -121,7 +148,7 @@ func TestPlantedInFunctions(t *testing.T) {
 // TestTakenBackAfterTheSum shows why a gradient is taken back before its norm: a record's share is clipped to C as the gradient of the
 // weight, and taken back to the parameters afterwards it is longer, without end as the weights become short.
 func TestTakenBackAfterTheSum(t *testing.T) {
-	c := standardCase(t)
+	c := caseOf(t, "standard-conv")
 	op := &c.Program.Ops[0]
 	w := c.Params[c.Program.Params[op.Weight].Offset:][:c.Program.Params[op.Weight].Size()]
 	for i := range w {
@@ -146,7 +173,7 @@ func TestTakenBackAfterTheSum(t *testing.T) {
 		t.Errorf("a share taken back before its norm is %v long, want at most %v", n, clip)
 	}
 	functions[ir.Standardize] = func(op *ir.Op, turned bool) weightFunction {
-		return faulty{correct(op, turned).(*standardize), backFaults["not taken back"]}
+		return faulty{correct(op, turned), notTakenBack}
 	}
 	share := of()
 	s := newStandardize(op, false).(*standardize)

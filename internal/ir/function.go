@@ -20,7 +20,7 @@ var functions = [...]function{
 type function struct {
 	name string
 	of   Kind // the only kind of op that takes it
-	// given are the shapes of the parameters in Op.Given.
+	// given are the shapes of the parameters in Op.Given; nil: there are none.
 	given func(op *Op) [][]int
 }
 
@@ -52,7 +52,9 @@ func (p *Program) validateFunction(op *Op, used []int) error {
 		if op.Kind != f.of {
 			return fmt.Errorf("cannot %s its weight: only a %s op can", f.name, f.of)
 		}
-		given = f.given(op)
+		if f.given != nil {
+			given = f.given(op)
+		}
 	}
 	if len(op.Given) != len(given) {
 		return fmt.Errorf("gives its weight's function %d parameters, want %d", len(op.Given), len(given))

@@ -73,7 +73,8 @@ type definition struct {
 	ways []Way
 	// ofViews are further ways where a record has several views.
 	ofViews []Way
-	// activation: it works on each element by itself, and its derivative is a function of its output.
+	// activation: it works on each element by itself and never falls, and its derivative is a function of its output. A device
+	// may let it overwrite its input, or pool by maximum before it.
 	activation bool
 	// broadcasts: weight and bias may each be left out, and have any shape that repeats along the axes of Op.Shape.
 	broadcasts bool
@@ -99,7 +100,7 @@ func (k Kind) String() string {
 	return kinds[k].name
 }
 
-// Activation reports whether k works on each element by itself and has a
+// Activation reports whether k works on each element by itself, never falls and has a
 // derivative that is a function of its output.
 func (k Kind) Activation() bool { return k.defined() && kinds[k].activation }
 

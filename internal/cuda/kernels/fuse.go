@@ -1,13 +1,19 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // noActivation is what kernels take where there is none to fuse.
 const noActivation ir.Kind = 0
 
-// Fusible says of an op that it is an activation that launches of others can do, if FusesForward or FusesBackward say so.
-// They know nothing of a leaky ReLU's slope.
-func Fusible(act ir.Kind) bool { return act.Activation() && act != ir.LeakyReLU }
+// fused are the activations that launches of others can do, as activation.cuh has them.
+var fused = [...]ir.Kind{ir.ReLU, ir.Tanh, ir.Sigmoid}
+
+// Fusible says of an op that it is one of them, if FusesForward or FusesBackward say so.
+func Fusible(act ir.Kind) bool { return slices.Contains(fused[:], act) }
 
 // FusesForward reports whether the launch of an op's forward pass can do the activation
 // behind it too. Kernels with many results a thread would grow by what tanh takes for each.

@@ -76,11 +76,18 @@ func (b *Builder) LayerNorm(x ir.Value, bias bool) ir.Value {
 
 // StandardConv adds a convolution with standardized weights.
 func (b *Builder) StandardConv(x ir.Value, out int, w ir.Window, bias bool) ir.Value {
-	v := b.Conv(x, out, w, bias)
+	return b.Made(b.Conv(x, out, w, bias), ir.Standardize, []int{out})
+}
+
+// Made has the weight of op v, which was added last, computed by a function of parameters of some more shapes.
+func (b *Builder) Made(v ir.Value, f ir.Function, given ...[]int) ir.Value {
 	op := &b.p.Ops[v-1]
-	op.Function, op.Given = ir.Standardize, []int{len(b.p.Params)}
-	gain := strings.TrimSuffix(b.p.Params[op.Weight].Name, ".weight") + ".gain"
-	b.p.Params = append(b.p.Params, ir.Param{Name: gain, Node: gain, Shape: op.Out[:1], Offset: b.p.NumParams()})
+	op.Function = f
+	for i, shape := range given {
+		name := fmt.Sprintf("%s.given%d", strings.TrimSuffix(b.p.Params[op.Weight].Name, ".weight"), i)
+		op.Given = append(op.Given, len(b.p.Params))
+		b.p.Params = append(b.p.Params, ir.Param{Name: name, Node: name, Shape: shape, Offset: b.p.NumParams()})
+	}
 	return v
 }
 
