@@ -199,6 +199,9 @@ func pooling(next []ir.Op) int {
 	if len(next) > 1 && next[0].Kind.Activation() {
 		next = next[1:]
 	}
+	if len(next) == 0 { // it gives the logits
+		return 0
+	}
 	if w := next[0].Window; next[0].Kind != ir.MaxPool || w.PadTop|w.PadBottom|w.PadLeft|w.PadRight != 0 {
 		return 0
 	}

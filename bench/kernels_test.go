@@ -43,6 +43,9 @@ func TestGEMM(t *testing.T) {
 	if all, err := (&GEMMOptions{Model: "logistic", Batch: 7}).layerProducts(); err != nil || len(all) != 1 || all[0] != (Product{M: 7, K: 784, N: 1, Kind: dense}) {
 		t.Errorf("logistic has %v, %v", all, err)
 	}
+	if n := pooling(nil); n != 0 {
+		t.Errorf("behind a last convolution there are %d windows", n)
+	}
 	b, err := json.Marshal(ProductResult{Product: Product{M: 1, K: 2, N: 3, Kind: conv}, Threads: 4, GFLOPS: 5, ISA: "x"})
 	if want := `{"m":1,"k":2,"n":3,"kind":"conv","threads":4,"gflops":5,"peak_gflops":null,"fraction":null,"isa":"x"}`; err != nil || string(b) != want {
 		t.Errorf("got %s, want %s", b, want)

@@ -136,7 +136,7 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 }
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
-// training, which protects nobody. Group normalizations, which have no other way, keep gradients here too.
+// training, which protects nobody. Normalizations, which have no other way, keep gradients here too.
 func Plain(p *ir.Program) (*ir.Schedule, error) { return Unclipped(p, Options{}) }
 
 // Unclipped is Plain with the views of the options.

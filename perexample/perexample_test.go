@@ -117,8 +117,13 @@ func TestRefusals(t *testing.T) {
 	if _, err := perexample.Private(&broken, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat}); err == nil {
 		t.Error("a broken program is scheduled")
 	}
-	if _, err := perexample.Plain(&broken); err == nil {
-		t.Error("a broken program is scheduled plainly")
+	unknown := *p
+	unknown.Ops = slices.Clone(p.Ops)
+	unknown.Ops[0].Kind = 99
+	for _, p := range []*ir.Program{&broken, &unknown} {
+		if _, err := perexample.Plain(p); err == nil {
+			t.Error("a broken program is scheduled plainly")
+		}
 	}
 }
 

@@ -248,7 +248,7 @@ func (e *evaluator) reserve(points int) {
 		e.store[v] = grow(have, size+slack)
 	}
 	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == ir.Dense && e.store[op.In[0]] != nil && e.linear(i) {
+		if op := &p.Ops[i]; op.Kind == ir.Dense && e.store[e.root[op.In[0]]] != nil && e.linear(i) {
 			e.products[i] = grow(e.products[i], 2*e.rows*op.Out[0])
 		}
 	}

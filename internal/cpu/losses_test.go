@@ -16,7 +16,9 @@ import (
 // TestLossBits asks for every row's loss at several points, with any number of
 // threads and however rows and points are cut into blocks and groups.
 func TestLossBits(t *testing.T) {
-	for _, p := range devicetest.Programs() {
+	rectified := devicetest.NewBuilder("rectified", ir.SoftmaxCrossEntropy, 1, 3, 4) // before the first parameter
+	rectified.Dense(rectified.Act(ir.ReLU, rectified.Pool(ir.AvgPool, ir.Input, ir.Square(2, 1, 0))), 3, true)
+	for _, p := range append(devicetest.Programs(), rectified.Program()) {
 		t.Run(p.Name, func(t *testing.T) {
 			c := devicetest.NewCase(t, p, 40, 51)
 			table, err := load(c.Rows, c.Features)

@@ -22,6 +22,8 @@ type function struct {
 	of   Kind // the only kind of op that takes it
 	// given are the shapes of the parameters in Op.Given; nil: there are none.
 	given func(op *Op) [][]int
+	// muting are those parameters which, when they are zero, make the weight zero and still have a gradient.
+	muting func(op *Op) []int
 }
 
 func (f Function) String() string {

@@ -143,6 +143,24 @@ func (op *Op) Parameters() []int {
 	return append(list, op.Given...)
 }
 
+// Muting lists the parameters that make all outputs zero when they are, and then still have a gradient: weight and bias, and
+// in the place of a weight that is computed those that its function says. nil: an op without parameters has none.
+func (op *Op) Muting() []int {
+	var list []int
+	switch {
+	case op.Weight == None:
+		return nil
+	case op.Function == Identity:
+		list = []int{op.Weight}
+	default:
+		list = functions[op.Function].muting(op)
+	}
+	if op.Bias != None {
+		list = append(list, op.Bias)
+	}
+	return list
+}
+
 // Ways lists how an op's gradient can be measured and summed, of one view.
 func (op *Op) Ways() []Way { return op.WaysOf(1) }
 

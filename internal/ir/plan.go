@@ -28,8 +28,14 @@ const (
 // HuberHingeWidth is ħ of the Huberised support vector machine (Chen and Lee 2020, section 5).
 const HuberHingeWidth = 0.5
 
+// lossNames has one for each, in their order.
+var lossNames = [...]string{"softmax-cross-entropy", "logistic", "hinge", "huber-hinge", "huber"}
+
 func (l Loss) String() string {
-	return [...]string{"softmax-cross-entropy", "logistic", "hinge", "huber-hinge", "huber"}[l]
+	if int(l) >= len(lossNames) {
+		return fmt.Sprintf("loss %d", uint8(l))
+	}
+	return lossNames[l]
 }
 
 // ValidTarget reports whether t is a target that loss l accepts over the given
@@ -183,6 +189,9 @@ func (p *Program) Validate() error {
 		if op := &p.Ops[i]; kinds[op.Kind].forward && need[i+1] {
 			return fmt.Errorf("program %s: op %d (%s %s) has no gradient, and parameters lie in or before it; train none of them: use it in a front end", p.Name, i, op.Kind, op.Name)
 		}
+	}
+	if int(p.Loss) >= len(lossNames) {
+		return fmt.Errorf("program %s has no loss that is known", p.Name)
 	}
 	if p.Loss != SoftmaxCrossEntropy && p.Outputs() != 1 {
 		return fmt.Errorf("program %s: the %s loss needs one logit, the network gives %d", p.Name, p.Loss, p.Outputs())

@@ -165,6 +165,10 @@ func TestProgramFaults(t *testing.T) {
 		{"gain without a function", func(p *Program) { p.Ops[0].Given = []int{1} }, "op 0 (conv conv1): gives its weight's function 1 parameters, want 0"},
 		{"gain of another shape", func(p *Program) { p.Ops[0].Function, p.Ops[0].Given = Standardize, []int{3} },
 			"op 0 (conv conv1): parameter of standardize has shape [3], want [2]"},
+		{"no shape", func(p *Program) {
+			p.Shape, p.Ops = nil, []Op{{Kind: LayerNorm, Name: "norm1", In: []Value{0}, Epsilon: 1, Weight: 0, Bias: None}}
+		}, "op 0 (layernorm norm1): has no shape of what it reads"},
+		{"loss", func(p *Program) { p.Loss = 99 }, "program small has no loss that is known"},
 		{"unused", func(p *Program) { p.Ops[3].Bias = None }, "program small: parameter fc1.bias is used 0 times; each must be used once"},
 		{"tied", func(p *Program) {
 			p.Ops = append(p.Ops, p.Ops[3])

@@ -22,8 +22,14 @@ const (
 	Combine                         // adds Σ factor·(kept gradient) to the sum
 )
 
+// stepKinds has a name for each, in their order.
+var stepKinds = [...]string{"forward", "loss", "input-grad", "norm-ghost", "norm-gram", "norm-instantiate", "grad-store", "factor", "grad-sum", "combine"}
+
 func (k StepKind) String() string {
-	return [...]string{"forward", "loss", "input-grad", "norm-ghost", "norm-gram", "norm-instantiate", "grad-store", "factor", "grad-sum", "combine"}[k]
+	if int(k) >= len(stepKinds) {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return stepKinds[k]
 }
 
 // Measures says that a step adds to the examples' squared norms.
@@ -204,6 +210,9 @@ func (s *Schedule) fail(format string, args ...any) error {
 func (s *Schedule) count() (map[Step]int, error) {
 	count := map[Step]int{}
 	for i, st := range s.Steps {
+		if int(st.Kind) >= len(stepKinds) {
+			return nil, s.fail("step %d is of no kind that is known", i)
+		}
 		if st.Kind == LossGrad || st.Kind == Factor {
 			if st.Op != NoOp {
 				return nil, s.fail("step %s belongs to no op, has op %d", st.Kind, st.Op)

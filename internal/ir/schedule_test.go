@@ -92,6 +92,7 @@ func TestScheduleFaults(t *testing.T) {
 		{"op of the factors", replace(factor, Step{Factor, 0}), "schedule of small: step factor belongs to no op, has op 0"},
 		{"unknown op", replace(Step{Forward, 3}, Step{Forward, 4}), "schedule of small: step forward has no op 4"},
 		{"no op", replace(Step{Combine, 0}, Step{Combine, NoOp}), "schedule of small: step combine has no op -1"},
+		{"unknown step", func(s *Schedule) { s.Steps = append(s.Steps, Step{Combine + 1, 0}) }, "step 13 is of no kind that is known"},
 		{"no loss", drop(loss), "schedule of small: needs one step loss, has 0"},
 		{"two losses", twice(loss), "schedule of small: needs one step loss, has 2"},
 		{"no factors", drop(factor), "schedule of small: needs one step factor, has 0"},

@@ -1,5 +1,7 @@
 package ir
 
+import "slices"
+
 // StandardFloor is the least fan-in·variance that Standardize divides by the root of.
 const StandardFloor = 1e-4
 
@@ -14,4 +16,6 @@ var standardize = function{
 	name:  "standardize",
 	of:    Conv,
 	given: func(op *Op) [][]int { return [][]int{op.Out[:1]} },
+	// Weights of zero leave the gains no gradient, and gains of zero the weights none: only one of them may be zero.
+	muting: func(op *Op) []int { return slices.Clone(op.Given) },
 }

@@ -279,11 +279,12 @@ func (p *Plan) fits() error {
 func (p *Plan) flatten() error {
 	g := p.Network.Program
 	last := g.Ops[len(g.Ops)-1]
-	if last.Weight == ir.None {
+	muting := last.Muting()
+	if len(muting) == 0 {
 		return usage.Errorf("network %s: optimizer %s starts with outputs of zero, and %s at the end has no weights; end it with a dense layer", g.Name, p.Config.Optimizer, last.Name)
 	}
 	params := p.Network.Params()
-	for _, i := range last.Parameters() {
+	for _, i := range muting {
 		clear(params[g.Params[i].Offset:][:g.Params[i].Size()])
 	}
 	return p.Network.SetParams(params)
