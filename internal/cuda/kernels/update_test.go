@@ -146,7 +146,7 @@ func testAdvance(t *testing.T, live []int32, steps, capacity int) {
 			copy(want[step*runStride:], slot[:kernels.RunBytes+4*here]) // all else stays
 			binary.LittleEndian.PutUint32(want[step*runStride:], uint32(here))
 		}
-		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity))
+		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity, 1))
 		if got := get[byte](m, run, len(want)); !slices.Equal(got, want) {
 			t.Fatalf("capacity %d, run %d has %x, want %x", capacity, k, got, want)
 		}
