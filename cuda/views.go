@@ -35,8 +35,8 @@ func (a *arena) layViews(s *ir.Schedule, capacity int) {
 	}
 	a.take(&v.run, kernels.ViewRunBytes(v.each*capacity, min(words(s), 1)))
 	a.take(&v.targets, 4*a.chunk)
-	// About as many rows as there are records. Four examples of any size begin where vectors do.
-	v.atOnce = min((a.chunk+4*v.each-1)/(4*v.each)*4, a.chunk)
+	// As many rows as there are records, unless these are few. Four examples of any size begin where vectors do.
+	v.atOnce = min(max(a.chunk/(4*v.each)*4, 4), a.chunk)
 	rows, size, norms := v.each*v.atOnce, 0, 0
 	for i := range s.Program.Ops {
 		if op := &s.Program.Ops[i]; op.Weight != ir.None {

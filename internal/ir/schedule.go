@@ -149,14 +149,20 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 }
 
 // again is the memory for one op's complete gradient of an example that is computed for the norm and again for the sum,
-// since its weight is a function: one op at a time has it.
-func (s *Schedule) again() (most int64) {
+// since its weight is a function or it has several views: one op at a time has it. The gradients of single views take as much, of
+// some examples at a time.
+func (s *Schedule) again() int64 {
+	var complete, single int64
 	for _, st := range s.Steps {
-		if st.Kind == GradSum && s.Program.Ops[st.Op].Function != Identity {
-			most = max(most, 4*int64(s.Program.OpParams(st.Op)))
+		size := 4 * int64(s.Program.OpParams(max(st.Op, 0)))
+		if st.Kind == GradSum && (s.Views() > 1 || s.Program.Ops[st.Op].Function != Identity) {
+			complete = max(complete, size)
+		}
+		if s.Views() > 1 && (st.Kind == GradSum || st.Kind == Combine) {
+			single = max(single, size)
 		}
 	}
-	return most
+	return complete + single
 }
 
 // Validate checks the order of the steps, and that each op runs once, passes its gradient
