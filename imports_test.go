@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/device":            {"internal/exact", "internal/ir", "internal/stream", "internal/usage"},
 	"internal/device/record":     {"internal/device", "internal/exact", "internal/ir", "internal/stream"},
 	"internal/device/host":       {"internal/device", "internal/device/record", "internal/exact", "internal/half", "internal/ir", "internal/pages"},
-	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/half", "internal/ir"},
+	"internal/device/reference":  {"internal/device", "internal/device/host", "internal/device/record", "internal/fault", "internal/half", "internal/ir"},
 	"internal/device/devicetest": {"internal/device", "internal/device/reference", "internal/exact", "internal/half", "internal/ir", "internal/stream", "perexample"},
 
 	"internal/collective":                {"internal/usage"},
@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 
 	"features": {
 		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/safetensors",
-		"internal/synthetic", "internal/usage", "internal/whiten",
+		"internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten",
 	},
 	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
@@ -127,10 +127,11 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
-	"internal/source":  {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
-	"internal/setting": {"internal/usage", "internal/yamlfile"},
-	"internal/deskew":  {"internal/ir"},
-	"internal/whiten":  nil,
+	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
+	"internal/setting":  {"internal/usage", "internal/yamlfile"},
+	"internal/deskew":   {"internal/ir"},
+	"internal/whiten":   nil,
+	"internal/wavelets": {"internal/cpu/gemm", "internal/ir"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
 		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",

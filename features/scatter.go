@@ -1,13 +1,11 @@
 package features
 
 import (
-	"math"
-	"math/cmplx"
-
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/fixed"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/wavelets"
 )
 
 // The scattering transform (Bruna and Mallat 2013) of order two with wavelets of two
@@ -72,8 +70,8 @@ func newScatter(shape [3]int, mirror bool) *scatter {
 		s.pool = 2
 		s.rows, s.cols = s.rows/2, s.cols/2
 	}
-	gemm.PackA(&s.wave0, wavelets(0, fineTaps))
-	gemm.PackA(&s.wave1, wavelets(1, coarseTaps))
+	gemm.PackA(&s.wave0, wavelets.Morlet(angles, 0, fineTaps))
+	gemm.PackA(&s.wave1, wavelets.Morlet(angles, 1, coarseTaps))
 	s.taps0, s.pad0 = fullTaps(height, width)
 	s.taps1, s.pad1 = halfTaps(height, width)
 	low0, low1 := lows(height, width, s.pool)
@@ -84,35 +82,7 @@ func newScatter(shape [3]int, mirror bool) *scatter {
 
 // lows are the averages from full and from half resolution.
 func lows(height, width, pool int) (low0, low1 gemm.Matrix) {
-	return average(height, width, 12, 4, 1.6, pool), average(height/2, width/2, 8, 2, .8, pool)
-}
-
-// wavelets are Morlet wavelets of scale 2ʲ: a wave under an envelope across its
-// direction, less as much of the envelope as brings the sum to zero.
-func wavelets(scale, side int) gemm.Matrix {
-	const slant = 4. / angles
-	deviation, frequency := .8*float64(int(1)<<scale), 3*math.Pi/4/float64(int(1)<<scale)
-	m := gemm.RowMajor(make([]float32, 2*angles*side*side), 2*angles, side*side)
-	wave := make([]complex128, side*side)
-	envelope := make([]float64, side*side)
-	for a := range angles {
-		sin, cos := math.Sincos(math.Pi * float64(a) / angles)
-		var sum complex128
-		area := 0.
-		for i := range envelope {
-			y, x := float64(i/side)-float64(side-1)/2, float64(i%side)-float64(side-1)/2
-			u, v := x*cos+y*sin, slant*(y*cos-x*sin)
-			envelope[i] = math.Exp(-(u*u+v*v)/(2*deviation*deviation)) * slant / (2 * math.Pi * deviation * deviation)
-			wave[i] = cmplx.Rect(envelope[i], frequency*u)
-			sum += wave[i]
-			area += envelope[i]
-		}
-		for i, w := range wave {
-			w -= sum * complex(envelope[i]/area, 0)
-			m.Data[a*side*side+i], m.Data[(angles+a)*side*side+i] = float32(real(w)), float32(imag(w))
-		}
-	}
-	return m
+	return wavelets.Average(height, width, 12, 4, 1.6, pool), wavelets.Average(height/2, width/2, 8, 2, .8, pool)
 }
 
 // fullTaps are those of a wavelet at every pixel of a plane with a margin.
@@ -151,35 +121,6 @@ func halfTaps(height, width int) (*gemm.Taps, []int32) {
 		places[i] = int32(ir.Reflected(y-margin, height)*width + ir.Reflected(x-margin, width))
 	}
 	return taps, places
-}
-
-// average is a matrix from a plane to a grid: a Gaussian window of a margin by
-// reflection at every stride, then the mean over pool by pool positions.
-func average(height, width, side, stride int, deviation float64, pool int) gemm.Matrix {
-	axis := func(n int) []float64 {
-		line := make([]float64, n/stride/pool*n)
-		window, sum := make([]float64, side), 0.
-		for k := range window {
-			d := float64(k) - float64(side-1)/2
-			window[k] = math.Exp(-d * d / (2 * deviation * deviation))
-			sum += window[k]
-		}
-		for o := range n / stride {
-			for k, w := range window {
-				line[o/pool*n+ir.Reflected(o*stride+k-(side-stride)/2, n)] += w / sum / float64(pool)
-			}
-		}
-		return line
-	}
-	down, across := axis(height), axis(width)
-	rows, cols := height/stride/pool, width/stride/pool
-	m := gemm.RowMajor(make([]float32, height*width*rows*cols), height*width, rows*cols)
-	for i := range height * width {
-		for o := range rows * cols {
-			m.Data[i*rows*cols+o] = float32(down[o/cols*height+i/width] * across[o%cols*width+i%width])
-		}
-	}
-	return m
 }
 
 // mirrored is the map of a mirror image that has the values of map k of an image.
@@ -256,9 +197,9 @@ func (s *scatter) program(b *fixed.Builder, image ir.Value) ir.Value {
 	colors, height, width := s.shape[0], s.shape[1], s.shape[2]
 	low0, low1 := lows(height, width, s.pool)
 	plane, quarter := []int{colors * (1 + angles), height, width}, []int{colors * (1 + angles) * angles, height / 2, width / 2}
-	fine := s.moduli(b, image, s.shape[:], "scatter.wave0", wavelets(0, fineTaps), ir.Square(fineTaps, 1, 0), (fineTaps-1)/2)
+	fine := s.moduli(b, image, s.shape[:], "scatter.wave0", wavelets.Morlet(angles, 0, fineTaps), ir.Square(fineTaps, 1, 0), (fineTaps-1)/2)
 	full := b.Concat(colors, plane, image, fine)
-	half := s.moduli(b, full, plane, "scatter.wave1", wavelets(1, coarseTaps), ir.Square(coarseTaps, 2, 0), (coarseTaps-2)/2)
+	half := s.moduli(b, full, plane, "scatter.wave1", wavelets.Morlet(angles, 1, coarseTaps), ir.Square(coarseTaps, 2, 0), (coarseTaps-2)/2)
 	grid := []int{colors * scatterMaps, s.rows, s.cols}
 	maps := b.Concat(colors, grid,
 		b.Planes(full, plane, ir.Window{H: height, W: width, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, "scatter.low0", columns(low0)),

@@ -1,8 +1,11 @@
 package train
 
 import (
+	"bytes"
+	"log/slog"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/cuda"
@@ -15,10 +18,12 @@ import (
 // cipher is the device's, with exact noise, and with seeded noise, which is the
 // same on every device.
 func TestRunOnGPU(t *testing.T) {
+	var log bytes.Buffer // of the latest run
 	run := func(t *testing.T, c Config, d device.Device) *Result {
 		t.Helper()
+		log.Reset()
 		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(2), ptr(1.0), 2
-		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d})
+		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		return r
 	}
 	open := func(t *testing.T) device.Device {
@@ -45,7 +50,15 @@ func TestRunOnGPU(t *testing.T) {
 	t.Run("features", func(t *testing.T) {
 		c := small()
 		c.Noise, c.Features, c.Whiten = dpoptim.Seeded, "scatter", "none"
-		got, want := run(t, c, open(t)), run(t, c, nil)
+		const note = "features are computed on the CPU: device cuda has no kernels for them yet"
+		got := run(t, c, open(t))
+		if n := strings.Count(log.String(), note); n != 1 {
+			t.Errorf("the run says %d times where features are computed:\n%s", n, &log)
+		}
+		want := run(t, c, nil)
+		if strings.Contains(log.String(), "features are computed") {
+			t.Errorf("a run on the processor says:\n%s", &log)
+		}
 		if math.Abs(*got.TestLoss-*want.TestLoss) > 0.05 || *got.TestLoss == *want.TestLoss && got.Device == want.Device {
 			t.Errorf("the test loss is %v, on the processor %v", *got.TestLoss, *want.TestLoss)
 		}

@@ -153,10 +153,10 @@ func (t *trial) load() (err error) {
 	return nil
 }
 
-// table is what a network reads of all records, and the seconds that one takes. Features may take long: then only those of some
-// records are made, and the others have the same ones.
+// table is what a network reads of all records, and the seconds that one takes to get there. Features may take long: then only
+// those of some records are made, where the run makes them, and the others have the same ones.
 func (t *trial) table() (each float64, rows device.Rows, values device.Features, err error) {
-	const fewest, enough = 64, time.Second / 2
+	const fewest, enough = 16, time.Second / 2
 	n, reader := t.records.Len(), t.plan.Reader()
 	reader.Parts = 1 // as a part of all records is large
 	some := n
@@ -165,15 +165,25 @@ func (t *trial) table() (each float64, rows device.Rows, values device.Features,
 	}
 	for {
 		start := time.Now()
-		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
+		records, err := reader.Records(t.device, part(t.records, some))
+		if err != nil {
 			return 0, rows, nil, err
 		}
+		if err := records.Data.Close(); err != nil {
+			return 0, rows, nil, err
+		}
+		rows, values = records.Rows, records.Values
 		took := time.Since(start)
 		each = took.Seconds() / float64(some)
 		if some == n || took > enough {
 			break
 		}
 		some = min(2*some, n)
+	}
+	if values == nil { // on the device alone
+		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
+			return 0, rows, nil, err
+		}
 	}
 	rows.Count = n
 	rows.Targets, values = cycle(rows.Targets, n), cycled(values, n*rows.Width)

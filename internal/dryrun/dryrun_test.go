@@ -5,9 +5,15 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/host"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/source"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // Records that stay in files take no memory, but for their labels.
@@ -61,5 +67,43 @@ func TestCycle(t *testing.T) {
 	}
 	if got := cycle([]int{}, 0); len(got) != 0 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// mapper counts the records that it maps.
+type mapper struct {
+	reference.Device
+	records *int
+}
+
+func (m mapper) Map(f device.Front, from device.Data, o device.MapOptions) (device.Data, error) {
+	*m.records += from.(*host.Table).Count
+	return m.Device.Map(f, from, o)
+}
+
+// Features are made, and so timed, by the device that makes them in the run; where a norm bounds them, by the CPU.
+func TestFeaturesOfDevice(t *testing.T) {
+	front, err := features.New(features.Spec{Kind: "scatter", Whiten: features.None, Shape: [3]int{1, 8, 8}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 5
+	norm := 1.0
+	for _, c := range []struct {
+		norm *float64
+		want int
+	}{{nil, n}, {&norm, 0}} {
+		set := &datasets.Set{Classes: 2, Train: datasets.Split{Shape: [3]int{1, 8, 8}}}
+		p := &plan.Plan{Front: front, Set: set, Network: &nn.Network{Program: &ir.Program{Loss: ir.Logistic}}}
+		p.Config.FeatureNorm = c.norm
+		mapped := 0
+		tr := trial{plan: p, device: mapper{records: &mapped}, records: random(set, n)}
+		_, rows, values, err := tr.table()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mapped != c.want || rows.Count != n || len(rows.Targets) != n || values.Len() != n*front.Width() {
+			t.Errorf("the device maps %d records, want %d; the table has %d, and %d values", mapped, c.want, rows.Count, values.Len())
+		}
 	}
 }

@@ -74,7 +74,8 @@ func (op *Op) slide() (rows, cols int, err error) {
 	if len(op.Shape) != 3 || len(op.Out) != 3 {
 		return 0, 0, fmt.Errorf("needs channels, rows and columns, has shape %v to %v", op.Shape, op.Out)
 	}
-	if min(w.H, w.W, w.StrideH, w.StrideW, w.DilationH, w.DilationW) < 1 || min(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) < 0 {
+	if min(w.H, w.W, w.StrideH, w.StrideW, w.DilationH, w.DilationW) < 1 || min(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) < 0 ||
+		max(w.H, w.W, w.StrideH, w.StrideW, w.DilationH, w.DilationW, w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) > most {
 		return 0, 0, fmt.Errorf("has the impossible window %+v", w)
 	}
 	oh, ow := w.Out(op.Shape[1], op.Shape[2])

@@ -1,6 +1,9 @@
 package ir
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // mapped has an op of every kind without a gradient.
 func mapped() *Program {
@@ -64,6 +67,11 @@ func TestFaultsOfMaps(t *testing.T) {
 		want  string
 	}{
 		{"no shape", func(p *Program) { p.Ops[0].Shape = nil }, "has no shape of what it reads"},
+		{"an axis of none", func(p *Program) { p.Ops[9].Shape, p.Ops[9].Out = []int{9, 0}, []int{9, 0} }, "op 9 (unit a): has shape [9 0], want axes of at least 1 and at most 2147483647 elements"},
+		{"two negative axes", func(p *Program) { p.Ops[0].Shape = []int{2, -4, -4} }, "op 0 (reflect a): has shape [2 -4 -4], want axes of at least 1"},
+		{"negative outputs", func(p *Program) { p.Ops[4].Out = []int{-2, -4, 4} }, "op 4 (pick a): has shape [-2 -4 4], want axes of at least 1"},
+		{"an input beyond all counts", func(p *Program) { p.Shape = []int{2, 1 << 31, 1 << 31} }, "program mapped: its input has shape [2 2147483648 2147483648], want"},
+		{"a constant beyond all counts", func(p *Program) { p.Params[1].Shape = []int{4, 1 << 62} }, "program mapped: parameter columns has shape [4 4611686018427387904], want"},
 		{"wide reflection", func(p *Program) { p.Ops[0].Window.PadTop = 4 }, "cannot pad a 4×4 image by 4 to 0 rows and 0 to 1 columns of its mirror image"},
 		{"negative reflection", func(p *Program) { p.Ops[0].Window.PadLeft = -1 }, "cannot pad a 4×4 image"},
 		{"flat reflection", func(p *Program) { p.Ops[0].Shape = []int{32} }, "needs channels, rows and columns, has shape [32]"},
@@ -71,6 +79,8 @@ func TestFaultsOfMaps(t *testing.T) {
 		{"uneven planes", func(p *Program) { p.Ops[1].Out = []int{7, 4, 4} }, "cannot divide 7 outputs among 2 channels"},
 		{"filters", func(p *Program) { p.Ops[1].Weight = 1 }, "weight has shape [4], want [4 1 2 2]"},
 		{"groups of a modulus", func(p *Program) { p.Ops[2].Groups = 3 }, "cannot divide 8 channels into real and imaginary parts of 3 groups"},
+		{"endless groups of a modulus", func(p *Program) { p.Ops[2].Groups = math.MaxInt }, "cannot divide 8 channels into real and imaginary parts of 9223372036854775807 groups"},
+		{"endless strides", func(p *Program) { p.Ops[1].Window.StrideW = 1 << 32 }, "has the impossible window"},
 		{"one part", func(p *Program) { p.Ops[3].In = []Value{0} }, "op 3 (concat a): reads 1 values, want two or more"},
 		{"groups of parts", func(p *Program) { p.Ops[3].Groups = 3 }, "cannot divide a value of 32 elements into 3 groups"},
 		{"no groups of parts", func(p *Program) { p.Ops[3].Groups = 0 }, "into 0 groups"},

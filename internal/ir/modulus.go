@@ -8,7 +8,7 @@ var modulus = definition{
 	name:   "modulus",
 	inputs: 1,
 	shapes: func(op *Op) (shapes, error) {
-		if op.Groups < 1 || op.Shape[0]%(2*op.Groups) != 0 {
+		if op.Groups < 1 || op.Shape[0]%2 != 0 || op.Shape[0]/2%op.Groups != 0 {
 			return shapes{}, fmt.Errorf("cannot divide %d channels into real and imaginary parts of %d groups", op.Shape[0], op.Groups)
 		}
 		return shapes{out: append([]int{op.Shape[0] / 2}, op.Shape[1:]...)}, nil

@@ -204,6 +204,11 @@ func (p *Program) validateOp(i int, used []int) error {
 	if len(op.Shape) == 0 {
 		return fmt.Errorf("has no shape of what it reads")
 	}
+	for _, shape := range [...][]int{op.Shape, op.Out} {
+		if err := countable(shape); err != nil {
+			return err
+		}
+	}
 	if err := p.validateInputs(i); err != nil {
 		return err
 	}

@@ -78,6 +78,22 @@ func Size(shape []int) int {
 	return n
 }
 
+// most is how many elements a tensor has at most, and the largest number of a window: products of two of them do not overflow,
+// and an index of 32 bits reaches each.
+const most = math.MaxInt32
+
+// countable says what is wrong with a shape whose elements cannot be counted.
+func countable(shape []int) error {
+	n := 1
+	for _, d := range shape {
+		if d < 1 || d > most/n {
+			return fmt.Errorf("has shape %v, want axes of at least 1 and at most %d elements", shape, most)
+		}
+		n *= d
+	}
+	return nil
+}
+
 // Program is a network ready to be scheduled: ops in an order in which every
 // input is produced before it is read. The last op gives the logits.
 type Program struct {
@@ -220,9 +236,15 @@ func (p *Program) validate() (used []int, err error) {
 	if len(p.Ops) == 0 {
 		return nil, fmt.Errorf("program %s has no ops", p.Name)
 	}
+	if err := countable(p.Shape); err != nil {
+		return nil, fmt.Errorf("program %s: its input %w", p.Name, err)
+	}
 	used = make([]int, len(p.Params))
 	offset := 0
 	for i, q := range p.Params {
+		if err := countable(q.Shape); err != nil {
+			return nil, fmt.Errorf("program %s: parameter %s %w", p.Name, q.Name, err)
+		}
 		if q.Offset != offset {
 			return nil, fmt.Errorf("program %s: parameter %s begins at %d, want %d", p.Name, q.Name, q.Offset, offset)
 		}

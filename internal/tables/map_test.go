@@ -66,7 +66,7 @@ func TestDevicesMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const cannot = "Features are computed on the CPU: device cpu has no kernels for them yet."
+	const cannot = "features are computed on the CPU: device cpu has no kernels for them yet"
 	for name, c := range map[string]struct {
 		device device.Device
 		note   string
@@ -77,7 +77,7 @@ func TestDevicesMap(t *testing.T) {
 		"no mapper":           {device: plain{host0}, note: cannot},
 		"a wrapped mapper":    {device: wrapped{plain{host0}}},
 		"a wrapped no mapper": {device: wrapped{plain{plain{host0}}}, note: cannot},
-		"other front ends":    {device: refusing{host0}, note: "Features are computed on the CPU: device cpu lacks an op of them."},
+		"other front ends":    {device: refusing{host0}, note: "features are computed on the CPU: device cpu lacks an op of them"},
 	} {
 		for _, f := range []*features.Front{front, own} {
 			for _, m := range []datasets.Split{bytes, values} {

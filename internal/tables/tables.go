@@ -101,7 +101,7 @@ func (r Reader) Note(d device.Device) string {
 		return ""
 	}
 	if err := r.unmapped(d); err != nil {
-		return fmt.Sprintf("Features are computed on the CPU: device %s %v.", d.Info().Name, err)
+		return fmt.Sprintf("features are computed on the CPU: device %s %v", d.Info().Name, err)
 	}
 	return ""
 }

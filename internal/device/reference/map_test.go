@@ -9,6 +9,35 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
+// whole is a front end that is a program alone.
+type whole struct{ p ir.Program }
+
+func (w whole) In() [3]int                             { return [3]int(w.p.Shape) }
+func (w whole) Width() int                             { return w.p.Outputs() }
+func (w whole) Program() (*ir.Program, []float32)      { return &w.p, nil }
+func (w whole) Fill([]uint16, []uint8, []float32, int) {}
+
+// A stop waits for few records, since one may take a second. How often the device asks does not depend on their number.
+func TestStopsBetweenRecords(t *testing.T) {
+	for _, n := range []int{0, 3, 2000} {
+		front := whole{ir.Program{Shape: []int{1, 1, 2}, Ops: []ir.Op{{Kind: ir.Unit, In: []ir.Value{0}, Shape: []int{2}, Out: []int{2}, Norm: 1, Weight: ir.None, Bias: ir.None}}}}
+		raw, err := Load(device.Rows{Count: n, Width: 2, Gather: device.Fractions, Targets: make([]float32, n)}, make(device.Bytes, 2*n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked, seen := 0, []int{}
+		o := device.MapOptions{Stopped: func() error { asked++; return nil }, Progress: func(p int) { seen = append(seen, p) }}
+		if _, err := Open().Map(front, raw, o); err != nil || asked != parts {
+			t.Errorf("among %d records it asks %d times: %v", n, asked, err)
+		}
+		for i, p := range seen {
+			if p != i+1 || len(seen) != 100 {
+				t.Fatalf("report %d of %d is %d", i, len(seen), p)
+			}
+		}
+	}
+}
+
 // Ops without a gradient, at numbers small enough to compute by hand.
 func TestMaps(t *testing.T) {
 	image := []float64{1, 2, 3, 4, 5, 6} // 2 rows of 3

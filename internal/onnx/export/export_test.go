@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,6 +71,11 @@ func networks() map[string]*network {
 	n.layer(ir.Op{Kind: ir.Dense, Out: []int{6}}, []int{6, 12})
 	n.layer(ir.Op{Kind: ir.LayerNorm, Epsilon: 1e-3}, []int{6})
 
+	n = begin("an upright column", 1, 4, 1)
+	n.layer(ir.Op{Kind: ir.Deskew})
+	n = begin("an upright row", 2, 1, 4)
+	n.layer(ir.Op{Kind: ir.Deskew})
+
 	n = begin("maps", 2, 4, 6)
 	n.layer(ir.Op{Kind: ir.Deskew})
 	n.layer(ir.Op{Kind: ir.Reflect, Out: []int{2, 7, 9}, Window: ir.Window{PadTop: 2, PadBottom: 1, PadRight: 3}})
@@ -133,5 +139,68 @@ func TestAllKindsAreWritten(t *testing.T) {
 		if operations[k] == nil {
 			t.Errorf("%s is not written", k)
 		}
+	}
+}
+
+// numbers are all of a program's that a mistake could change, in copies.
+func numbers(p *ir.Program) (all []*int) {
+	of := func(list *[]int) {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			all = append(all, &(*list)[i])
+		}
+	}
+	p.Ops, p.Params = slices.Clone(p.Ops), slices.Clone(p.Params)
+	of(&p.Shape)
+	for i := range p.Params {
+		of(&p.Params[i].Shape)
+	}
+	for i := range p.Ops {
+		op := &p.Ops[i]
+		of(&op.Shape)
+		of(&op.Out)
+		of(&op.Given)
+		w := &op.Window
+		all = append(all, &op.Groups, &op.Weight, &op.Bias, &w.H, &w.W, &w.StrideH, &w.StrideW, &w.PadTop, &w.PadBottom, &w.PadLeft, &w.PadRight, &w.DilationH, &w.DilationW)
+	}
+	return all
+}
+
+// Programs with wrong numbers are refused, or run and are written: nothing panics.
+func TestWrongNumbers(t *testing.T) {
+	wrong := []int{math.MinInt, -2, -1, 0, 1, 2, 3, 1 << 31, 1 << 32, 1 << 62, math.MaxInt}
+	random, valid := rand.New(rand.NewPCG(3, 1)), 0
+	for name, n := range networks() {
+		for range 5000 {
+			p := n.p
+			all := numbers(&p)
+			for range 1 + random.IntN(2) {
+				*all[random.IntN(len(all))] = wrong[random.IntN(len(wrong))]
+			}
+			offset, most := 0, 0
+			for i := range p.Params {
+				p.Params[i].Offset = offset
+				offset += p.Params[i].Size()
+			}
+			p.Validate()
+			if p.ValidateMap() != nil {
+				continue
+			}
+			for v := range len(p.Ops) + 1 {
+				most = max(most, p.ValueSize(ir.Value(v)))
+			}
+			if valid++; most+offset > 1<<16 {
+				continue // too many to compute here
+			}
+			params := make([]float32, offset)
+			reference.Values(&p, convert[float64](params), make([]float64, ir.Size(p.Shape)), device.Float32)
+			g := onnx.New(name)
+			if _, err := Program(g, &p, params, g.Input("x", onnx.Float32, p.Shape...)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if valid < 100 {
+		t.Errorf("only %d programs are valid", valid)
 	}
 }

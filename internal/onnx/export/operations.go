@@ -153,7 +153,7 @@ func deskew(c *call) onnx.Value {
 			sums[5*i+k] = float32(v)
 		}
 		if i < plane {
-			places[2*i], places[2*i+1] = float32(2*x/float64(width-1)), float32(2*y/float64(height-1))
+			places[2*i], places[2*i+1] = float32(2*x/float64(max(width-1, 1))), float32(2*y/float64(max(height-1, 1)))
 			heights[i] = float32(y)
 		}
 	}
@@ -164,6 +164,6 @@ func deskew(c *call) onnx.Value {
 	covariance := c.do("Sub", sum(4), c.do("Mul", middle, sum(2)))
 	variance := c.do("Add", c.do("Sub", sum(3), c.do("Mul", middle, sum(1))), c.do("Mul", mass, c.Scalar(ir.DeskewFloor)))
 	by := c.do("Mul", c.do("Div", covariance, variance), c.do("Sub", c.Floats("", []int{height, width, 1}, heights), middle))
-	grid := c.do("Add", c.Floats("", []int{height, width, 2}, places), c.do("Mul", by, c.Floats("", []int{2}, []float32{2 / float32(width-1), 0})))
+	grid := c.do("Add", c.Floats("", []int{height, width, 2}, places), c.do("Mul", by, c.Floats("", []int{2}, []float32{2 / float32(max(width-1, 1)), 0})))
 	return c.Op("GridSample", []onnx.Value{c.x[0], grid}, onnx.Int("align_corners", 1))
 }
