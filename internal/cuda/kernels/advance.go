@@ -13,7 +13,11 @@ package kernels
 // Every graph begins with one Advance; the host may write a slot again
 // when the graph that read it is done.
 func Advance(ring Ptr, slots, stride int, counter, run Ptr, runStride, steps, capacity, each int) Launch {
-	return line("advance", "advance", 1, advanceThreads, ring, I(slots), I(stride), counter, run, I(runStride), I(steps), I(capacity), I(each))
+	l := line("advance", "advance", 1, advanceThreads, ring, I(slots), I(stride), counter, run, I(runStride), I(steps), I(capacity))
+	if each > 1 {
+		l.Name, l.Args = "advance_words", append(l.Args, I(each))
+	}
+	return l
 }
 
 const advanceThreads = 512
