@@ -118,7 +118,8 @@ var allowed = map[string][]string{
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 
-	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "perexample"},
+	"internal/views":   {"internal/stream"},
+	"internal/engine":  {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/convex", "internal/device", "internal/ir", "internal/stream", "internal/usage", "internal/views", "perexample"},
 	"internal/devices": {"cuda", "internal/cpu", "internal/cuda/driver/cudrv", "internal/device", "internal/device/reference", "internal/usage", "internal/written"},
 	"internal/price":   {"accountant", "dpoptim", "dpoptim/batches", "dpoptim/mechanism", "internal/engine", "internal/setting", "internal/usage", "perexample"},
 	"internal/recipes": nil,

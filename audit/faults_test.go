@@ -308,9 +308,9 @@ type logistic struct{ fault }
 
 func (*logistic) Project(*host.Projection[float32]) {}
 
-func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) float64 {
+func (l *logistic) ClippedSum(dst, params []float32, t *host.Table, batch host.Batch, clip float32) float64 {
 	n := t.Width
-	for _, row := range rows {
+	for _, row := range batch.Rows {
 		z, square := float64(params[n]), 0.0
 		values := t.Row(row)
 		for i, x := range values {
@@ -349,10 +349,10 @@ func (l *logistic) Apply(r *host.Release[float32], u *host.Update[float32]) {
 	}
 }
 
-func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32)   {}
-func (*logistic) Score([]float32, *host.Table) (s device.Score)                 { return s }
-func (*logistic) GridSum([]int64, []float32, *host.Table, []int32, device.Grid) {}
-func (*logistic) Blocks(n int, f func(lo, hi int))                              { f(0, n) }
-func (*logistic) Rounding(int) float64                                          { return 0 }
-func (*logistic) Moved()                                                        {}
-func (*logistic) Close()                                                        {}
+func (*logistic) Losses([]float64, host.Query[float32], *host.Table, []int32)      {}
+func (*logistic) Score([]float32, *host.Table) (s device.Score)                    { return s }
+func (*logistic) GridSum([]int64, []float32, *host.Table, host.Batch, device.Grid) {}
+func (*logistic) Blocks(n int, f func(lo, hi int))                                 { f(0, n) }
+func (*logistic) Rounding(int) float64                                             { return 0 }
+func (*logistic) Moved()                                                           {}
+func (*logistic) Close()                                                           {}

@@ -19,10 +19,11 @@ func align(bytes int) int { return (bytes + alignment - 1) / alignment * alignme
 // of examples at a time. Addresses are relative to the arena until it is placed.
 type arena struct {
 	bytes int64
-	chunk int // examples that go through the network together
+	chunk int // records that go through the network together
+	views views
 
 	run     kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
-	values  []kernels.Ptr // by ir.Value, [example][element]
+	values  []kernels.Ptr // by ir.Value, [example][element]; a record's examples are its views
 	deltas  []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
 	moments []kernels.Ptr // by op, of the groups that it normalizes
 	targets kernels.Ptr
@@ -31,8 +32,8 @@ type arena struct {
 	stored  int
 	parts   kernels.Ptr // partial sums of a convolution's gradients
 	made    []*made     // by op: its weight, where that is a function of parameters, else nil
-	again   kernels.Ptr // gradients of one such op that are not kept
-	unread  kernels.Ptr // norms of such gradients before they are complete
+	again   kernels.Ptr // records' complete gradients of one op that are not kept
+	unread  kernels.Ptr // norms of gradients before they are complete
 
 	unreadBytes int
 	math        kernels.Math
@@ -40,15 +41,15 @@ type arena struct {
 	groups      int
 	normAt      []int       // by op, the first part of its group's squared norm that is this op's
 	normParts   int         // of each group; those that no op has stay zero
-	norm2       kernels.Ptr // float64, [group][part][example]
+	norm2       kernels.Ptr // float64, [group][part][record]
 	addsNorms   bool        // to zeros, before every chunk; else a trunk writes them
-	factor      kernels.Ptr // float32, [group][example]
-	within      kernels.Ptr // int32, [example]
-	scale       kernels.Ptr // float64, [example], of an exact net
+	factor      kernels.Ptr // float32, [group][record]
+	within      kernels.Ptr // int32, [record]
+	scale       kernels.Ptr // float64, [record], of an exact net
 	shifted     kernels.Ptr // the parameters at a candidate
 	weights     kernels.Ptr // of one op, laid out for its kernels
-	losses      kernels.Ptr // float64, [candidate][example]
-	predicted   kernels.Ptr // int32, [example]
+	losses      kernels.Ptr // float64, [candidate][record]
+	predicted   kernels.Ptr // int32, [record]
 	blas        products
 
 	fusion
@@ -65,14 +66,15 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if s.Chunk > 0 {
 		a.chunk = min(s.Chunk, o.Capacity)
 	}
-	if err := countable(p, a.chunk); err != nil {
+	if err := countable(p, s.Views(), a.chunk); err != nil {
 		return err
 	}
 	a.math = kernels.Math(o.Precision)
-	a.take(&a.run, Together*runStride(o.Capacity))
+	a.take(&a.run, Together*runStride(s, o.Capacity))
 	a.fusion = fuse(p, a.math, !apart)
 	a.layTrunk(s, shared)
-	a.layValues(p)
+	a.layValues(p, s.Views()*a.chunk)
+	a.layViews(s, o.Capacity)
 	a.layFunctions(s)
 	a.layWeights(p)
 	a.layKept(s, !o.Exact)
@@ -92,10 +94,10 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 }
 
 // countable refuses buffers of more elements than kernels count.
-func countable(p *ir.Program, chunk int) error {
+func countable(p *ir.Program, views, chunk int) error {
 	for v := range len(p.Ops) + 1 {
-		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/chunk {
-			return fmt.Errorf("%d examples of network %s with %d values each are more than a kernel takes at once: %s", chunk, p.Name, size, lessMemory)
+		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/views/chunk {
+			return fmt.Errorf("%d records of network %s with %d values each are more than a kernel takes at once: %s", chunk, p.Name, views*size, lessMemory)
 		}
 	}
 	if n := p.NumParams(); n > kernels.MaxElements {
@@ -104,10 +106,10 @@ func countable(p *ir.Program, chunk int) error {
 	return nil
 }
 
-// layTrunk finds the network's trunk, if it measures all norms of what it computes, or nobody does.
+// layTrunk finds the network's trunk, if it measures all norms of what it computes, or nobody does. It gathers rows of one view, as they are.
 func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 	p, t := s.Program, kernels.FindTrunk(s.Program, shared)
-	if t == nil || !measures(s, t) || a.math.TensorCores(p.Ops[:t.Ops]) { // whose products are not a trunk's
+	if t == nil || s.Views() > 1 || words(s) > 0 || !measures(s, t) || a.math.TensorCores(p.Ops[:t.Ops]) { // whose products are not a trunk's
 		return
 	}
 	a.trunk = t
@@ -123,16 +125,16 @@ func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 // inTrunk says that the trunk computes an op.
 func (a *arena) inTrunk(op int) bool { return a.trunk != nil && op < a.trunk.Ops }
 
-func (a *arena) layValues(p *ir.Program) {
+func (a *arena) layValues(p *ir.Program, examples int) {
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
 	a.moments = make([]kernels.Ptr, len(p.Ops))
 	for i := range p.Ops {
 		if op := &p.Ops[i]; operations[op.Kind].moments != nil {
-			a.take(&a.moments[i], a.chunk*operations[op.Kind].moments(op))
+			a.take(&a.moments[i], examples*operations[op.Kind].moments(op))
 		}
 	}
 	for v := range a.values {
-		bytes := 4 * a.chunk * p.ValueSize(ir.Value(v))
+		bytes := 4 * examples * p.ValueSize(ir.Value(v))
 		if a.fusion.value[v] {
 			a.take(&a.values[v], bytes)
 		}
@@ -140,7 +142,7 @@ func (a *arena) layValues(p *ir.Program) {
 			a.take(&a.deltas[v], bytes)
 		}
 	}
-	a.take(&a.targets, 4*a.chunk)
+	a.take(&a.targets, 4*examples)
 }
 
 // layWeights makes room for one op's weights as its kernels take them.
@@ -167,7 +169,7 @@ func (a *arena) layKept(s *ir.Schedule, asParams bool) {
 		switch {
 		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && a.inTrunk(st.Op):
 			kept = append(kept, st.Op)
-		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && p.Ops[st.Op].Function == ir.Identity:
+		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !a.completes(st.Op):
 			parts = max(parts, a.math.ConvParts(&p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
 		}
 	}
@@ -212,12 +214,20 @@ func (a *arena) partsOf(p *ir.Program, st ir.Step) int {
 	case ir.NormGhost, ir.NormGram:
 		return 1
 	case ir.GradStore, ir.NormInstantiate:
-		if op := &p.Ops[st.Op]; op.Kind == ir.Conv && op.Function == ir.Identity && !a.inTrunk(st.Op) { // a trunk writes its norms
-			return a.math.ConvNorms(op)
+		if a.inTrunk(st.Op) || a.completes(st.Op) { // who does not measure by a kernel of the op
+			return 1
 		}
-		return 1
+		return a.storedNorms(&p.Ops[st.Op])
 	}
 	return 0
+}
+
+// storedNorms is in how many parts an op's kernels measure gradients that they store.
+func (a *arena) storedNorms(op *ir.Op) int {
+	if op.Kind == ir.Conv {
+		return a.math.ConvNorms(op)
+	}
+	return 1
 }
 
 // take appends a buffer; one of no bytes has no address.
@@ -267,5 +277,5 @@ func (a *arena) norms(op int) kernels.Ptr {
 }
 func (a *arena) factors(op int) kernels.Ptr { return a.factor + uint64(4*a.chunk*a.group[op]) }
 
-// keep is where the first example's gradient of an op is stored.
+// keep is where the first record's gradient of an op is stored.
 func (a *arena) keep(op int) kernels.Ptr { return a.kept + uint64(4*a.keptAt[op]) }

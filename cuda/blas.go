@@ -75,8 +75,11 @@ type products struct {
 // groupBlocks is how many blocks' gradients lie in memory at a time.
 const groupBlocks = 8
 
-// summed are the dense ops whose gradients are added without being kept.
+// summed are the dense ops whose gradients are added without being kept, by a product over the examples.
 func summed(s *ir.Schedule) (ops []int) {
+	if s.Views() > 1 { // each record's is complete before it is added
+		return nil
+	}
 	for _, st := range s.Steps {
 		if st.Kind == ir.GradSum && s.Program.Ops[st.Op].Kind == ir.Dense {
 			ops = append(ops, st.Op)
@@ -107,12 +110,13 @@ func (o *products) layOut(a *arena, s *ir.Schedule) error {
 // rowsProduct is the forward product of whole buffers, or the gradient at the input.
 func (a *arena) rowsProduct(op *ir.Op, p product, from, w, to kernels.Ptr) driver.Product {
 	out, in, _ := op.Columns()
+	rows := a.views.each * a.chunk
 	if p.grad {
 		return driver.Product{
-			M: a.chunk, N: in, K: out, A: driver.Ptr(from), RowA: out, B: driver.Ptr(w), RowB: in, C: driver.Ptr(to), RowC: in, Add: p.add,
+			M: rows, N: in, K: out, A: driver.Ptr(from), RowA: out, B: driver.Ptr(w), RowB: in, C: driver.Ptr(to), RowC: in, Add: p.add,
 		}
 	}
-	return driver.Product{M: a.chunk, N: out, K: in, A: driver.Ptr(from), RowA: in, B: driver.Ptr(w), RowB: in, TransB: true, C: driver.Ptr(to), RowC: out}
+	return driver.Product{M: rows, N: out, K: in, A: driver.Ptr(from), RowA: in, B: driver.Ptr(w), RowB: in, TransB: true, C: driver.Ptr(to), RowC: out}
 }
 
 // sumProducts are the gradients of the blocks of a chunk, a group at a time, which

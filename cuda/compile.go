@@ -151,13 +151,14 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
 	a := &n.arena
 	l.makeWeights(n.vectors[0])
+	l.viewRun()
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
-		l.gather(b, t)
+		l.gatherViews(b, t)
 		if a.addsNorms {
 			l.zero(a.norm2, a.normBytes())
 		}
-		c := &chunk{list: l, Batch: b, params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas))}
-		l.forward(b, t, c.params)
+		c := &chunk{list: l, Batch: b, examples: a.examples(b), params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas))}
+		l.forward(c.examples, t, c.params)
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
 		}
@@ -170,10 +171,11 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	})
 }
 
-// chunk is examples on their way from the logits to the sum, with what waits to be launched together.
+// chunk is records on their way from the logits to the sum, with what waits to be launched together.
 type chunk struct {
 	*list
-	kernels.Batch
+	kernels.Batch                    // of records
+	examples           kernels.Batch // their views
 	params, dst, count kernels.Ptr
 	written            []bool // by value: its δ
 	back               bool   // the trunk has gone back
@@ -185,7 +187,7 @@ type chunk struct {
 
 // put puts a step of the schedule down.
 func (c *chunk) put(st ir.Step) {
-	n, b := c.net, c.Batch
+	n, b := c.net, c.examples
 	a, p := &n.arena, n.Schedule.Program
 	switch st.Kind {
 	case ir.LossGrad:
@@ -211,19 +213,26 @@ func (c *chunk) put(st ir.Step) {
 		case st.Kind == ir.InputGrad:
 			c.inputGrad(b, st.Op, c.params, c.written)
 		default:
-			operations[op.Kind].measures[st.Kind](c, c.at(b, st.Op, c.params))
+			c.gradients(c.at(b, st.Op, c.params), a.keep(st.Op), a.stored, a.norms(st.Op))
 		}
 	case ir.GradSum:
-		if a.inTrunk(st.Op) {
+		switch o := c.at(b, st.Op, c.params); {
+		case a.inTrunk(st.Op):
 			c.trunkBackward()
 			c.kept = append(c.kept, st.Op)
-		} else {
-			operations[op.Kind].sum(c, c.at(b, st.Op, c.params))
+		case a.completes(st.Op):
+			c.sumAgain(o)
+		default:
+			operations[op.Kind].sum(c, o)
 		}
 	case ir.Combine:
 		c.kept = append(c.kept, st.Op)
 	default: // one that measures
-		operations[op.Kind].measures[st.Kind](c, c.at(b, st.Op, c.params))
+		if o := c.at(b, st.Op, c.params); a.completes(st.Op) {
+			c.gradients(o, a.again, p.OpParams(st.Op), a.norms(st.Op))
+		} else {
+			operations[op.Kind].measures[st.Kind](c, o)
+		}
 	}
 }
 
@@ -246,7 +255,7 @@ func (c *chunk) factors() {
 	a, s := &c.net.arena, c.net.Schedule
 	p := s.Program
 	if c.net.Options.Exact {
-		c.launch(kernels.GridScale(c.Batch, a.kept, a.stored, a.stored, p.Loss, p.Outputs(), a.targets, a.scale))
+		c.launch(kernels.GridScale(c.Batch, a.kept, a.stored, a.stored, p.Loss, p.Outputs(), a.recordTargets(), a.scale))
 		return
 	}
 	together := min(len(c.ghosts), kernels.MostGhosts)
@@ -257,7 +266,7 @@ func (c *chunk) factors() {
 	if c.count != 0 {
 		within = a.within
 	}
-	c.launch(kernels.Factors(c.Batch, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.targets, a.factor, within, c.ghosts[:together]...))
+	c.launch(kernels.Factors(c.Batch, s.Clipping, a.groups, a.normParts, a.norm2, p.Loss, p.Outputs(), a.recordTargets(), a.factor, within, c.ghosts[:together]...))
 	if c.count != 0 {
 		c.launch(kernels.Count(c.Batch, within, c.count))
 	}

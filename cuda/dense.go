@@ -16,11 +16,10 @@ var dense = operation{
 	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
 		l.launch(l.net.math().DenseInputGradThrough(o.Batch, o.op, act, o.x[0], o.dy, o.weight, dx))
 	},
+	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+		l.launch(kernels.DenseStore(o.Batch, o.op, o.x[0], o.dy, to, stride, norms))
+	},
 	measures: map[ir.StepKind]func(*chunk, operands){
-		ir.GradStore: func(c *chunk, o operands) {
-			a := &c.net.arena
-			c.launch(kernels.DenseStore(o.Batch, o.op, o.x[0], o.dy, a.keep(o.i), a.stored, a.norms(o.i)))
-		},
 		ir.NormGhost: func(c *chunk, o operands) {
 			a := &c.net.arena
 			c.ghosts = append(c.ghosts, kernels.Ghost{Op: o.op, X: o.x[0], Dy: o.dy, Norm2: a.norms(o.i), Group: a.group[o.i]})

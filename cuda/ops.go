@@ -13,7 +13,9 @@ type operation struct {
 	// activated is forward with the activation behind it, through is back with the one before it, where kernels fuse them.
 	activated func(l *list, o operands, act ir.Kind, y kernels.Ptr)
 	through   func(l *list, o operands, act ir.Kind, dx kernels.Ptr)
-	// measures are the ways to the squared norm of examples' gradients, by step; sum is GradSum.
+	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
+	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
+	// measures are other ways to these norms, by step; sum is GradSum. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
 	// moments are the bytes that it leaves of an example for the way back, beside its output; nil: none.
@@ -51,6 +53,7 @@ var repertoire = record.Repertoire{
 	Device: name, Precisions: precisions,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
+	Views:     kernels.HasDrawn,
 }
 
 // at is op i of a batch.
@@ -117,11 +120,8 @@ var groupNorm = operation{
 	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
 		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
 	},
-	measures: map[ir.StepKind]func(*chunk, operands){
-		ir.GradStore: func(c *chunk, o operands) {
-			a := &c.net.arena
-			c.launch(kernels.GroupNormStore(o.Batch, o.op, o.x[0], o.dy, o.moments, a.keep(o.i), a.stored, a.norms(o.i)))
-		},
+	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+		l.launch(kernels.GroupNormStore(o.Batch, o.op, o.x[0], o.dy, o.moments, to, stride, norms))
 	},
 	moments: kernels.MomentBytes,
 }
@@ -135,12 +135,9 @@ var layerNorm = operation{
 		lines, size := o.op.Lines()
 		l.launch(kernels.LayerNormGrad(o.Batch, lines, size, x, o.dy, o.weight, o.moments, dx, add))
 	},
-	measures: map[ir.StepKind]func(*chunk, operands){
-		ir.GradStore: func(c *chunk, o operands) {
-			a := &c.net.arena
-			lines, size := o.op.Lines()
-			c.launch(kernels.LayerNormStore(o.Batch, lines, size, o.x[0], o.dy, o.moments, a.keep(o.i), a.stored, a.norms(o.i), o.bias != 0))
-		},
+	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+		lines, size := o.op.Lines()
+		l.launch(kernels.LayerNormStore(o.Batch, lines, size, o.x[0], o.dy, o.moments, to, stride, norms, o.bias != 0))
 	},
 	moments: func(op *ir.Op) int { lines, _ := op.Lines(); return kernels.LayerNormMomentBytes(lines) },
 }

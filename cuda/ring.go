@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // slots is how many runs may be held back or under way before the host waits.
@@ -34,11 +35,13 @@ type mark struct {
 	runs  uint64
 }
 
-// runStride is the memory of a run of at most so many rows.
-func runStride(capacity int) int { return align(kernels.RunBytes + 4*capacity) }
+// runStride is the memory of a run of at most so many rows, with the words of their views.
+func runStride(s *ir.Schedule, capacity int) int {
+	return align(kernels.ViewRunBytes(capacity, words(s)))
+}
 
 func (n *net) newRing() (*ring, error) {
-	r := &ring{net: n, stride: runStride(n.Options.Capacity)}
+	r := &ring{net: n, stride: runStride(n.Schedule, n.Options.Capacity)}
 	var err error
 	if r.counter, err = n.zeros(8, "the run counter"); err != nil {
 		return nil, err
@@ -56,7 +59,8 @@ func (n *net) newRing() (*ring, error) {
 
 // advance begins a graph: the inputs of its runs come into the arena.
 func (r *ring) advance(runs int) kernels.Launch {
-	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), r.net.arena.run, r.stride, runs, r.net.Options.Capacity)
+	n := r.net
+	return kernels.Advance(uint64(r.host.Address()), slots, r.stride, uint64(r.counter), n.arena.run, r.stride, runs, n.Options.Capacity, 1+words(n.Schedule))
 }
 
 // slot is that of a run.
@@ -81,6 +85,9 @@ func (r *ring) put(in *device.Inputs) error {
 		binary.LittleEndian.PutUint32(s[kernels.RunCandidates+4*j:], math.Float32bits(x))
 	}
 	copy(s[kernels.RunRows:], bytesOf(in.Rows))
+	if words(r.net.Schedule) > 0 { // a step that reads none may bring any
+		copy(s[kernels.RunRows+4*len(in.Rows):], bytesOf(in.Words))
+	}
 	r.runs++
 	return nil
 }
@@ -110,7 +117,7 @@ func (r *ring) free() error {
 		}
 	}
 	if r.host != nil {
-		clear(r.host.Bytes()) // row numbers
+		clear(r.host.Bytes()) // row numbers, and words
 		errs = append(errs, r.host.Free())
 	}
 	return errors.Join(errs...)

@@ -40,7 +40,7 @@ func (o *Options) within(p *ir.Program, c choices, batch int) option {
 	}
 	var changes []change
 	for i := range p.Ops {
-		all := alternatives(p, i, o.costs())
+		all := alternatives(p, i, o.views(), o.costs())
 		if len(all) == 0 {
 			continue
 		}
@@ -55,7 +55,7 @@ func (o *Options) within(p *ir.Program, c choices, batch int) option {
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.cost*b.gain, b.cost*a.gain) })
 	for {
-		s := made.schedule(p)
+		s := made.schedule(p, o)
 		option := option{made, batch, o.seconds(s, batch), o.fits(s, batch)}
 		if option.fits || len(changes) == 0 {
 			return option
@@ -80,7 +80,7 @@ func (o *Options) fastest(options []option) option {
 		}
 	}
 	for _, x := range options {
-		if x.fits && x.seconds <= enough*least && x.batch >= min(o.costs().Fewest, options[0].batch) {
+		if x.fits && x.seconds <= enough*least && x.batch >= min(max(o.costs().Fewest/o.views(), 1), options[0].batch) {
 			best = x
 		}
 	}
@@ -91,7 +91,7 @@ func (o *Options) fastest(options []option) option {
 // every Poisson batch of the expected size at once, or all of Whole devices, by halves.
 func (o *Options) batches() []int {
 	costs := o.costs()
-	most, fewest := costs.Most, costs.Fewest
+	most, fewest := max(costs.Most/o.views(), 1), max(costs.Fewest/o.views(), 1)
 	need := o.Batch + 5*math.Sqrt(o.Batch)
 	if costs.Whole && o.Rows > 0 {
 		need = float64(o.Rows)
@@ -121,13 +121,14 @@ func (o *Options) fits(s *ir.Schedule, batch int) bool {
 // every step has to be started, weights are read, and sums read and written.
 func (o *Options) seconds(s *ir.Schedule, batch int) float64 {
 	costs := o.costs()
-	flops, layers := float64(s.Program.StepFLOPs()), 0.0
+	views := float64(s.Views())
+	flops, layers := views*float64(s.Program.StepFLOPs()), 0.0
 	for _, l := range Explain(s, costs) {
-		flops -= float64(s.Program.Ops[l.Op].FLOPs())
+		flops -= views * float64(s.Program.Ops[l.Op].FLOPs())
 		layers += l.Chosen().Seconds
 	}
 	once := float64(len(s.Steps))*costs.Launch + 16*float64(s.Program.NumParams())/costs.Memory
-	return flops/costs.GEMM + layers + 4*float64(s.Program.ValueBytes())/costs.Memory + once/float64(batch)
+	return flops/costs.GEMM + layers + 4*views*float64(s.Program.ValueBytes())/costs.Memory + once/float64(batch)
 }
 
 // Together is how many examples of a batch go through the network together: as

@@ -33,7 +33,7 @@ func Explain(s *ir.Schedule, costs ir.Costs) []Layer {
 	for i := range s.Program.Ops {
 		for c, kind := range measures {
 			if slices.Contains(s.Steps, ir.Step{Kind: kind, Op: i}) {
-				layers = append(layers, Layer{layerName(s.Program, i), i, c, alternatives(s.Program, i, costs)})
+				layers = append(layers, Layer{layerName(s.Program, i), i, c, alternatives(s.Program, i, s.Views(), costs)})
 			}
 		}
 	}
@@ -44,11 +44,12 @@ func Explain(s *ir.Schedule, costs ir.Costs) []Layer {
 // operations as the forward pass. Storing p values writes and reads them once; a
 // sum over gradients that are not stored reads and writes its p partial sums
 // every Summed examples, but for a dense layer's, which is one product.
-func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
+func alternatives(p *ir.Program, i, views int, costs ir.Costs) []Alternative {
 	op := &p.Ops[i]
 	out, k, positions := op.Columns()
 	var all []Alternative
-	for _, c := range possible(op) {
+	flops := int64(views) * op.FLOPs()
+	for _, c := range possible(op, views) {
 		bytes := 8 * int64(p.OpParams(i))
 		if c != Store {
 			bytes /= int64(max(1, costs.Summed))
@@ -60,11 +61,11 @@ func alternatives(p *ir.Program, i int, costs ir.Costs) []Alternative {
 		case Gram:
 			norm, speed = int64(positions)*int64(positions+1)*int64(k+out), costs.Gram
 		case Recompute:
-			norm = op.FLOPs()
+			norm = flops
 		}
 		all = append(all, Alternative{
-			Choice: c, FLOPs: op.FLOPs() + norm, Bytes: bytes,
-			Seconds: float64(op.FLOPs())/costs.GEMM + float64(norm)/speed + float64(bytes)/costs.Memory,
+			Choice: c, FLOPs: flops + norm, Bytes: bytes,
+			Seconds: float64(flops)/costs.GEMM + float64(norm)/speed + float64(bytes)/costs.Memory,
 		})
 	}
 	return all

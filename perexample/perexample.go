@@ -60,7 +60,11 @@ type Options struct {
 	Batch    float64  // expected; 0 if unknown
 	Rows     int      // of the largest batch that a run takes; 0 if unknown
 	MaxBatch int      // most examples that go through the network together, 0 for no bound of the user's
+	Views    int      // of each record, whose gradient is their mean; 0 stands for 1
+	Augment  ir.Gather
 }
+
+func (o *Options) views() int { return max(o.Views, 1) }
 
 func (o *Options) costs() ir.Costs {
 	if o.Costs == (ir.Costs{}) {
@@ -80,10 +84,10 @@ var rewrites = map[Strategy]func(p *ir.Program, o *Options, c choices){
 
 // fill makes one choice for dense layers, and one for each convolution, where they are possible.
 func fill(dense Choice, conv func(*ir.Op) Choice) func(*ir.Program, *Options, choices) {
-	return func(p *ir.Program, _ *Options, c choices) {
+	return func(p *ir.Program, o *Options, c choices) {
 		for i := range p.Ops {
 			op := &p.Ops[i]
-			all := possible(op)
+			all := possible(op, o.views())
 			if _, chosen := c[i]; chosen || len(all) == 0 {
 				continue
 			}
@@ -117,13 +121,13 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	name, c, err := parse(o.Strategy, p)
+	name, c, err := parse(o.Strategy, p, o.views())
 	if err != nil {
 		return nil, err
 	}
-	c.settle(p)
+	c.settle(p, o.views())
 	rewrites[name](p, &o, c)
-	s := c.schedule(p)
+	s := c.schedule(p, &o)
 	s.Clipping = o.Clipping
 	if name == Microbatch {
 		s.Chunk = 1
@@ -133,13 +137,16 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
 // training, which protects nobody. Normalizations, which have no other way, keep gradients here too.
-func Plain(p *ir.Program) (*ir.Schedule, error) {
+func Plain(p *ir.Program) (*ir.Schedule, error) { return Unclipped(p, Options{}) }
+
+// Unclipped is Plain with the views of the options.
+func Unclipped(p *ir.Program, o Options) (*ir.Schedule, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	c := choices{}
-	c.settle(p)
-	s := c.schedule(p)
+	c.settle(p, o.views())
+	s := c.schedule(p, &o)
 	return s, s.Validate()
 }
 
@@ -158,10 +165,10 @@ func Choices() []Choice { return []Choice{Store, GhostNorm, Gram, Recompute} }
 // measures is the step by which each choice takes the norm.
 var measures = map[Choice]ir.StepKind{Store: ir.GradStore, GhostNorm: ir.NormGhost, Gram: ir.NormGram, Recompute: ir.NormInstantiate}
 
-// possible lists what a layer can do.
-func possible(op *ir.Op) []Choice {
+// possible lists what a layer can do with so many views of a record.
+func possible(op *ir.Op, views int) []Choice {
 	var list []Choice
-	for _, w := range op.Ways() {
+	for _, w := range op.WaysOf(views) {
 		for _, c := range Choices() {
 			if measures[c] == w.Measure && sums(c) == w.Sum {
 				list = append(list, c)
@@ -183,9 +190,9 @@ func sums(c Choice) ir.StepKind {
 type choices map[int]Choice
 
 // settle makes the choices of layers that have but one.
-func (c choices) settle(p *ir.Program) {
+func (c choices) settle(p *ir.Program, views int) {
 	for i := range p.Ops {
-		if all := possible(&p.Ops[i]); len(all) == 1 {
+		if all := possible(&p.Ops[i], views); len(all) == 1 {
 			c[i] = all[0]
 		}
 	}
@@ -193,8 +200,8 @@ func (c choices) settle(p *ir.Program) {
 
 // schedule goes forward, to the loss, back with each op measured before δ
 // moves on to its inputs, to the factors and to the sums.
-func (c choices) schedule(p *ir.Program) *ir.Schedule {
-	s := &ir.Schedule{Program: p}
+func (c choices) schedule(p *ir.Program, o *Options) *ir.Schedule {
+	s := &ir.Schedule{Program: p, Several: o.Views, Augment: o.Augment}
 	add := func(k ir.StepKind, op int) { s.Steps = append(s.Steps, ir.Step{Kind: k, Op: op}) }
 	for i := range p.Ops {
 		add(ir.Forward, i)
@@ -220,18 +227,18 @@ func (c choices) schedule(p *ir.Program) *ir.Schedule {
 
 // Check says what is wrong with a strategy as far as that shows without a network.
 func Check(s Strategy) error {
-	_, _, err := parse(s, nil)
+	_, _, err := parse(s, nil, 1)
 	return err
 }
 
 // parse reads a strategy; the layers are looked for in p unless it is nil.
-func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
+func parse(s Strategy, p *ir.Program, views int) (Strategy, choices, error) {
 	name, c := Auto, choices{}
 	for i, field := range strings.Split(string(Canonical(s)), ",") {
 		layer, choice, ok := strings.Cut(strings.TrimSpace(field), "=")
 		switch {
 		case ok:
-			if err := c.override(p, layer, Choice(choice)); err != nil {
+			if err := c.override(p, views, layer, Choice(choice)); err != nil {
 				return "", nil, fmt.Errorf("strategy %q: %w", s, err)
 			}
 		case i > 0:
@@ -245,7 +252,7 @@ func parse(s Strategy, p *ir.Program) (Strategy, choices, error) {
 	return name, c, nil
 }
 
-func (c choices) override(p *ir.Program, layer string, choice Choice) error {
+func (c choices) override(p *ir.Program, views int, layer string, choice Choice) error {
 	if choice == Choice(Materialise) {
 		choice = Store
 	}
@@ -267,7 +274,7 @@ func (c choices) override(p *ir.Program, layer string, choice Choice) error {
 		if _, twice := c[i]; twice {
 			return fmt.Errorf("layer %s is named twice", layer)
 		}
-		if all := possible(&p.Ops[i]); !slices.Contains(all, choice) {
+		if all := possible(&p.Ops[i], views); !slices.Contains(all, choice) {
 			return fmt.Errorf("layer %s is a %s layer and cannot %s: choose one of %s", layer, p.Ops[i].Kind, choice, list(all))
 		}
 		c[i] = choice

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -55,11 +56,11 @@ func TestStretchesOfImages(t *testing.T) {
 					}
 					if exact {
 						integers := make([]int64, len(c.Params))
-						n.GridSum(integers, c.Params, table, c.All(), device.NewGrid(0.5))
+						n.GridSum(integers, c.Params, table, host.Batch{Rows: c.All()}, device.NewGrid(0.5))
 						return integers
 					}
 					floats := make([]float32, len(c.Params))
-					n.ClippedSum(floats, c.Params, table, c.All(), 0.5)
+					n.ClippedSum(floats, c.Params, table, host.Batch{Rows: c.All()}, 0.5)
 					return floats
 				}
 				want := sum(1, math.MaxInt)
@@ -96,7 +97,7 @@ func TestGramGradientGoesByTaps(t *testing.T) {
 			}
 		}
 		w := &n.workers.own
-		got := n.instantiate(op, 0, w)
+		got := n.instantiate(op)(0, w)
 		out, k, positions := c.op.Columns()
 		want := make([]float32, k*out)
 		x := c.x.lay(n.valuesFrom(c.op.In[0], 0), w.images[op])

@@ -9,7 +9,7 @@ import (
 
 // matrix views the chunk's rows of a buffer, of which each lives until the sums.
 func (n *net) matrix(x []float32, v ir.Value) gemm.Matrix {
-	return gemm.RowMajor(x[:n.batch*n.width[v]], n.batch, n.width[v])
+	return gemm.RowMajor(x[:n.examples()*n.width[v]], n.examples(), n.width[v])
 }
 
 // valueRows and deltaRows view rows r0 to r1 of a stretch, the end excluded.
@@ -98,18 +98,26 @@ func (n *net) normGhost(i int) func(int, *worker) {
 	}
 }
 
-func (n *net) denseStore(i int) func(int, *worker) {
+// denseGradient adds up the outer products of a record's views.
+func (n *net) denseGradient(i int) func(int, []float32, *worker) {
 	op := &n.program.Ops[i]
-	return func(b int, w *worker) {
-		x, dy := n.value(op.In[0], b), n.delta(ir.Value(i+1), b)
-		g := n.keep(i, b, w)
-		for o, d := range dy {
-			vec.Scaled(g[o*len(x):(o+1)*len(x)], d, x)
+	return func(r int, g []float32, _ *worker) {
+		for v := range n.views {
+			b := n.views*r + v
+			x, dy := n.value(op.In[0], b), n.delta(ir.Value(i+1), b)
+			bias := g[len(dy)*len(x):]
+			if v > 0 {
+				for o, d := range dy {
+					vec.Axpy(g[o*len(x):(o+1)*len(x)], d, x)
+				}
+				vec.AddVec(bias, dy)
+				continue
+			}
+			for o, d := range dy {
+				vec.Scaled(g[o*len(x):(o+1)*len(x)], d, x)
+			}
+			copy(bias, dy)
 		}
-		if op.Bias != ir.None {
-			copy(g[len(dy)*len(x):], dy)
-		}
-		n.measured(i, b, vec.SumSquares(g))
 	}
 }
 
@@ -131,13 +139,13 @@ func (n *net) denseGradSum(i int) []phase {
 			dst := gemm.RowMajor(n.param(n.dst, op.Weight), out, in)
 			if out < in {
 				if lo, hi := gemm.Cut(in, gemm.TileN, tile, parts); lo < hi {
-					gemm.Sum(dst.Slice(0, out, lo, hi), dy.T(), x.Slice(0, n.batch, lo, hi), rowBlock, &w.ws)
+					gemm.Sum(dst.Slice(0, out, lo, hi), dy.T(), x.Slice(0, n.examples(), lo, hi), rowBlock, &w.ws)
 				}
 			} else if lo, hi := gemm.Cut(out, gemm.TileM, tile, parts); lo < hi {
-				gemm.Sum(dst.Slice(lo, hi, 0, in), dy.Slice(0, n.batch, lo, hi).T(), x, rowBlock, &w.ws)
+				gemm.Sum(dst.Slice(lo, hi, 0, in), dy.Slice(0, n.examples(), lo, hi).T(), x, rowBlock, &w.ws)
 			}
 			if lo, hi := gemm.Cut(out, 1, tile, parts); op.Bias != ir.None && lo < hi {
-				vec.AddVec(n.param(n.dst, op.Bias)[lo:hi], n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+				vec.AddVec(n.param(n.dst, op.Bias)[lo:hi], n.sumExamples(n.examples(), hi-lo, w, func(dst []float32, b int) {
 					vec.AddVec(dst, n.delta(ir.Value(i+1), b)[lo:hi])
 				}))
 			}
@@ -145,13 +153,13 @@ func (n *net) denseGradSum(i int) []phase {
 	}}
 }
 
-// sumExamples adds one vector an example, in blocks, pairwise.
-func (n *net) sumExamples(size int, w *worker, add func(dst []float32, b int)) []float32 {
+// sumExamples adds one vector of each of so many examples, or records, in blocks, pairwise.
+func (n *net) sumExamples(count, size int, w *worker, add func(dst []float32, b int)) []float32 {
 	w.tree.begin(size)
-	for b := 0; b < n.batch; b += exampleBlock {
+	for b := 0; b < count; b += exampleBlock {
 		part := w.tree.next()
 		clear(part)
-		for e := b; e < min(b+exampleBlock, n.batch); e++ {
+		for e := b; e < min(b+exampleBlock, count); e++ {
 			add(part, e)
 		}
 		w.tree.push()

@@ -60,7 +60,7 @@ func (n *net) placeExact() {
 			continue
 		}
 		op := &n.program.Ops[st.Op]
-		l := &exactLayer{op: st.Op, size: n.program.OpParams(st.Op), stored: op.Kind != ir.Dense}
+		l := &exactLayer{op: st.Op, size: n.program.OpParams(st.Op), stored: op.Kind != ir.Dense || n.views > 1}
 		if l.stored {
 			n.keptAt[st.Op] = n.stored
 			n.stored += wholeColumns(l.size)
@@ -92,10 +92,10 @@ func (n *net) prepareExact(w *worker) {
 }
 
 // GridSum runs the schedule with integers at its end.
-func (n *net) GridSum(dst []int64, params []float32, t *host.Table, rows []int32, g device.Grid) {
+func (n *net) GridSum(dst []int64, params []float32, t *host.Table, b host.Batch, g device.Grid) {
 	n.exact.dst, n.exact.sign, n.exact.grid = dst, 1, g
 	n.clearSquares() // of a batch that a fault has stopped
-	n.ClippedSum(nil, params, t, rows, 0)
+	n.ClippedSum(nil, params, t, b, 0)
 	n.exact.dst = nil
 }
 
@@ -107,7 +107,7 @@ func (n *net) exactStep(st ir.Step) ([]phase, bool) {
 	switch {
 	case st.Kind == ir.Factor:
 		return []phase{n.exactScales()}, true
-	case st.Kind == ir.GradStore && n.program.Ops[st.Op].Kind == ir.Dense:
+	case st.Kind == ir.GradStore && !n.exact.of[st.Op].stored:
 		return nil, true // never stored: exactScales and combineIntegers compute it twice, each in registers
 	case st.Kind == ir.Combine:
 		return []phase{n.combineIntegers(st.Op)}, true
@@ -118,7 +118,7 @@ func (n *net) exactStep(st ir.Step) ([]phase, bool) {
 // exactScales stands in the place of the factors: it works on units of examples, each of them a matrix with a column for
 // every example.
 func (n *net) exactScales() phase {
-	return phase{rows: func(r0, r1 int, w *worker) {
+	return phase{lines: func(r0, r1 int, w *worker) {
 		for lo := r0; lo < r1; lo += vec.Columns {
 			n.scaleColumns(lo, min(lo+vec.Columns, r1), w)
 		}

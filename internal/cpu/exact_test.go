@@ -52,7 +52,7 @@ func (c *exactCase) sum(t *testing.T, threads int, g device.Grid, rows []int32) 
 	n := compile(c.schedule, device.Options{Capacity: len(c.rows), Exact: true}, threads).(*net)
 	t.Cleanup(n.Close)
 	sum := make([]int64, len(c.Params))
-	n.GridSum(sum, c.Params, c.table, rows, g)
+	n.GridSum(sum, c.Params, c.table, host.Batch{Rows: rows}, g)
 	return sum, n
 }
 
@@ -189,7 +189,7 @@ func TestExactSumWithoutLongRows(t *testing.T) {
 				}
 				// The next batch knows nothing of this one.
 				clear(got)
-				n.GridSum(got, c.Params, c.table, c.rows, g)
+				n.GridSum(got, c.Params, c.table, host.Batch{Rows: c.rows}, g)
 				if !slices.Equal(got, want) {
 					t.Errorf("%d threads: other integers the second time", threads)
 				}

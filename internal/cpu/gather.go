@@ -8,7 +8,7 @@ import (
 )
 
 // maps are those of a gather that the CPU has, each in a file of its own.
-var maps = host.Maps[float32]{ir.Scaled: scaled}
+var maps = host.Maps[float32]{ir.Scaled: scaled, ir.Flip: host.Plain[ir.Flip], ir.Crop: host.Plain[ir.Crop]}
 
 // load checks a table, and that all its maps are there.
 func load(r device.Rows, f device.Features) (*host.Table, error) { return host.Load(name, maps, r, f) }

@@ -7,21 +7,6 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// normInstantiate measures a gradient that the sum computes again, with the same bits.
-func (n *net) normInstantiate(i int) func(int, *worker) {
-	return func(b int, w *worker) {
-		g := n.instantiate(i, b, w)
-		n.measured(i, b, vec.SumSquares(g))
-	}
-}
-
-// instantiate computes example b's gradient of op i in scratch memory.
-func (n *net) instantiate(i, b int, w *worker) []float32 {
-	g := w.gradient[:n.program.OpParams(i)]
-	n.complete(i, b, g, w)
-	return g
-}
-
 // gramTile columns meet as many others at a time, in the second-level cache.
 const gramTile = 16
 

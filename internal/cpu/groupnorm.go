@@ -9,7 +9,7 @@ import (
 var groupNorm = operation{
 	example:  (*net).groupNorm,
 	back:     eachBack((*net).groupNormGrad),
-	measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.GradStore: (*net).groupNormStore},
+	gradient: (*net).groupNormGradient,
 	memory: func(n *net, i, chunk, _ int) {
 		op := &n.program.Ops[i]
 		n.norms[i] = newNormalization(op.Groups, ir.Size(op.Shape)/op.Groups, chunk)
@@ -49,20 +49,22 @@ func (n *net) channelSums(i, b, c int) (sum, slope float64) {
 	return sum, vec.Dot(dy, x) - norm.of(b, c*positions/norm.size).mean*sum
 }
 
-// groupNormStore keeps and measures an example's gradient.
-func (n *net) groupNormStore(i int) func(int, *worker) {
+// groupNormGradient adds up a record's views.
+func (n *net) groupNormGradient(i int) func(int, []float32, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
 	channels, positions := op.Shape[0], positions(op)
-	return func(b int, w *worker) {
-		g := n.keep(i, b, w)
+	return func(r int, g []float32, _ *worker) {
 		for c := range channels {
-			sum, slope := n.channelSums(i, b, c)
-			g[c] = float32(norm.of(b, c*positions/norm.size).scale * slope)
-			if op.Bias != ir.None {
+			slope, sum := 0.0, 0.0
+			for b := n.views * r; b < n.views*(r+1); b++ {
+				s, d := n.channelSums(i, b, c)
+				slope += norm.of(b, c*positions/norm.size).scale * d
+				sum += s
+			}
+			if g[c] = float32(slope); op.Bias != ir.None {
 				g[channels+c] = float32(sum)
 			}
 		}
-		n.measured(i, b, vec.SumSquares(g))
 	}
 }
 

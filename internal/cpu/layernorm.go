@@ -9,7 +9,7 @@ import (
 var layerNorm = operation{
 	example:  (*net).layerNorm,
 	back:     eachBack((*net).layerNormGrad),
-	measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.GradStore: (*net).layerNormStore},
+	gradient: (*net).layerNormGradient,
 	memory: func(n *net, i, chunk, _ int) {
 		lines, size := n.program.Ops[i].Lines()
 		n.norms[i] = newNormalization(lines, size, chunk)
@@ -42,26 +42,27 @@ func (n *normalization) normalized(dst, x []float32, m *moments) {
 // normalizedTogether is how many values layerNormStore normalizes before it adds them up, in whole lines.
 const normalizedTogether = 1 << 10
 
-// layerNormStore keeps and measures an example's gradient, over its lines: Σδ·x̂ and Σδ of each element.
-func (n *net) layerNormStore(i int) func(int, *worker) {
+// layerNormGradient adds up a record's views and their lines: Σδ·x̂ and Σδ of each element.
+func (n *net) layerNormGradient(i int) func(int, []float32, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
 	together := min(max(normalizedTogether/norm.size, 1), norm.groups)
-	return func(b int, w *worker) {
-		g := n.keep(i, b, w)
+	return func(r int, g []float32, w *worker) {
 		clear(g)
-		x, dy, scratch := n.value(op.In[0], b), n.delta(ir.Value(i+1), b), w.scratch((together+1)*norm.size)
+		scratch := w.scratch((together + 1) * norm.size)
 		normalized, sum := scratch[norm.size:], scratch[:norm.size]
 		if op.Bias != ir.None {
 			sum = g[norm.size:] // else nobody needs it
 		}
-		for first := 0; first < norm.groups; first += together {
-			end := min(first+together, norm.groups)
-			for l := first; l < end; l++ {
-				norm.normalized(row(normalized, l-first, norm.size), row(x, l, norm.size), norm.of(b, l))
+		for b := n.views * r; b < n.views*(r+1); b++ {
+			x, dy := n.value(op.In[0], b), n.delta(ir.Value(i+1), b)
+			for first := 0; first < norm.groups; first += together {
+				end := min(first+together, norm.groups)
+				for l := first; l < end; l++ {
+					norm.normalized(row(normalized, l-first, norm.size), row(x, l, norm.size), norm.of(b, l))
+				}
+				vec.AddColumns(sum, g, dy[first*norm.size:end*norm.size], normalized)
 			}
-			vec.AddColumns(sum, g, dy[first*norm.size:end*norm.size], normalized)
 		}
-		n.measured(i, b, vec.SumSquares(g))
 	}
 }
 

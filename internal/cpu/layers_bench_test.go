@@ -37,7 +37,7 @@ func BenchmarkLayerNorm(b *testing.B) {
 		copy(n.value(1, 0), gaussians(lines*size))
 		copy(n.delta(2, 0), gaussians(lines*size))
 		weight, bias := n.params[n.program.Params[2].Offset:][:size], n.params[n.program.Params[3].Offset:][:size]
-		forward, store, back := n.layerNorm(op), n.layerNormStore(op), n.layerNormGrad(op)
+		forward, store, back := n.layerNorm(op), n.store(op), n.layerNormGrad(op)
 		for _, part := range []struct {
 			name string
 			run  func()

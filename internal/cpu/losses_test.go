@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -155,7 +156,7 @@ func TestPresentLossBits(t *testing.T) {
 					n.evaluator.run(at, nil, columns(0), 1, table, rows, len(rows))
 					want := slices.Clone(n.evaluator.losses)
 					n.present.has(table, rows)
-					n.ClippedSum(make([]float32, len(at)), at, table, rows, 1)
+					n.ClippedSum(make([]float32, len(at)), at, table, host.Batch{Rows: rows}, 1)
 					if !n.present.has(table, rows) {
 						t.Fatalf("%s %s: a gradient leaves no losses behind", p.Name, name)
 					}

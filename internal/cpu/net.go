@@ -16,7 +16,8 @@ type net struct {
 	schedule *ir.Schedule
 	program  *ir.Program
 	capacity int
-	chunk    int
+	views    int // of each record, which are examples one after the other
+	chunk    int // records
 	workers  *workers
 
 	width    []int                               // by ir.Value, floats of an example
@@ -58,6 +59,7 @@ type net struct {
 	// The batch in flight, read by the phases' bodies.
 	table  *host.Table
 	rows   []int32
+	words  []uint32 // of views, a record's one after the other
 	first  int
 	batch  int
 	ends   []int // of its stretches, behind a 0
@@ -78,7 +80,7 @@ type net struct {
 
 func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := reorder(s.Program)
-	n := &net{schedule: s, program: p, capacity: o.Capacity, chunk: o.Capacity}
+	n := &net{schedule: s, program: p, capacity: o.Capacity, views: s.Views(), chunk: o.Capacity}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, o.Capacity)
 	}
@@ -88,7 +90,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	ops := len(p.Ops)
 	n.width = make([]int, ops+1)
 	n.values, n.deltas = make([][]float32, ops+1), make([][]float32, ops+1)
-	n.shared, n.flights = make([]bool, ops+1), make([]flight, n.chunk)
+	n.shared, n.flights = make([]bool, ops+1), make([]flight, n.views*n.chunk)
 	n.keptAt, n.argmax, n.passing = make([]int, ops), make([][]int32, ops), make([]bool, ops)
 	n.norms, n.ops, n.behind, n.made = make([]*normalization, ops), make([]operation, ops), make([][]int, ops), make([]*made, ops)
 	for i := range p.Ops {
@@ -100,13 +102,13 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.clipper = host.NewClipper(s)
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
-	n.losses = make([]float64, n.chunk)
+	n.losses = make([]float64, n.views*n.chunk)
 	readers, need := p.Consumers(), p.NeedsGrad()
 	n.planConvs(readers, need)
 	n.planStretch()
 	n.planLives(readers)
-	n.inFlight = min(threads*n.stretch, n.chunk)
-	rows := map[lifetime]int{untilSums: n.chunk, forStretch: n.inFlight, forExample: threads}
+	n.inFlight = n.views * min(threads*n.stretch, n.chunk)
+	rows := map[lifetime]int{untilSums: n.views * n.chunk, forStretch: n.inFlight, forExample: threads}
 	for v := range n.values {
 		n.width[v] = p.ValueSize(ir.Value(v))
 		n.shared[v] = readers[v] > 1
@@ -115,7 +117,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 			continue
 		}
 		if v > 0 && n.ops[v-1].memory != nil {
-			n.ops[v-1].memory(n, v-1, n.chunk, n.inFlight)
+			n.ops[v-1].memory(n, v-1, n.views*n.chunk, n.inFlight)
 		}
 		n.values[v] = pages.Make[float32](rows[n.lives.values[v]]*n.width[v] + slack)
 		if need[v] && !n.onlyPicked(v, need) {
@@ -177,6 +179,7 @@ func (n *net) planStretch() {
 	if n.stretch = inCache; !convolutions || weights > largeWeights {
 		n.stretch = mostRows
 	}
+	n.stretch = max(n.stretch/n.views, 1)
 }
 
 // overwritten is the value whose memory v takes: an activation's derivative is a function of its output, which may overwrite an
@@ -210,7 +213,7 @@ func (n *net) planLives(readers []int) {
 	ops := n.program.Ops
 	values, deltas := make([]lifetime, len(ops)+1), make([]lifetime, len(ops)+1)
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.GradSum && ops[st.Op].Kind == ir.Dense {
+		if st.Kind == ir.GradSum && n.byProduct(st.Op) {
 			values[n.overwritten(ops[st.Op].In[0], readers)] = untilSums
 			deltas[n.overwritten(ir.Value(st.Op+1), readers)] = untilSums
 		}
@@ -238,7 +241,7 @@ func (n *net) onlyPicked(v int, need []bool) bool {
 func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && n.convs[st.Op] != nil && (n.schedule.Private() || n.made[st.Op] != nil) {
+		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && !n.byProduct(st.Op) && (n.schedule.Private() || n.made[st.Op] != nil) {
 			most = max(most, n.program.OpParams(st.Op))
 		}
 	}
@@ -276,7 +279,7 @@ func (n *net) placeGradients() {
 	for _, st := range s.Steps {
 		switch {
 		case st.Kind == ir.GradStore && may[st.Op],
-			st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !n.passing[st.Op]:
+			st.Kind == ir.GradSum && !n.byProduct(st.Op) && !n.passing[st.Op]:
 			n.passing[st.Op] = true
 			n.keptAt[st.Op] = n.passed
 			n.passed += p.OpParams(st.Op)
@@ -368,9 +371,16 @@ const (
 	lookedUp = 16
 )
 
-func (n *net) gather(b int, _ *worker) {
-	at, end := n.first+b, len(n.rows)
-	if b%lookedUp == 0 {
+// gather reads an example: a record, as its table has it, and what the maps of views make of it.
+func (n *net) gather(b int, w *worker) {
+	r := b / n.views
+	at, end := n.first+r, len(n.rows)
+	if b != r*n.views { // another view of a row that is in the cache
+		read(n.value(ir.Input, b), n.table, n.rows[at])
+		n.augment(b, w)
+		return
+	}
+	if r%lookedUp == 0 {
 		for _, row := range n.rows[min(at+lookedUp, end):min(at+2*lookedUp, end)] {
 			prefetch(n.table, row, 1)
 		}
@@ -379,10 +389,23 @@ func (n *net) gather(b int, _ *worker) {
 		prefetch(n.table, n.rows[next], mostPrefetched)
 	}
 	read(n.value(ir.Input, b), n.table, n.rows[at])
-	clear(row(n.norm2, b, n.clipper.Groups))
+	n.augment(b, w)
+	clear(row(n.norm2, r, n.clipper.Groups))
 }
 
-func (n *net) target(b int) float32 { return n.table.Targets[n.rows[n.first+b]] }
+// augment applies the maps of a view.
+func (n *net) augment(b int, w *worker) {
+	if len(n.words) == 0 {
+		return
+	}
+	x := n.value(ir.Input, b)
+	maps.ApplyView(x, n.schedule.Augment, host.View[float32]{Shape: n.program.Shape, Word: n.words[n.first*n.views+b], Scratch: w.scratch(len(x))})
+}
+
+// examples is how many go through the network in a chunk.
+func (n *net) examples() int { return n.batch * n.views }
+
+func (n *net) target(b int) float32 { return n.table.Targets[n.rows[n.first+b/n.views]] }
 
 func (n *net) lossGrad(b int, _ *worker) {
 	for v, s := range n.shared {
@@ -392,11 +415,15 @@ func (n *net) lossGrad(b int, _ *worker) {
 	}
 	z := n.program.Logits()
 	d := n.delta(z, b)
-	n.used[b] = n.program.Loss.ValidTarget(n.target(b), len(d))
-	if n.used[b] {
-		n.losses[b] = host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
-	} else {
+	used := n.program.Loss.ValidTarget(n.target(b), len(d))
+	n.used[b/n.views] = used // of all views, as they have one target
+	if !used {
 		clear(d)
+		return
+	}
+	n.losses[b] = host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
+	if n.views > 1 {
+		vec.Scale(d, 1/float32(n.views)) // a record's gradient is the mean of its views'
 	}
 }
 
@@ -405,12 +432,12 @@ func (n *net) setFactor(b int, _ *worker) {
 	n.used[b] = host.Factors(n.clipper, row(n.factor, b, g), row(n.norm2, b, g), n.clip) && n.used[b]
 }
 
-// measured adds to the squared norm that op i counts towards.
+// measured adds to the squared norm of record b that op i counts towards.
 func (n *net) measured(i, b int, norm2 float64) {
 	n.norm2[b*n.clipper.Groups+n.clipper.Group(i)] += norm2
 }
 
-// factorOf is what example b's gradient of op i is multiplied by.
+// factorOf is what record b's gradient of op i is multiplied by.
 func (n *net) factorOf(i, b int) float32 {
 	return n.factor[b*n.clipper.Groups+n.clipper.Group(i)]
 }
@@ -421,35 +448,43 @@ func (n *net) factorOf(i, b int) float32 {
 func (n *net) applyFactors() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.GradSum && n.program.Ops[st.Op].Kind == ir.Dense {
+		if st.Kind == ir.GradSum && n.byProduct(st.Op) {
 			ops = append(ops, st.Op)
 		}
 	}
-	return func(b int, _ *worker) {
-		// Automatic clipping may scale δ up. Where that overflows, the inputs are
-		// next to nothing, and ∞·0 must not enter the sum.
-		for _, i := range ops {
-			if f := n.factorOf(i, b); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(ir.Value(i+1), b))) <= math.MaxFloat32) {
-				n.used[b] = false
-			}
-		}
-		if !n.used[b] {
-			for _, i := range ops {
-				clear(n.delta(ir.Value(i+1), b))
-				clear(n.value(n.program.Ops[i].In[0], b))
-			}
-			return
-		}
-		for _, i := range ops {
-			if f := n.factorOf(i, b); f != 1 {
-				vec.Scale(n.delta(ir.Value(i+1), b), f)
-			}
+	return func(r int, _ *worker) {
+		for b := n.views * r; b < n.views*(r+1); b++ {
+			n.applyFactor(ops, r, b)
 		}
 	}
 }
 
-func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, clip float32) float64 {
-	n.dst, n.params, n.table, n.rows, n.clip = dst, params, t, rows, clip
+// applyFactor prepares an example of record r.
+func (n *net) applyFactor(ops []int, r, b int) {
+	// Automatic clipping may scale δ up. Where that overflows, the inputs are
+	// next to nothing, and ∞·0 must not enter the sum.
+	for _, i := range ops {
+		if f := n.factorOf(i, r); f > 1 && !(float64(f)*math.Sqrt(vec.SumSquares(n.delta(ir.Value(i+1), b))) <= math.MaxFloat32) {
+			n.used[r] = false
+		}
+	}
+	if !n.used[r] {
+		for _, i := range ops {
+			clear(n.delta(ir.Value(i+1), b))
+			clear(n.value(n.program.Ops[i].In[0], b))
+		}
+		return
+	}
+	for _, i := range ops {
+		if f := n.factorOf(i, r); f != 1 {
+			vec.Scale(n.delta(ir.Value(i+1), b), f)
+		}
+	}
+}
+
+func (n *net) ClippedSum(dst, params []float32, t *host.Table, batch host.Batch, clip float32) float64 {
+	rows := batch.Rows
+	n.dst, n.params, n.table, n.rows, n.words, n.clip = dst, params, t, rows, batch.Words, clip
 	n.pack()
 	n.within = 0
 	if len(rows) <= n.chunk || n.exact != nil {
@@ -461,7 +496,7 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, rows []int32, cli
 			vec.AddVec(dst, n.group)
 		}
 	}
-	n.dst, n.params, n.table, n.rows, n.first = nil, nil, nil, nil, 0 // the caller's memory
+	n.dst, n.params, n.table, n.rows, n.words, n.first = nil, nil, nil, nil, nil, 0 // the caller's memory
 	return n.within
 }
 
@@ -473,7 +508,9 @@ func (n *net) sumChunks(end, most int) {
 		if n.exact != nil {
 			n.check()
 		}
-		n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
+		if n.views == 1 && len(n.words) == 0 { // losses of records as they are
+			n.present.note(n.table, n.rows[n.first:n.first+n.batch], n.losses, 1)
+		}
 		for b, used := range n.used[:n.batch] {
 			if used {
 				n.within += host.Within(n.factor[b*n.clipper.Groups])

@@ -13,8 +13,11 @@ type operation struct {
 	example func(n *net, i int) func(b int, weight, bias []float32, w *worker)
 	// at adds to an evaluator what gives the outputs at points of the parameter space; nil where example does.
 	at func(e *evaluator, i int)
-	// measures are the ways to the squared norm of an example's gradient, by step; sum are the phases of GradSum.
-	measures map[ir.StepKind]func(n *net, i int) func(b int, w *worker)
+	// gradient writes a record's, complete over its views: of the weight, then of the bias.
+	gradient func(n *net, i int) func(r int, g []float32, w *worker)
+	// measures are the ways to the squared norm of a record's gradient that need no such gradient, by step. sum are the phases
+	// of a GradSum that needs none: of one view, or without clipping.
+	measures map[ir.StepKind]func(n *net, i int) func(r int, w *worker)
 	sum      func(n *net, i int) []phase
 	// memory makes what an op leaves for the way back, beside its output, of a chunk or of the examples in flight.
 	memory func(n *net, i, chunk, inFlight int)
@@ -24,17 +27,14 @@ type operation struct {
 var operations = map[ir.Kind]operation{
 	ir.Conv: {
 		forward: one((*net).convForward), back: one((*net).convInputGrad), at: (*evaluator).conv,
-		measures: map[ir.StepKind]func(*net, int) func(int, *worker){
-			ir.GradStore: (*net).convStore, ir.NormGram: (*net).normGram, ir.NormInstantiate: (*net).normInstantiate,
-		},
-		sum: (*net).convGradSum,
+		gradient: (*net).convGradient,
+		measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.NormGram: (*net).normGram},
 	},
 	ir.Dense: {
 		forward: one((*net).denseForward), back: one((*net).denseInputGrad), at: (*evaluator).product,
-		measures: map[ir.StepKind]func(*net, int) func(int, *worker){
-			ir.GradStore: (*net).denseStore, ir.NormGhost: (*net).normGhost,
-		},
-		sum: (*net).denseGradSum,
+		gradient: (*net).denseGradient,
+		measures: map[ir.StepKind]func(*net, int) func(int, *worker){ir.NormGhost: (*net).normGhost},
+		sum:      (*net).denseGradSum,
 	},
 	ir.ReLU:      relu,
 	ir.Tanh:      tanh,
@@ -52,6 +52,7 @@ var repertoire = record.Repertoire{
 	Device:    name,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
+	Views:     func(k ir.MapKind) bool { return maps[k] != nil },
 }
 
 // one makes a list of a phase.

@@ -6,23 +6,26 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// phase is a part of the schedule that goes example by example (each) or a stretch of
-// them at a time (rows), or one that works on the whole chunk (tiles).
+// phase is a part of the schedule that goes example by example (each) and then by the record whose views they are
+// (records), or a stretch of examples or of records at a time (rows, lines), or one that works on the whole chunk (tiles).
 type phase struct {
-	each  []func(b int, w *worker)
-	rows  func(r0, r1 int, w *worker)
-	tiles func() int
-	body  func(tile int, w *worker)
+	each, records []func(b int, w *worker)
+	rows, lines   func(r0, r1 int, w *worker)
+	tiles         func() int
+	body          func(tile int, w *worker)
 }
 
+// small says that a phase takes one example, or record, at a time.
+func (p *phase) small() bool { return len(p.each)+len(p.records) > 0 }
+
 // build turns the steps into phases, each step's changed by wrap. Neighbours that treat
-// each example by itself are fused: one example then stays in cache through all of them.
+// each example, or record, by itself are fused: one then stays in cache through all of them.
 func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	add := func(p phase) {
-		if last := &all[len(all)-1]; p.each != nil && last.each != nil {
-			last.each = append(last.each, p.each...)
+		if last := &all[len(all)-1]; p.small() && last.small() && (p.each == nil || last.records == nil) {
+			last.each, last.records = append(last.each, p.each...), append(last.records, p.records...)
 		} else {
 			all = append(all, p)
 		}
@@ -36,7 +39,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
 			switch {
-			case p.each == nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
+			case p.tiles != nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
 				sums = append(sums, p)
 			case i < last && st.Kind.Measures():
 				waiting = append(waiting, p)
@@ -53,11 +56,12 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 	n.all = []phase{n.through(all), together(sums)}
 }
 
-// lastOfSeveral is the last step whose gradients at the input are computed of several examples together; -1 for none.
+// lastOfSeveral is the last step whose gradients at the input are computed of several examples together, or the last of all
+// such gradients where a record has several views; -1 for none.
 func (n *net) lastOfSeveral() int {
 	last := -1
 	for i, st := range n.schedule.Steps {
-		if st.Kind == ir.InputGrad && n.convs[st.Op] != nil && n.convs[st.Op].together() > 1 {
+		if st.Kind == ir.InputGrad && (n.views > 1 || n.convs[st.Op] != nil && n.convs[st.Op].together() > 1) {
 			last = i
 		}
 	}
@@ -87,29 +91,37 @@ func together(phases []phase) phase {
 	}
 }
 
-// through takes examples through phases, a stretch of them a tile.
+// through takes records through phases, a stretch of them a tile.
 func (n *net) through(phases []phase) phase {
 	for i := range phases {
-		if p := &phases[i]; p.rows == nil {
-			p.rows = func(r0, r1 int, w *worker) {
-				for b := r0; b < r1; b++ {
-					for _, f := range p.each {
-						f(b, w)
+		switch p := &phases[i]; {
+		case p.rows != nil:
+			p.lines = func(r0, r1 int, w *worker) { p.rows(n.views*r0, n.views*r1, w) }
+		case p.lines == nil:
+			p.lines = func(r0, r1 int, w *worker) {
+				for r := r0; r < r1; r++ {
+					for b := n.views * r; b < n.views*(r+1); b++ {
+						for _, f := range p.each {
+							f(b, w)
+						}
+					}
+					for _, f := range p.records {
+						f(r, w)
 					}
 				}
 			}
 		}
 	}
 	pass := func(r0, r1 int, w *worker) {
-		first := r0 // where every example has rows of its own
-		if n.inFlight < n.chunk {
-			first = w.number * n.stretch
+		first, lo := n.views*r0, n.views*r0 // where every example has rows of its own
+		if n.inFlight < n.views*n.chunk {
+			first = w.number * n.views * n.stretch
 		}
-		for b := r0; b < r1; b++ {
-			n.flights[b] = flight{w.number, first + b - r0}
+		for b := lo; b < n.views*r1; b++ {
+			n.flights[b] = flight{w.number, first + b - lo}
 		}
 		for i := range phases {
-			phases[i].rows(r0, r1, w)
+			phases[i].lines(r0, r1, w)
 		}
 	}
 	return phase{
@@ -159,7 +171,7 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.LossGrad:
 		return each(n.lossGrad)
 	case ir.Factor:
-		return each(n.setFactor, n.applyFactors(), n.pass())
+		return n.perRecord(n.setFactor, n.applyFactors(), n.pass())
 	}
 	op := &n.ops[st.Op]
 	switch {
@@ -173,10 +185,24 @@ func (n *net) compileStep(st ir.Step) []phase {
 		return []phase{n.sumParts(st.Op)}
 	case st.Kind == ir.Combine:
 		return []phase{n.combine(st.Op)}
-	case st.Kind == ir.GradSum:
+	case st.Kind == ir.GradSum && n.byProduct(st.Op):
 		return op.sum(n, st.Op)
+	case st.Kind == ir.GradSum:
+		return n.recordSum(st.Op)
+	case st.Kind == ir.GradStore:
+		return n.perRecord(n.store(st.Op))
+	case st.Kind == ir.NormInstantiate:
+		return n.perRecord(n.normInstantiate(st.Op))
 	}
-	return each(op.measures[st.Kind](n, st.Op))
+	return n.perRecord(op.measures[st.Kind](n, st.Op))
+}
+
+// perRecord is one phase that does its work record by record. One of a single view is its example.
+func (n *net) perRecord(work ...func(int, *worker)) []phase {
+	if n.views == 1 {
+		return each(work...)
+	}
+	return []phase{{records: work}}
 }
 
 // each is one phase that does its work example by example.

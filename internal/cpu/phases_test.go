@@ -9,6 +9,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -96,11 +97,11 @@ func TestRowsLiveLongEnough(t *testing.T) {
 					}
 					if strategy == "exact" {
 						integers := make([]int64, len(c.Params))
-						n.GridSum(integers, c.Params, table, list, device.NewGrid(1))
+						n.GridSum(integers, c.Params, table, host.Batch{Rows: list}, device.NewGrid(1))
 						return fmt.Sprint(integers)
 					}
 					floats := make([]float32, len(c.Params))
-					n.ClippedSum(floats, c.Params, table, list, 1)
+					n.ClippedSum(floats, c.Params, table, host.Batch{Rows: list}, 1)
 					if slices.ContainsFunc(floats, func(v float32) bool { return math.IsNaN(float64(v)) }) {
 						t.Fatal("the sum is not a number")
 					}

@@ -2,11 +2,12 @@ package cpu
 
 import (
 	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/device/host"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
 // scaled is ir.Scaled. The product is exact in float64.
-func scaled(x []float32, m ir.Map) {
+func scaled(x []float32, m ir.Map, _ host.View[float32]) {
 	for i, v := range x {
 		x[i] = float32(float64(v)*float64(m.Scale) + float64(m.Offset))
 	}

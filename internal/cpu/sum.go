@@ -10,7 +10,7 @@ import (
 // turned: op i's weights are those of a convolution that lie as (taps) × (out) up to the sum.
 func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].picks == nil }
 
-// keep is where example b's gradient of op i is stored.
+// keep is where record b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {
 	x := w.kept
 	if !n.passing[i] {
@@ -19,12 +19,12 @@ func (n *net) keep(i, b int, w *worker) []float32 {
 	return x[n.keptAt[i]:][:n.program.OpParams(i)]
 }
 
-// part is op i's share of the partial sum of example b's unit; first says that b is the first to be added.
+// part is op i's share of the partial sum of record b's unit; first says that b is the first to be added.
 func (n *net) part(i, b int) (sum []float32, first bool) {
 	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:n.program.OpParams(i)], b%n.unit == 0
 }
 
-// pass adds an example's gradients to the partial sum of its unit, times its factor.
+// pass adds a record's gradients to the partial sum of its unit, times its factor.
 func (n *net) pass() func(int, *worker) {
 	var ops []int
 	for _, st := range n.schedule.Steps {
@@ -47,41 +47,82 @@ func (n *net) pass() func(int, *worker) {
 	}
 }
 
-// convStore makes an example's gradient and measures it.
-func (n *net) convStore(i int) func(int, *worker) {
-	return func(b int, w *worker) {
-		g := n.keep(i, b, w)
-		n.complete(i, b, g, w)
-		n.measured(i, b, vec.SumSquares(g))
+// convGradient writes a record's gradient of a convolution's weight, which grows over the views inside of one product, then
+// of the bias.
+func (n *net) convGradient(i int) func(int, []float32, *worker) {
+	return func(r int, g []float32, w *worker) {
+		for v := range n.views {
+			n.convGrad(i, n.views*r+v, g, v > 0, w)
+		}
 	}
 }
 
-// complete writes example b's gradient of op i's parameters.
-func (n *net) complete(i, b int, g []float32, w *worker) {
-	n.convGrad(i, b, g, false, w)
-	if made := n.made[i]; made != nil {
+// complete gives a function that writes a record's complete gradient of op i's parameters.
+func (n *net) complete(i int) func(r int, g []float32, w *worker) {
+	gradient, made := n.ops[i].gradient(n, i), n.made[i]
+	if made == nil {
+		return gradient
+	}
+	return func(r int, g []float32, w *worker) {
+		gradient(r, g, w)
 		made.back(g, w)
 	}
 }
 
-// convGradSum adds the examples' gradients to the partial sums of their units. Only a plain sum may grow inside a product:
+// store keeps each record's gradient of an op and measures it.
+func (n *net) store(i int) func(int, *worker) {
+	complete := n.complete(i)
+	return func(r int, w *worker) {
+		g := n.keep(i, r, w)
+		complete(r, g, w)
+		n.measured(i, r, vec.SumSquares(g))
+	}
+}
+
+// instantiate gives a function that computes a record's gradient of op i in scratch memory.
+func (n *net) instantiate(i int) func(r int, w *worker) []float32 {
+	complete, size := n.complete(i), n.program.OpParams(i)
+	return func(r int, w *worker) []float32 {
+		g := w.gradient[:size]
+		complete(r, g, w)
+		return g
+	}
+}
+
+// normInstantiate measures a gradient that the sum computes again, with the same bits.
+func (n *net) normInstantiate(i int) func(int, *worker) {
+	instantiate := n.instantiate(i)
+	return func(r int, w *worker) { n.measured(i, r, vec.SumSquares(instantiate(r, w))) }
+}
+
+// byProduct says that op i's GradSum is a product over the examples of the chunk. Of a clipped gradient of several views it
+// is not: the parts of one are not bounded as the whole is.
+func (n *net) byProduct(i int) bool {
+	return n.ops[i].sum != nil && (n.views == 1 || !n.schedule.Private())
+}
+
+// recordSum adds the records' gradients to the partial sums of their units. Only a plain sum may grow inside a product:
 // the parts of a clipped gradient are not bounded as the whole is.
-func (n *net) convGradSum(i int) []phase {
-	return []phase{{each: []func(int, *worker){func(b int, w *worker) {
-		sum, first := n.part(i, b)
+func (n *net) recordSum(i int) []phase {
+	instantiate := n.instantiate(i)
+	grows := !n.schedule.Private() && n.made[i] == nil && n.convs[i] != nil
+	return append(n.perRecord(func(r int, w *worker) {
+		sum, first := n.part(i, r)
 		switch {
-		case !n.used[b]:
+		case !n.used[r]:
 			if first {
 				clear(sum)
 			}
-		case !n.schedule.Private() && n.made[i] == nil:
-			n.convGrad(i, b, sum, !first, w)
+		case grows:
+			for v := range n.views {
+				n.convGrad(i, n.views*r+v, sum, !first || v > 0, w)
+			}
 		case first:
-			vec.Scaled(sum, n.factorOf(i, b), n.instantiate(i, b, w))
+			vec.Scaled(sum, n.factorOf(i, r), instantiate(r, w))
 		default:
-			vec.Axpy(sum, n.factorOf(i, b), n.instantiate(i, b, w))
+			vec.Axpy(sum, n.factorOf(i, r), instantiate(r, w))
 		}
-	}}}, n.sumParts(i)}
+	}), n.sumParts(i))
 }
 
 // sumBlock is how many of op i's gradient values a worker sums up at a time: long stretches come faster from memory, the
@@ -123,7 +164,7 @@ func (n *net) sumParts(i int) phase {
 func (n *net) combine(i int) phase {
 	at := n.keptAt[i]
 	return n.blockwise(i, n.sumBlock(i), func(lo, hi int, w *worker) {
-		deliver(n, i, n.dst, lo, n.sumExamples(hi-lo, w, func(dst []float32, b int) {
+		deliver(n, i, n.dst, lo, n.sumExamples(n.batch, hi-lo, w, func(dst []float32, b int) {
 			if n.used[b] {
 				vec.Axpy(dst, n.factorOf(i, b), row(n.kept, b, n.stored)[at+lo:at+hi])
 			}

@@ -164,7 +164,11 @@ const MaxCandidates = 32
 
 // Inputs is everything that differs between runs of one Step.
 type Inputs struct {
-	Rows    []int32 // 0…Capacity rows of the gathered table; none is allowed
+	Rows []int32 // 0…Capacity rows of the gathered table; none is allowed
+	// Words has a secret random word for each view of each row, a row's one after the other, where a schedule has random maps
+	// (ir.Schedule.Augment). A row's words follow from nothing but a secret key, the step and the record: an adversary who
+	// knows them knows more than the analysis allows for.
+	Words   []uint32
 	Scalars [Slots]float32
 	// Candidates are the step sizes η_i of a LossQuery, which reads its first K;
 	// they are public and finite.

@@ -60,6 +60,9 @@ func (r Rows) Validate(f Features, reader string, has func(ir.MapKind) bool) err
 		if !has(m.Kind) {
 			return fmt.Errorf("%s does not have the map %s", reader, m.Kind)
 		}
+		if m.Kind.Drawn() {
+			return fmt.Errorf("the map %s is drawn for each view of a record: it belongs to a schedule, not to a table", m.Kind)
+		}
 	}
 	if _, bytes := f.(Bytes); !bytes && r.Gather.Has(ir.Scaled) {
 		return fmt.Errorf("the map %s is for tables of bytes; scale other values before they are loaded", ir.Scaled)

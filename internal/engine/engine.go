@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/views"
 )
 
 // Supply is what an engine asks of the run that it is part of: batches, positions
@@ -51,6 +52,7 @@ type Config struct {
 	Noise   *stream.Stream
 	Rows    int // the largest batch that the noise covers the rounding of
 	Supply  Supply
+	Views   *views.Words // of the records in sums of gradients; nil where the schedule has no random maps
 
 	Adaptation *Adaptation // nil where the clip norm stays
 	Average    float64     // decay of the average of the parameters, 0 for none
@@ -68,8 +70,9 @@ type Engine struct {
 	gradient device.Vector
 	average  *average
 	inputs   device.Inputs
-	rows     []int32 // of the last batch of a sum
-	own      []int32 // of the last batch of another question
+	rows     []int32  // of the last batch of a sum
+	words    []uint32 // of its records' views
+	own      []int32  // of the last batch of another question
 	last     device.Step
 	declared map[dpoptim.Question]*declared
 	paid     []accountant.Mechanism // by the batch of the last sum, and not asked yet
@@ -191,14 +194,20 @@ func (e *Engine) Close() error { return e.net.Close() }
 // run sums over a batch in runs of at most the capacity, then does what follows.
 func (e *Engine) run(sum, then device.Step, rows []int32, draw uint64) error {
 	e.inputs.Draw = draw
-	for len(rows) > 0 {
+	if e.words = e.words[:0]; e.c.Views != nil && sum == e.sum {
+		e.words = e.c.Views.Of(draw, rows, e.words)
+	}
+	for words, views := e.words, e.c.Schedule.Views(); len(rows) > 0; {
 		n := min(len(rows), e.c.Options.Capacity)
 		e.inputs.Rows, rows = rows[:n], rows[n:]
+		if len(words) > 0 {
+			e.inputs.Words, words = words[:views*n], words[views*n:]
+		}
 		if err := sum.Run(&e.inputs); err != nil {
 			return err
 		}
 	}
-	e.inputs.Rows, e.last = nil, then
+	e.inputs.Rows, e.inputs.Words, e.last = nil, nil, then
 	return then.Run(&e.inputs)
 }
 

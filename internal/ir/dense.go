@@ -14,4 +14,6 @@ var dense = definition{
 	},
 	flops: products,
 	ways:  []Way{{NormGhost, GradSum}, {GradStore, Combine}},
+	// The gradient of several views is no outer product. What one of them adds to a product over the batch is not bounded.
+	ofViews: []Way{{NormInstantiate, GradSum}},
 }

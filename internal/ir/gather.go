@@ -14,25 +14,37 @@ type MapKind uint8
 
 const (
 	Scaled MapKind = iota // x·Scale + Offset of every value x, rounded to float32
+	Flip                  // the mirror image, left to right, in half of the views
+	Crop                  // the image moved by up to Margin pixels, with its mirror image beyond the border
 )
 
 // Map is one map of a Gather.
 type Map struct {
 	Kind          MapKind
 	Scale, Offset float32 // Scaled: finite
+	Margin        int     // Crop: pixels
 }
 
 // ScaledBy is the map x·scale + offset.
 func ScaledBy(scale, offset float32) Map { return Map{Kind: Scaled, Scale: scale, Offset: offset} }
 
 // maps are the definitions of all, by kind. A device has a table of its own of what it makes of each.
-var maps = [...]struct {
+var maps = [...]mapping{
+	Scaled: {name: "scaled", check: checkScaled},
+	Flip:   flip,
+	Crop:   crop,
+}
+
+type mapping struct {
 	name string
+	// drawn: what it does follows from a random word of the view, so that it stands in a schedule and not in a table.
+	drawn bool
 	// check says what is wrong with a map's numbers, and with records of such a shape for it.
 	check func(m Map, shape []int) error
-}{
-	Scaled: {"scaled", checkScaled},
 }
+
+// Drawn says that a kind does something else in every view of a record.
+func (k MapKind) Drawn() bool { return k.known() && maps[k].drawn }
 
 // checkScaled takes records of any shape.
 func checkScaled(m Map, _ []int) error {

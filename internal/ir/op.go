@@ -71,6 +71,8 @@ type definition struct {
 	flops  func(op *Op) int64 // of one forward pass over one example
 	// ways are those to measure and sum an example's gradient; an op without parameters has none.
 	ways []Way
+	// ofViews are further ways where a record has several views.
+	ofViews []Way
 	// activation: it works on each element by itself and never falls, and its derivative is a function of its output. A device
 	// may let it overwrite its input, or pool by maximum before it.
 	activation bool
@@ -159,14 +161,20 @@ func (op *Op) Muting() []int {
 	return list
 }
 
-// Ways lists how an op's gradient can be measured and summed. That of a weight that is computed has to be complete before
-// it is taken back to the parameters, and only then is it measured.
-func (op *Op) Ways() []Way {
+// Ways lists how an op's gradient can be measured and summed, of one view.
+func (op *Op) Ways() []Way { return op.WaysOf(1) }
+
+// WaysOf lists how an op's gradient of so many views can be measured and summed. That of several views, and that of a
+// weight that is computed, has to be complete before it is measured.
+func (op *Op) WaysOf(views int) []Way {
 	var list []Way
 	for _, w := range kinds[op.Kind].ways {
-		if op.Function == Identity || w.Measure == GradStore || w.Measure == NormInstantiate {
+		if op.Function == Identity && views == 1 || w.Measure == GradStore || w.Measure == NormInstantiate {
 			list = append(list, w)
 		}
+	}
+	if views > 1 {
+		list = append(list, kinds[op.Kind].ofViews...)
 	}
 	return list
 }

@@ -55,9 +55,24 @@ type Schedule struct {
 	Program  *Program
 	Steps    []Step
 	Clipping Clipping
-	// Chunk is the number of examples that go through the steps together;
+	// Chunk is the number of records that go through the steps together;
 	// 0 leaves it to the device.
 	Chunk int
+	// Several views of a record go through the network, each gathered by the table's maps and then by Augment, whose random
+	// maps read a word of the view. The record's gradient is the mean of its views': it is complete before it is measured.
+	// 0 stands for one view, of which no word is read where Augment is empty.
+	Several int
+	Augment Gather
+}
+
+// Views is how many of each record go through the network.
+func (s *Schedule) Views() int { return max(s.Several, 1) }
+
+// Ways lists how op i's gradient can be measured and summed. That of several views is a sum of products, complete before
+// it is measured.
+func (s *Schedule) Ways(i int) []Way {
+	op := &s.Program.Ops[i]
+	return op.WaysOf(s.Views())
 }
 
 // Private reports whether every example's influence on the sum is bounded.
@@ -130,18 +145,24 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 			}
 		}
 	}
-	return 2*s.Program.ValueBytes() + kept
+	return 2*int64(s.Views())*s.Program.ValueBytes() + kept
 }
 
 // again is the memory for one op's complete gradient of an example that is computed for the norm and again for the sum,
-// since its weight is a function: one op at a time has it.
-func (s *Schedule) again() (most int64) {
+// since its weight is a function or it has several views: one op at a time has it. The gradients of single views take as much, of
+// some examples at a time.
+func (s *Schedule) again() int64 {
+	var complete, single int64
 	for _, st := range s.Steps {
-		if st.Kind == GradSum && s.Program.Ops[st.Op].Function != Identity {
-			most = max(most, 4*int64(s.Program.OpParams(st.Op)))
+		size := 4 * int64(s.Program.OpParams(max(st.Op, 0)))
+		if st.Kind == GradSum && (s.Views() > 1 || s.Program.Ops[st.Op].Function != Identity) {
+			complete = max(complete, size)
+		}
+		if s.Views() > 1 && (st.Kind == GradSum || st.Kind == Combine) {
+			single = max(single, size)
 		}
 	}
-	return most
+	return complete + single
 }
 
 // Validate checks the order of the steps, and that each op runs once, passes its gradient
@@ -156,6 +177,17 @@ func (s *Schedule) Validate() error {
 	}
 	if s.Chunk < 0 {
 		return s.fail("chunk %d is negative", s.Chunk)
+	}
+	if s.Several < 0 {
+		return s.fail("%d views of a record are negative", s.Several)
+	}
+	if err := s.Augment.Validate(s.Program.Shape); err != nil {
+		return s.fail("%w", err)
+	}
+	for _, m := range s.Augment {
+		if !m.Kind.Drawn() {
+			return s.fail("the map %s is not drawn for views; it belongs to a table", m.Kind)
+		}
 	}
 	count, err := s.count()
 	if err != nil {
@@ -177,7 +209,7 @@ func (s *Schedule) Validate() error {
 }
 
 func (s *Schedule) fail(format string, args ...any) error {
-	return fmt.Errorf("schedule of %s: %s", s.Program.Name, fmt.Sprintf(format, args...))
+	return fmt.Errorf("schedule of %s: "+format, append([]any{s.Program.Name}, args...)...)
 }
 
 // count says how often each step stands in the schedule, whose order it checks.
@@ -228,18 +260,18 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	if measured > 1 || s.Private() && measured != 1 {
 		return s.fail("the norm of %s is measured %d times", op.Name, measured)
 	}
-	if !slices.ContainsFunc(op.Ways(), func(w Way) bool {
+	if !slices.ContainsFunc(op.WaysOf(s.Views()), func(w Way) bool {
 		return (n(w.Measure) == 1 || measured == 0 && w.Measure != GradStore) && n(w.Sum) == 1
 	}) {
-		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op))
+		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op.WaysOf(s.Views())))
 	}
 	return nil
 }
 
 // ways says how an op can measure and sum.
-func ways(op *Op) string {
+func ways(all []Way) string {
 	var list []string
-	for _, w := range op.Ways() {
+	for _, w := range all {
 		list = append(list, fmt.Sprintf("measures by %s and sums by %s", w.Measure, w.Sum))
 	}
 	return strings.Join(list, ", or ")

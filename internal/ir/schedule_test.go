@@ -33,6 +33,12 @@ func TestScheduleIsValid(t *testing.T) {
 	if got, want := s.ExampleBytes(true), int64(2*444+4*20/8); got != want {
 		t.Errorf("an example takes %d bytes with passing gradients, want %d", got, want)
 	}
+	// Three views go through the network; beside the dense layer's complete gradient, which is not kept, lie those of views.
+	s.Several = 3
+	if got, want := s.ExampleBytes(false), int64(2*3*444+4*20+2*4*27); got != want {
+		t.Errorf("a record of three views takes %d bytes, want %d", got, want)
+	}
+	s.Several = 0
 	// Nothing has to be measured without clipping.
 	s.Clipping = Unclipped
 	s.Steps = slices.DeleteFunc(s.Steps, func(st Step) bool { return st.Kind == NormGhost })

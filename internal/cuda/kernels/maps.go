@@ -15,8 +15,8 @@ var maps = map[ir.MapKind]func(*Maps, ir.Map){
 	ir.Scaled: func(to *Maps, m ir.Map) { to.Scaled = Scaled{m.Scale, m.Offset} },
 }
 
-// HasMap says whether the kernels have a map.
-func HasMap(k ir.MapKind) bool { return maps[k] != nil }
+// HasMap says whether the kernels have a map, of tables or of views.
+func HasMap(k ir.MapKind) bool { return maps[k] != nil || HasDrawn(k) }
 
 // MapsOf are those of a list, which has no others, each at most once.
 func MapsOf(list ir.Gather) Maps {

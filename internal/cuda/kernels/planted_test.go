@@ -89,6 +89,10 @@ func TestLongMissingBarriers(t *testing.T) {
 				StandardizeGrad(b, out, k, 0, w, gain, moments, m.floats(normals(rng, out*(k+1))), out*(k+1), m.doubles([]float64{0})),
 			}
 		}},
+		{"views", 1, func(m *machine) []Launch {
+			const n, views = 300, 2
+			return []Launch{ViewMean(m.batch(size{1, 1}), views, n, m.floats(normals(rng, views*n)), n, m.empty(n), n, m.doubles([]float64{0}))}
+		}},
 		{"trunk", 1, func(m *machine) []Launch { return trunkLaunches(t, m, rng, trunkPrograms()[1]) }},
 		{"fixed", 4, func(m *machine) (all []Launch) {
 			for _, p := range trunkPrograms() {

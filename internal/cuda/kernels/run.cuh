@@ -24,3 +24,6 @@ static_assert(__builtin_offsetof(Run, rows) == 256);
 
 // liveRows counts the live rows of the batch first … first+capacity−1: they come first in it.
 static __device__ __forceinline__ int liveRows(const Run *run, int first, int capacity) { return max(0, min(run->live - first, capacity)); }
+
+// wordOf is the random word of a view, in a run that brings words: they lie behind the rows that are live.
+static __device__ __forceinline__ uint32 wordOf(const Run *run, int view) { return (uint32)run->rows[run->live + view]; }

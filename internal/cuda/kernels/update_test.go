@@ -111,14 +111,16 @@ func TestAdvance(t *testing.T) {
 	live := []int32{2, 5, 0, 3000, -1, 3, 4, 2900, 5, 2, 0, 5}
 	for _, steps := range []int{1, 2, 3} {
 		for _, capacity := range []int{5, 8, 2900} { // the last in two rounds of loads
-			testAdvance(t, live, steps, capacity)
+			for _, each := range []int{1, 4} { // values of a row: its number, and words
+				testAdvance(t, live, steps, capacity, each)
+			}
 		}
 	}
 }
 
-func testAdvance(t *testing.T, live []int32, steps, capacity int) {
+func testAdvance(t *testing.T, live []int32, steps, capacity, each int) {
 	const slots = 3
-	stride, runStride := (kernels.RunBytes+4*capacity+15)/16*16, (kernels.RunBytes+4*capacity+15)/16*16+32
+	stride, runStride := (kernels.RunBytes+4*capacity*each+15)/16*16, (kernels.RunBytes+4*capacity*each+15)/16*16+32
 	m := newMachine(t)
 	before := make([]byte, steps*runStride)
 	for i := range before {
@@ -130,7 +132,7 @@ func testAdvance(t *testing.T, live []int32, steps, capacity int) {
 		want := get[byte](m, run, len(before))
 		for step := range steps {
 			n := live[k+step]
-			in := inputs{live: n, draw: uint64(k+step) << 40, rows: make([]int32, capacity)}
+			in := inputs{live: n, draw: uint64(k+step) << 40, rows: make([]int32, capacity*each)}
 			for i := range in.scalars {
 				in.scalars[i] = float32(100*(k+step) + i)
 			}
@@ -143,12 +145,12 @@ func testAdvance(t *testing.T, live []int32, steps, capacity int) {
 				binary.LittleEndian.PutUint32(slot[kernels.RunCandidates+4*i:], math.Float32bits(float32(i-k)))
 			}
 			here := min(max(int(n), 0), capacity)
-			copy(want[step*runStride:], slot[:kernels.RunBytes+4*here]) // all else stays
+			copy(want[step*runStride:], slot[:kernels.RunBytes+4*here*each]) // all else stays
 			binary.LittleEndian.PutUint32(want[step*runStride:], uint32(here))
 		}
-		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity))
+		m.run(kernels.Advance(m.alloc(ring), slots, stride, counter, run, runStride, steps, capacity, each))
 		if got := get[byte](m, run, len(want)); !slices.Equal(got, want) {
-			t.Fatalf("capacity %d, run %d has %x, want %x", capacity, k, got, want)
+			t.Fatalf("capacity %d by %d, run %d has %x, want %x", capacity, each, k, got, want)
 		}
 		if got, want := get[uint64](m, counter, 1)[0], uint64((k+steps)%slots); got != want {
 			t.Fatalf("the counter is %d after run %d of %d steps, want %d", got, k, steps, want)

@@ -15,7 +15,7 @@ type Float interface{ float32 | float64 }
 type Backend[T Float] interface {
 	// ClippedSum returns the centred count of Queue.CountedSum, which means
 	// nothing but under flat clipping.
-	ClippedSum(dst, params []T, t *Table, rows []int32, clip float32) float64
+	ClippedSum(dst, params []T, t *Table, b Batch, clip float32) float64
 	// Losses adds what q.Form says of each row to sums, one for every step size.
 	Losses(sums []float64, q Query[T], t *Table, rows []int32)
 	// Moved is called whenever the parameters may have been written: what a backend has
@@ -29,11 +29,25 @@ type Backend[T Float] interface {
 	Score(params []T, t *Table) device.Score
 	// GridSum adds to integers on a grid what ClippedSum adds to floats: for exact
 	// nets alone.
-	GridSum(dst []int64, params []T, t *Table, rows []int32, g device.Grid)
+	GridSum(dst []int64, params []T, t *Table, b Batch, g device.Grid)
 	// Blocks covers [0, n) by calls of f, perhaps at once.
 	Blocks(n int, f func(lo, hi int))
 	Rounding(rows int) float64 // of device.Net
 	Close()
+}
+
+// Batch names records, and a random word for each of their views, a record's one after the other, where views are drawn.
+type Batch struct {
+	Rows  []int32
+	Words []uint32
+}
+
+// Part is records lo to hi of a batch of so many views each, the end excluded.
+func (b Batch) Part(lo, hi, views int) Batch {
+	if len(b.Words) == 0 {
+		return Batch{Rows: b.Rows[lo:hi]}
+	}
+	return Batch{b.Rows[lo:hi], b.Words[views*lo : views*hi]}
 }
 
 // Release is ReleaseTo of all values.

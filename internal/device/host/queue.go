@@ -22,9 +22,9 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 	n, s, t := q.net, q.net.sums[dst], from.(*Table)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
 		if clip := in.Scalars[device.Clip]; s.integers != nil {
-			n.backend.GridSum(s.integers, n.vectors[0], t, in.Rows, device.NewGrid(clip))
+			n.backend.GridSum(s.integers, n.vectors[0], t, Batch{in.Rows, in.Words}, device.NewGrid(clip))
 		} else {
-			n.backend.ClippedSum(s.floats, n.vectors[0], t, in.Rows, clip)
+			n.backend.ClippedSum(s.floats, n.vectors[0], t, Batch{in.Rows, in.Words}, clip)
 		}
 	})
 }
@@ -32,7 +32,7 @@ func (q *queue[T]) ClippedSum(dst device.Sum, from device.Data) {
 func (q *queue[T]) CountedSum(dst, count device.Sum, from device.Data) {
 	n, s, c, t := q.net, q.net.sums[dst].floats, q.net.sums[count].scalars, from.(*Table)
 	q.add(func(in *device.Inputs, _ *device.Outputs) {
-		c[0] += n.backend.ClippedSum(s, n.vectors[0], t, in.Rows, in.Scalars[device.Clip])
+		c[0] += n.backend.ClippedSum(s, n.vectors[0], t, Batch{in.Rows, in.Words}, in.Scalars[device.Clip])
 	})
 }
 

@@ -14,6 +14,7 @@ type Repertoire struct {
 	Precisions []device.Precision // beside Float32
 	Ops        func(ir.Kind) bool
 	Functions  func(ir.Function) bool // of weights; Identity is nobody's question
+	Views      func(ir.MapKind) bool  // maps of views; nil: a record has one view, as its table has it
 }
 
 // Check finds what no net of a schedule can be on a device.
@@ -22,6 +23,9 @@ func Check(s *ir.Schedule, o device.Options, r Repertoire) error {
 		return err
 	}
 	if err := r.check(s.Program); err != nil {
+		return err
+	}
+	if err := r.checkViews(s); err != nil {
 		return err
 	}
 	if o.Capacity < 1 {
@@ -53,6 +57,19 @@ func (r Repertoire) check(p *ir.Program) error {
 		}
 		if op.Function != ir.Identity && !r.Functions(op.Function) {
 			return lacks("the function "+op.Function.String()+" of a weight", op.Name)
+		}
+	}
+	return nil
+}
+
+// checkViews names what a device lacks of the views of records.
+func (r Repertoire) checkViews(s *ir.Schedule) error {
+	if r.Views == nil && s.Views() > 1 {
+		return fmt.Errorf("device %s takes one view of a record, not %d: choose another device", r.Device, s.Views())
+	}
+	for _, m := range s.Augment {
+		if r.Views == nil || !r.Views(m.Kind) {
+			return fmt.Errorf("device %s does not have the map %s for views of records: choose another device", r.Device, m.Kind)
 		}
 	}
 	return nil

@@ -98,6 +98,7 @@ func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
 	if !q.gathers(from, q.net.Schedule.Private()) {
 		return
 	}
+	q.views()
 	if s.form == Integers {
 		q.step.tallies(s)
 	}
@@ -115,7 +116,15 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", c))
 	}
 	if q.gathers(from, true) {
+		q.views()
 		q.to.CountedSum(dst, count, from)
+	}
+}
+
+// views notes that the step gathers views, which random maps draw.
+func (q *queue) views() {
+	if s := q.net.Schedule; len(s.Augment) > 0 {
+		q.step.words = s.Views()
 	}
 }
 

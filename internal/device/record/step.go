@@ -18,6 +18,7 @@ type Step struct {
 	net        *Net
 	tables     []*device.Rows // that rows are gathered from
 	clips      bool
+	words      int // of views that a run brings for a row
 	candidates int // how many of a run's step sizes are read
 	checks     []func(*device.Inputs) error
 	after      []func(*device.Inputs) // what an admitted run changes
@@ -93,6 +94,9 @@ func (s *Step) Admit(in *device.Inputs) error {
 func (s *Step) checkRows(in *device.Inputs) error {
 	if most := s.net.Options.Capacity; len(in.Rows) > most {
 		return fmt.Errorf("a run was given more rows than the capacity of %d", most)
+	}
+	if want := len(in.Rows) * s.words; len(in.Words) != want && s.words > 0 {
+		return fmt.Errorf("a run was given %d words for views, which need %d for each row", len(in.Words), s.words)
 	}
 	for _, t := range s.tables {
 		for _, r := range in.Rows {

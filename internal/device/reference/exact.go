@@ -9,11 +9,12 @@ import (
 )
 
 // GridSum adds every example's truncated gradient.
-func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, rows []int32, g device.Grid) {
+func (b *backend) GridSum(dst []int64, params []float64, t *host.Table, all host.Batch, g device.Grid) {
 	p := b.schedule.Program
 	gradient := make([]float64, len(dst))
-	for _, row := range rows {
-		e := b.gather(t, row)
+	for i := range all.Rows {
+		one := all.Part(i, i+1, b.schedule.Views())
+		e := b.gather(t, one.Rows[0], one.Words)
 		clear(gradient)
 		for _, st := range b.schedule.Steps {
 			if st.Kind == ir.Combine {

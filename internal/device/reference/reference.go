@@ -22,6 +22,7 @@ var repertoire = record.Repertoire{
 	Device: name, Precisions: precisions,
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
+	Views:     func(k ir.MapKind) bool { return host.Defined[k] != nil },
 }
 
 // Device is the reference device.
@@ -57,30 +58,43 @@ type backend struct {
 	precision device.Precision
 }
 
-// example is the state of one row on its way through the schedule.
+// example is the state of one record on its way through the schedule.
 type example struct {
 	target float32
-	values [][]float64 // by ir.Value
-	deltas [][]float64 // gradient of the loss at each value
-	kept   [][]float64 // by op: the stored parameter gradient, bias after weight
+	views  []view
+	kept   [][]float64 // by op: the stored gradient of parameters
 	norm2  []float64   // by group of the clipping
 	factor []float64
 	used   bool // target accepted and norms finite
 }
 
-func (b *backend) gather(t *host.Table, row int32) *example {
-	p := b.schedule.Program
+// view is the state of one view of a record.
+type view struct {
+	values [][]float64 // by ir.Value
+	deltas [][]float64 // gradient of the loss at each value
+}
+
+// gather reads a record, and makes its views; words are theirs, or nil.
+func (b *backend) gather(t *host.Table, row int32, words []uint32) *example {
+	s, p := b.schedule, b.schedule.Program
 	n, groups := len(p.Ops), b.clipper.Groups
 	e := &example{
-		target: t.Targets[row], used: true,
-		values: make([][]float64, n+1), deltas: make([][]float64, n+1), kept: make([][]float64, n),
+		target: t.Targets[row], used: true, views: make([]view, s.Views()), kept: make([][]float64, n),
 		norm2: make([]float64, groups), factor: make([]float64, groups),
 	}
-	for v := range e.values {
-		size := p.ValueSize(ir.Value(v))
-		e.values[v], e.deltas[v] = make([]float64, size), make([]float64, size)
+	for k := range e.views {
+		v := &e.views[k]
+		v.values, v.deltas = make([][]float64, n+1), make([][]float64, n+1)
+		for i := range v.values {
+			size := p.ValueSize(ir.Value(i))
+			v.values[i], v.deltas[i] = make([]float64, size), make([]float64, size)
+		}
+		x := v.values[ir.Input]
+		copy(x, t.Row(row))
+		if words != nil {
+			host.Defined.ApplyView(x, s.Augment, host.View[float64]{Shape: p.Shape, Word: words[k], Scratch: make([]float64, len(x))})
+		}
 	}
-	copy(e.values[ir.Input], t.Row(row))
 	return e
 }
 
@@ -101,15 +115,16 @@ func Values(p *ir.Program, params, input []float64, precision device.Precision) 
 	return values
 }
 
-func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32, clip float32) (within float64) {
-	chunk := b.schedule.Chunk
+func (b *backend) ClippedSum(dst, params []float64, t *host.Table, all host.Batch, clip float32) (within float64) {
+	chunk, rows := b.schedule.Chunk, len(all.Rows)
 	if chunk == 0 {
-		chunk = len(rows)
+		chunk = rows
 	}
-	for first := 0; first < len(rows); first += chunk {
+	for first := 0; first < rows; first += chunk {
 		var batch []*example
-		for _, row := range rows[first:min(first+chunk, len(rows))] {
-			batch = append(batch, b.gather(t, row))
+		for i := first; i < min(first+chunk, rows); i++ {
+			one := all.Part(i, i+1, b.schedule.Views())
+			batch = append(batch, b.gather(t, one.Rows[0], one.Words))
 		}
 		for _, st := range b.schedule.Steps {
 			for _, e := range batch {
@@ -127,42 +142,50 @@ func (b *backend) ClippedSum(dst, params []float64, t *host.Table, rows []int32,
 
 func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float32) {
 	p := b.schedule.Program
-	var c *call
+	var calls []*call // one a view
 	var op *ir.Op
 	var group int
 	if st.Op != ir.NoOp {
 		op, group = &p.Ops[st.Op], b.clipper.Group(st.Op)
-		c = e.at(p, st.Op)
-		c.weight, c.bias = Weights(p, op, params)
+		weight, bias := Weights(p, op, params)
+		for i := range e.views {
+			c := e.views[i].at(st.Op, op)
+			c.weight, c.bias = weight, bias
+			calls = append(calls, c)
+		}
 	}
 	switch st.Kind {
 	case ir.Forward:
-		clear(c.y)
-		forward(b.precision, c)
-	case ir.LossGrad:
-		if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); e.used {
-			host.Loss(p.Loss, e.values[p.Logits()], e.target, e.deltas[p.Logits()])
+		for _, c := range calls {
+			clear(c.y)
+			forward(b.precision, c)
 		}
+	case ir.LossGrad:
+		b.loss(e)
 	case ir.InputGrad:
-		back(b.precision, c)
-	case ir.NormGhost:
+		for _, c := range calls {
+			back(b.precision, c)
+		}
+	case ir.NormGhost: // of one view
+		c := calls[0]
 		inputs := squares(c.x[0])
 		if op.Bias != ir.None {
 			inputs++
 		}
 		e.norm2[group] += host.Ghost(squares(c.dy), inputs)
-	case ir.NormGram:
+	case ir.NormGram: // of one view
+		c := calls[0]
 		e.norm2[group] += gramNorm2(op, cut(b.precision, c.x[0]), cut(b.precision, c.dy))
 	case ir.NormInstantiate:
-		e.norm2[group] += squares(b.paramGrad(c, params))
+		e.norm2[group] += squares(b.paramGrad(calls, params))
 	case ir.GradStore:
-		e.kept[st.Op] = b.paramGrad(c, params)
+		e.kept[st.Op] = b.paramGrad(calls, params)
 		e.norm2[group] += squares(e.kept[st.Op])
 	case ir.Factor:
 		e.used = host.Factors(b.clipper, e.factor, e.norm2, clip) && e.used
 	case ir.GradSum:
 		if e.used {
-			b.sum(c, dst, params, e.factor[group])
+			b.sum(calls, dst, params, e.factor[group])
 		}
 	case ir.Combine:
 		if e.used {
@@ -171,11 +194,26 @@ func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float
 	}
 }
 
-// at is op i at an example, without parameters.
-func (e *example) at(p *ir.Program, i int) *call {
-	c := &call{program: p, op: &p.Ops[i], y: e.values[i+1], dy: e.deltas[i+1]}
-	for _, v := range c.op.In {
-		c.x, c.dx = append(c.x, e.values[v]), append(c.dx, e.deltas[v])
+// loss has the gradient at the logits of each view, of the mean of their losses.
+func (b *backend) loss(e *example) {
+	p := b.schedule.Program
+	if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); !e.used {
+		return
+	}
+	for _, v := range e.views {
+		d := v.deltas[p.Logits()]
+		host.Loss(p.Loss, v.values[p.Logits()], e.target, d)
+		for i := range d {
+			d[i] /= float64(len(e.views))
+		}
+	}
+}
+
+// at is op i at a view, without parameters.
+func (v *view) at(i int, op *ir.Op) *call {
+	c := &call{op: op, y: v.values[i+1], dy: v.deltas[i+1]}
+	for _, x := range op.In {
+		c.x, c.dx = append(c.x, v.values[x]), append(c.dx, v.deltas[x])
 	}
 	return c
 }
@@ -195,29 +233,47 @@ func back(p device.Precision, c *call) {
 	operations[c.op.Kind].back(c)
 }
 
-// paramGrad is one example's gradient of an op's parameters.
-func (b *backend) paramGrad(c *call, params []float64) []float64 {
-	d := *c
-	if c.op.Kind == ir.Conv {
-		d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, c.dy)
+// paramGrad is one record's gradient of an op's parameters, complete over its views.
+func (b *backend) paramGrad(views []*call, params []float64) []float64 {
+	op := views[0].op
+	var all []float64
+	for _, c := range views {
+		d := *c
+		if op.Kind == ir.Conv {
+			d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, c.dy)
+		}
+		all = plus(all, operations[op.Kind].grad(&d))
 	}
-	return toParameters(b.schedule.Program, c.op, params, operations[c.op.Kind].grad(&d))
+	return toParameters(b.schedule.Program, op, params, all)
 }
 
-// sum adds one example's gradient times its factor.
-func (b *backend) sum(c *call, dst, params []float64, factor float64) {
-	p := b.schedule.Program
-	if c.op.Kind == ir.Conv || b.precision == device.Float32 {
-		add(p, c.op, dst, factor, b.paramGrad(c, params))
+// plus is x + y, where x may be nil.
+func plus(x, y []float64) []float64 {
+	if x == nil {
+		return y
+	}
+	for i, v := range y {
+		x[i] += v
+	}
+	return x
+}
+
+// sum adds one record's gradient times its factor.
+func (b *backend) sum(views []*call, dst, params []float64, factor float64) {
+	p, op := b.schedule.Program, views[0].op
+	if op.Kind == ir.Conv || b.precision == device.Float32 || len(views) > 1 && b.schedule.Private() {
+		add(p, op, dst, factor, b.paramGrad(views, params))
 		return
 	}
-	scaled := make([]float64, len(c.dy))
-	for i, d := range c.dy {
-		scaled[i] = factor * d
+	for _, c := range views { // a product over the batch
+		scaled := make([]float64, len(c.dy))
+		for i, d := range c.dy {
+			scaled[i] = factor * d
+		}
+		d := *c
+		d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, scaled)
+		add(p, op, dst, 1, operations[op.Kind].grad(&d))
 	}
-	d := *c
-	d.x, d.dy = [][]float64{cut(b.precision, c.x[0])}, cut(b.precision, scaled)
-	add(p, c.op, dst, 1, operations[c.op.Kind].grad(&d))
 }
 
 func squares(x []float64) float64 {

@@ -1,0 +1,369 @@
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/reference"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/perexample"
+)
+
+// viewClaims are about records of which several views go through the network.
+var viewClaims = claims[device.Device]{
+	{"sums", testViewSums},
+	{"equal views are one", testEqualViews},
+	{"one record", testOneRecordsViews},
+	{"a bad view", testBadView},
+	{"batches in parts", testViewsInParts},
+	{"the count is of records", testViewsCounted},
+	{"exact sums", testExactViews},
+	{"losses are of records as they are", testViewLosses},
+	{"words", testViewWords},
+}
+
+func testViews(t *testing.T, d device.Device) {
+	s := viewed(t, program("resnet"), perexample.Materialise, ir.Flat, 2, flipAndCrop)
+	if n, err := d.Compile(s, device.Options{Capacity: 2, Precision: precision(d)}); err == nil {
+		must(t, n.Close())
+	} else if strings.Contains(err.Error(), "views of a record") || strings.Contains(err.Error(), "view of a record") {
+		t.Skip(err)
+	}
+	viewClaims.run(t, d)
+}
+
+// flipAndCrop shift by one pixel: images of the suite are small.
+var flipAndCrop = ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 1}}
+
+// viewPrograms have images, and every kind of op with parameters.
+var viewPrograms = []string{"resnet", "wrn", "standard-conv", "standard-squares", "layer-norm", "mnist-tf", "thrice", "maxpool-2x2"}
+
+func viewed(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clipping, views int, augment ir.Gather) *ir.Schedule {
+	o := perexample.Options{Strategy: strategy, Clipping: c, Views: views, Augment: augment}
+	if c == ir.Unclipped {
+		return made(perexample.Unclipped(p, o))(t)
+	}
+	return made(perexample.Private(p, o))(t)
+}
+
+// viewsOf lists the schedules of a program whose records have so many views.
+func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) (list []named) {
+	t.Helper()
+	recompute := perexample.Auto
+	for i := range p.Ops {
+		if k := p.Ops[i].Kind; k == ir.Conv || k == ir.Dense && views > 1 {
+			recompute += perexample.Strategy("," + strings.TrimSuffix(p.Params[p.Ops[i].Weight].Name, ".weight") + "=recompute")
+		}
+	}
+	for _, s := range append(perexample.Strategies(), recompute) {
+		list = append(list, named{string(s), viewed(t, p, s, ir.Flat, views, augment)})
+	}
+	chunked := viewed(t, p, perexample.Materialise, ir.Flat, views, augment)
+	chunked.Chunk = 2
+	return append(list, named{"in chunks of 2", chunked})
+}
+
+// words draws those of so many views.
+func words(n int, seed uint64) []uint32 {
+	rnd, w := rand.New(rand.NewPCG(seed, 9)), make([]uint32, n)
+	for i := range w {
+		w[i] = rnd.Uint32()
+	}
+	return w
+}
+
+// view is what the maps make of an image, pixel by pixel.
+func view(x []float64, shape []int, augment ir.Gather, word uint32) []float64 {
+	reflected := func(i, n int) int { // a border's pixel is not repeated
+		for i < 0 || i >= n {
+			if i = -i; i < 0 {
+				i = 2*(n-1) + i
+			}
+		}
+		return i
+	}
+	for _, m := range augment {
+		y := make([]float64, len(x))
+		for i := range y {
+			c, row, col := i/(shape[1]*shape[2]), i/shape[2]%shape[1], i%shape[2]
+			switch m.Kind {
+			case ir.Flip:
+				if word>>31 == 1 {
+					col = shape[2] - 1 - col
+				}
+			case ir.Crop:
+				down, right := m.Shift(word)
+				row, col = reflected(row+down, shape[1]), reflected(col+right, shape[2])
+			}
+			y[i] = x[(c*shape[1]+row)*shape[2]+col]
+		}
+		x = y
+	}
+	return x
+}
+
+// viewOracle is the clipped sum by hand: each record's gradient is the mean of those of its views, which stand as records of
+// a table of their own and go through the reference one by one. clip 0 leaves gradients as they are.
+func viewOracle(t testing.TB, c *Case, rows []int32, views int, augment ir.Gather, words []uint32, clip float64) []float32 {
+	t.Helper()
+	size := len(c.Params)
+	total := make([]float64, size)
+	for i, row := range rows {
+		mean := make([]float64, size)
+		for k := range views {
+			x := c.values(int(row))
+			if augment != nil {
+				x = view(x, c.Program.Shape, augment, words[i*views+k])
+			}
+			one := *c
+			one.Rows = device.Rows{Count: 1, Width: len(x), Targets: []float32{c.Rows.Targets[row]}}
+			one.other = nil
+			var floats device.Floats
+			for _, v := range x {
+				floats = append(floats, float32(v))
+			}
+			for j, g := range Open(t, reference.Open(), plain(t, c.Program).Schedule, one.in(floats), 1).Of(t, []int32{0}, 0) {
+				mean[j] += float64(g) / float64(views)
+			}
+		}
+		factor := 1.0
+		if norm := norm64(mean); clip > 0 && norm > clip {
+			factor = clip / norm
+		}
+		for j, g := range mean {
+			total[j] += factor * g
+		}
+	}
+	sum := make([]float32, size)
+	for j, v := range total {
+		sum[j] = float32(v)
+	}
+	return sum
+}
+
+func norm64(x []float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += v * v
+	}
+	return math.Sqrt(s)
+}
+
+// ofViews is the sum of a batch with the words of its views.
+func (s *Fixture) ofViews(t testing.TB, rows []int32, words []uint32, views int, clip float64) []float32 {
+	t.Helper()
+	s.addViews(t, rows, words, views, clip)
+	return s.Release(t, 0)
+}
+
+func (s *Fixture) addViews(t testing.TB, rows []int32, words []uint32, views int, clip float64) {
+	t.Helper()
+	at := 0
+	for _, part := range s.runs(rows) {
+		in := clipAt(clip, part...)
+		if words != nil {
+			in.Words = words[at*views : (at+len(part))*views]
+		}
+		at += len(part)
+		must(t, s.Clipped.Run(in))
+	}
+}
+
+func testViewSums(t *testing.T, d device.Device) {
+	for _, name := range some(d, viewPrograms) {
+		t.Run(name, func(t *testing.T) {
+			p := program(name)
+			c := newCase(t, d, p, 5, 81)
+			for _, views := range []int{1, 3} {
+				rows := []int32{4, 2, 0, 1, 3}
+				w := words(len(rows)*views, 82)
+				all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
+				clip := Norm(all) / 6
+				want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
+				for _, s := range viewsOf(t, p, views, flipAndCrop) {
+					x := Open(t, d, s.Schedule, c, len(rows))
+					t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
+						nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
+						Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
+					})
+				}
+				x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
+				t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
+					nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
+				})
+			}
+		})
+	}
+}
+
+// nearKinks is Near, for views: the suite keeps its records from kinks, and not all of their views.
+func nearKinks(t testing.TB, got, want []float32, tolerance float64) {
+	t.Helper()
+	Near(t, got, want, tolerance)
+}
+
+// testEqualViews: without random maps all views are the record.
+func testEqualViews(t *testing.T, d device.Device) {
+	for _, name := range some(d, viewPrograms) {
+		t.Run(name, func(t *testing.T) {
+			c := newCase(t, d, program(name), 4, 83)
+			clip := clipNorms(t, c)[1].norm
+			want := oraclesOf(t, c, private(t, c.Program)[0], c.All(), clip)
+			for _, views := range []int{2, 5} {
+				for _, s := range viewsOf(t, c.Program, views, nil) {
+					t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
+						nearOne(t, Open(t, d, s.Schedule, c, 4).Of(t, c.All(), clip), want, tolerance(d))
+					})
+				}
+			}
+		})
+	}
+}
+
+func testOneRecordsViews(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 2, 84)
+	for _, s := range viewsOf(t, c.Program, 4, flipAndCrop) {
+		t.Run(s.name, func(t *testing.T) {
+			x, w := Open(t, d, s.Schedule, c, 2), words(4, 85)
+			got := x.ofViews(t, []int32{1}, w, 4, 1e-2)
+			Near(t, got, viewOracle(t, c, []int32{1}, 4, flipAndCrop, w, 1e-2), tolerance(d))
+			bounded(t, got, 1e-2)
+		})
+	}
+}
+
+// testBadView has a pixel that overflows, which one of two views moves out of the image: the record counts as zero whole.
+func testBadView(t *testing.T, d device.Device) {
+	crop := flipAndCrop[1:]
+	var out, in uint32 // of views without and with the first row of pixels
+	for w := range uint32(1 << 15) {
+		switch down, _ := crop[0].Shift(w); down {
+		case 1:
+			out = w
+		case 0:
+			in = w
+		}
+	}
+	for _, name := range []string{"wrn", "mnist-tf", "resnet"} {
+		p := program(name)
+		good := overflowing(t, d, p)
+		c := good.with(0, 1)
+		bad := int32(c.Rows.Count - 1)
+		c.Features[int(bad)*c.Rows.Width] = 255
+		for _, s := range viewsOf(t, p, 2, crop) {
+			t.Run(name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, 3)
+				of := func(rows []int32, first, second uint32) []float32 {
+					return x.ofViews(t, rows, slices.Repeat([]uint32{first, second}, len(rows)), 2, 0.3)
+				}
+				if Norm(of([]int32{bad}, out, out)) == 0 {
+					t.Error("without the pixel the record counts as zero: the test tries nothing")
+				}
+				for _, w := range [][2]uint32{{out, in}, {in, out}} {
+					Same(t, of([]int32{bad}, w[0], w[1]), make([]float32, x.size))
+					Near(t, of([]int32{0, bad, 1}, w[0], w[1]), of([]int32{0, 1}, w[0], w[1]), tolerance(d))
+				}
+			})
+		}
+	}
+}
+
+// testViewsInParts: a batch in runs and chunks of any size has the same sum.
+func testViewsInParts(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 7, 86)
+	rows, w := c.All(), words(7*3, 87)
+	want := viewOracle(t, c, rows, 3, flipAndCrop, w, 0.5)
+	for _, capacity := range []int{1, 3, 7} {
+		for _, chunk := range []int{0, 1, 2} {
+			s := viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)
+			s.Chunk = chunk
+			Near(t, Open(t, d, s, c, capacity).ofViews(t, rows, w, 3, 0.5), want, tolerance(d))
+		}
+	}
+}
+
+func testViewsCounted(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 5, 88)
+	x := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop), c, 5)
+	count := x.scalarSum(t, 1)
+	released := x.scalars(t, 1)
+	noise := device.NewNoise(Stream(t, d), 8)
+	counted := x.record(t, func(q device.Queue) { q.CountedSum(x.Sum, count, x.Data) })
+	free := x.record(t, func(q device.Queue) { q.Release(released, count, noise) })
+	in := clipAt(1e6, c.All()...)
+	in.Words = words(5*3, 89)
+	must(t, counted.Run(in))
+	in = x.next()
+	setNoise(in, noise, 0)
+	ran(t, free, in)
+	if got := x.values(t, released, 1)[0]; got != 2.5 {
+		t.Errorf("the centred count of five records within the norm is %v, want 2.5", got)
+	}
+}
+
+func testExactViews(t *testing.T, d device.Device) {
+	for _, name := range []string{"wrn", "layer-norm"} {
+		c := newCase(t, d, program(name), 4, 90)
+		for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
+			s := viewed(t, c.Program, strategy, ir.Flat, 3, flipAndCrop)
+			x := open(t, d, s, c, device.Options{Capacity: 4, Exact: true}, device.NewNoise(Stream(t, d), 7))
+			w := words(4*3, 91)
+			const clip = 1e3 // above every norm: each coordinate is cut to a grid of less than clip·2⁻²⁰
+			x.addViews(t, c.All(), w, 3, clip)
+			in := x.next()
+			in.Scalars[device.Clip] = clip
+			setNoise(in, x.Noise, 0)
+			ran(t, x.Free, in)
+			got, want := x.read(t, x.Out), viewOracle(t, c, c.All(), 3, flipAndCrop, w, clip)
+			for i := range got {
+				if off := math.Abs(float64(got[i] - want[i])); !(off <= 4*clip*0x1p-20+1e-4*Norm(want)) {
+					t.Fatalf("%s, %s: value %d is %v, want %v", name, strategy, i, got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+// testViewLosses: a query of losses, and a score, read records as they are.
+func testViewLosses(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 5, 92)
+	ask := func(s *ir.Schedule) float32 {
+		x := Open(t, d, s, c, 5)
+		if w := words(5*3, 93); s.Views() > 1 { // the pass of a gradient keeps no losses of views
+			x.ofViews(t, c.All(), w, 3, 1)
+		}
+		sum, released := x.scalarSum(t, 1), x.scalars(t, 1)
+		noise := device.NewNoise(Stream(t, d), 8)
+		step := x.record(t, func(q device.Queue) {
+			q.Losses(sum, x.Data, device.LossQuery{At: x.Net.Params(), Dir: x.Out, K: 1, Form: device.LossSum})
+		})
+		free := x.record(t, func(q device.Queue) { q.Release(released, sum, noise) })
+		must(t, step.Run(clipAt(100, c.All()...)))
+		in := x.next()
+		setNoise(in, noise, 0)
+		ran(t, free, in)
+		return x.values(t, released, 1)[0]
+	}
+	got, want := ask(viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)), ask(schedule(t, c.Program, perexample.Materialise, ir.Flat))
+	if got != want {
+		t.Errorf("the sum of losses is %v, of one view %v", got, want)
+	}
+}
+
+// testViewWords: a run brings a word for each view.
+func testViewWords(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 3, 94)
+	for _, n := range []int{0, 5, 7} {
+		x := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 2, flipAndCrop), c, 3)
+		in := clipAt(1, c.All()...)
+		in.Words = words(n, 95)
+		if err := x.Clipped.Run(in); err == nil {
+			t.Errorf("three records of two views are run with %d words", n)
+		}
+	}
+}
