@@ -126,7 +126,7 @@ var allowed = map[string][]string{
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/device/host", "internal/ir", "internal/pages"},
 	"internal/config": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
-		"internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
+		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},
@@ -136,7 +136,7 @@ var allowed = map[string][]string{
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
 		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
-		"internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
+		"internal/stream", "internal/tables", "internal/usage", "internal/views", "nn", "perexample",
 	},
 	"internal/dryrun": {
 		"accountant", "datasets", "dpoptim", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",

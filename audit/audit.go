@@ -61,6 +61,10 @@ type Config struct {
 	Accountant      string
 	Delta           float64
 	Device          string
+	// Views of each record, by the maps of Augment, as in training. All records are then images of even color, of which every
+	// view is the same: an adversary who cannot know the random views loses nothing by them.
+	Views   int
+	Augment []string
 
 	Canary  string // empty: Gradient under add-remove, Opposite under replace-one
 	Runs    int    // in all; 0: as many as the power against twice the claimed μ takes
@@ -98,6 +102,7 @@ type Result struct {
 	Clip            float64 `json:"clip"`
 	Clipping        string  `json:"clipping"`
 	Strategy        string  `json:"strategy"`
+	Views           int     `json:"views,omitempty"`
 	Noise           string  `json:"noise"`
 	NotPrivate      string  `json:"not_private,omitempty"` // why, under seeded noise
 	Neighbouring    string  `json:"neighbouring"`
@@ -251,6 +256,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	t.NoiseMultiplier, t.SamplingRate, t.Steps, t.Delta = &c.NoiseMultiplier, &c.SamplingRate, &c.Steps, &c.Delta
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
 	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
+	t.Views, t.Augment = c.Views, c.Augment
 	n, rate := c.publicN(), float64(stepSize)
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
@@ -319,7 +325,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	r := &Result{
 		Optimizer: c.Optimizer, Heard: OnlyGradients, Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
-		Strategy: g.plan.Config.Strategy, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
+		Strategy: g.plan.Config.Strategy, Views: c.Views, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
 		EpsilonClaimed: g.claim.Epsilon, PowerAgainstTwiceMu: power, Notes: []string{},
 	}

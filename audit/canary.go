@@ -85,39 +85,45 @@ func newRecords(c Config, p *plan.Plan) (*records, error) {
 	r := &records{rows: device.Rows{Width: width, Gather: ir.Gather{ir.ScaledBy(1.0/zeroByte, -1)}}}
 	random := rand.New(rand.NewPCG(c.Seed, 0x61756469))
 	classes := classesOf(g)
-	add := func(label int, pixel func() uint8) {
+	add := func(label int, image []uint8) {
 		target := float32(label)
 		if g.Loss != ir.SoftmaxCrossEntropy {
 			target = 2*target - 1
 		}
 		r.rows.Targets = append(r.rows.Targets, target)
-		for range width {
-			r.features = append(r.features, pixel())
-		}
+		r.features = append(r.features, image...)
 		r.rows.Count++
 	}
+	// paint gives the values of an image: each of its own or, where records have views, one for all of a channel.
+	paint := func(draw func() uint8) []uint8 {
+		image, same := make([]uint8, width), 1
+		if c.Augment != nil {
+			same = width / g.Shape[0]
+		}
+		for i := range image {
+			if image[i] = draw(); i%same > 0 {
+				image[i] = image[i-1]
+			}
+		}
+		return image
+	}
 	for range recordsBeside {
-		add(random.IntN(classes), func() uint8 { return uint8(random.Uint32()) })
+		label := random.IntN(classes)
+		add(label, paint(func() uint8 { return uint8(random.Uint32()) }))
 	}
 	candidates := 1
 	if c.Canary == ZeroInput {
-		add(0, func() uint8 { return zeroByte })
+		add(0, paint(func() uint8 { return zeroByte }))
 	} else {
 		// An image of extremes, its negative, and both under another label.
-		image := make([]uint8, width)
-		for i := range image {
-			image[i] = 1 + 254*uint8(random.IntN(2))
+		image := paint(func() uint8 { return 1 + 254*uint8(random.IntN(2)) })
+		negative := slices.Clone(image)
+		for i := range negative {
+			negative[i] = -negative[i] // 256 − b stands for the negative
 		}
 		candidates = 4
 		for k := range candidates {
-			i := -1
-			add(k/2, func() uint8 {
-				i++
-				if k%2 == 1 {
-					return -image[i] // 256 − b stands for the negative
-				}
-				return image[i]
-			})
+			add(k/2, [][]uint8{image, negative}[k%2])
 		}
 	}
 

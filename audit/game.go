@@ -35,11 +35,12 @@ type game struct {
 // laneKeys are what a lane draws from.
 type laneKeys struct {
 	noise    stream.Key
+	views    stream.Key
 	sampling [2]stream.Key // by world
 }
 
 func newKeys(int) (k laneKeys, err error) {
-	for _, p := range []*stream.Key{&k.noise, &k.sampling[0], &k.sampling[1]} {
+	for _, p := range []*stream.Key{&k.noise, &k.views, &k.sampling[0], &k.sampling[1]} {
 		if *p, err = stream.NewKey(); err != nil {
 			return k, err
 		}
@@ -52,7 +53,7 @@ func keysFromSeed(seed uint64) func(int) (laneKeys, error) {
 		key := func(purpose string) stream.Key {
 			return stream.KeyFromSeed(seed, fmt.Sprintf("audit lane %d %s", lane, purpose))
 		}
-		return laneKeys{key("noise"), [2]stream.Key{key("sampling without"), key("sampling with")}}, nil
+		return laneKeys{key("noise"), key("views"), [2]stream.Key{key("sampling without"), key("sampling with")}}, nil
 	}
 }
 
@@ -145,8 +146,12 @@ type trainer struct {
 	scalars reach.Scalars // of the latest step with noise
 }
 
-func (g *game) newTrainer(p *plan.Plan, key stream.Key) (*trainer, error) {
-	noise, err := p.Stream(key)
+func (g *game) newTrainer(p *plan.Plan, keys laneKeys) (*trainer, error) {
+	noise, err := p.Stream(keys.noise)
+	if err != nil {
+		return nil, err
+	}
+	words, err := p.Words(keys.views, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +162,7 @@ func (g *game) newTrainer(p *plan.Plan, key stream.Key) (*trainer, error) {
 	t := &trainer{}
 	t.device = reach.Listen(d, &t.scalars)
 	if t.data, err = t.device.Load(g.records.rows, g.records.features); err == nil {
-		t.engine, err = p.Engine(t.device, tables.Records{Data: t.data}, noise, &t.supply)
+		t.engine, err = p.Engine(t.device, tables.Records{Data: t.data}, noise, words, &t.supply)
 	}
 	if err != nil {
 		t.close()
@@ -204,7 +209,7 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	if err := l.draw(keys); err != nil {
 		return nil, err
 	}
-	if l.trainer, err = g.newTrainer(g.plan, keys.noise); err != nil {
+	if l.trainer, err = g.newTrainer(g.plan, keys); err != nil {
 		return nil, err
 	}
 	l.statistic = l.newStatistic()

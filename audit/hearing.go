@@ -235,7 +235,7 @@ func (x *world) close() {
 func (x *world) run() (_ float64, err error) {
 	g := x.game
 	x.supply.slot, x.supply.update, x.supply.budget = 0, 0, nil
-	e, err := x.plan.Engine(x.device, x.records, x.noise, x.supply)
+	e, err := x.plan.Engine(x.device, x.records, x.noise, nil, x.supply)
 	if err != nil {
 		return 0, err
 	}

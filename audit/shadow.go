@@ -2,7 +2,6 @@ package audit
 
 import (
 	"github.com/privgrad/privgrad/internal/engine"
-	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // A shadow follows a run without its noise, and so knows every sum that the run may
@@ -17,13 +16,13 @@ type shadow struct {
 }
 
 func (g *game) newShadow() (*shadow, error) {
-	key, err := stream.NewKey()
+	keys, err := newKeys(0)
 	if err != nil {
 		return nil, err
 	}
 	p := *g.plan
 	p.Sigma = 0 // no noise
-	t, err := g.newTrainer(&p, key)
+	t, err := g.newTrainer(&p, keys)
 	if err != nil {
 		return nil, err
 	}

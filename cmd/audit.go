@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -102,6 +103,8 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.Float64Var(&c.Clip, "clip", c.Clip, "clip norm C; small, so that the gradient of the canary is longer")
 	f.StringVar(&c.Clipping, "clipping", c.Clipping, "clipping: "+strings.Join(clippings, ", "))
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
+	f.IntVar(&c.Views, "views", 0, "views of each record, as of train; all records are then images of even color")
+	f.StringSliceVar(&c.Augment, "augment", nil, "how views are drawn, as of train: "+strings.Join(ir.Augmentations(), ","))
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded (to repeat an audit)")
 	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient; opposite under replace-one)")
 	f.IntVar(&c.Runs, "runs", 0, "number of runs; 0: 16000, and up to 64000 if half the noise would not be convicted with probability 0.99")

@@ -63,7 +63,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 // A value that a blank parts from its flag, which takes one behind = alone, is said to be that.
 func TestValueBehindABlank(t *testing.T) {
 	for line, want := range map[string]string{
-		"train --subtract-noise-variance false":    "(write --subtract-noise-variance=false)",
+		"train --published-set false":              "(write --published-set=false)",
 		"train --out false --dry-run true":         "(write --dry-run=true)",
 		"train --resume auto":                      "(write --resume=auto)",
 		"eval some --json false":                   "(write --json=false)",

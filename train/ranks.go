@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/collective/sums"
 	"github.com/privgrad/privgrad/internal/collective/team"
 	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/stream"
 )
 
 // join makes this process a rank, where there are others.
@@ -57,11 +58,12 @@ func (r *run) meet() (err error) {
 	}
 	keys, err := t.Root(func() ([]byte, error) {
 		k, err := draw()
-		return slices.Concat(k.Sampling[:], k.Noise[:]), err
+		return slices.Concat(k.Sampling[:], k.Noise[:], k.Views[:]), err
 	})
 	if err == nil {
-		copy(r.keys.Sampling[:], keys)
-		copy(r.keys.Noise[:], keys[len(r.keys.Sampling):])
+		for _, k := range []*stream.Key{&r.keys.Sampling, &r.keys.Noise, &r.keys.Views} {
+			keys = keys[copy(k[:], keys):]
+		}
 		r.device = sums.Wrap(r.device, t)
 	}
 	return err

@@ -44,7 +44,7 @@ func ranked(ctx context.Context, groups []collective.Group, of func(rank int) (C
 }
 
 func injected(seed uint64) *plan.Keys {
-	return &plan.Keys{Sampling: stream.KeyFromSeed(seed, "a"), Noise: stream.KeyFromSeed(seed, "b")}
+	return &plan.Keys{Sampling: stream.KeyFromSeed(seed, "a"), Noise: stream.KeyFromSeed(seed, "b"), Views: stream.KeyFromSeed(seed, "c")}
 }
 
 // A run of exact noise has the same files on any number of ranks, whatever records each has: the model, the metrics, the

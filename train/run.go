@@ -405,7 +405,11 @@ func (r *run) openEngine(ctx context.Context) error {
 	if r.charge, err = r.newCharge(ctx, sampler); err != nil {
 		return err
 	}
-	if r.engine, err = p.Engine(r.device, r.data, r.noise, r.charge); err != nil {
+	words, err := p.Words(r.keys.Views, r.shard.First)
+	if err != nil {
+		return err
+	}
+	if r.engine, err = p.Engine(r.device, r.data, r.noise, words, r.charge); err != nil {
 		return err
 	}
 	if p.Set.TestIsPublic {

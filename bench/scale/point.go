@@ -154,7 +154,7 @@ func (r *run) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if r.engine, err = r.plan.Engine(r.device, r.data, noise, r.supply); err != nil {
+	if r.engine, err = r.plan.Engine(r.device, r.data, noise, nil, r.supply); err != nil {
 		return err
 	}
 	return r.engine.SetParams(r.plan.Network.Params())

@@ -8,7 +8,7 @@ func (Settings) Rows() []setting.Row {
 	return []setting.Row{
 		{Key: "search.form", Group: on, Help: "question to each record: " + setting.Choices(Forms()) + " (clipped decreases, a released curve of them, losses as published, or for dp-agd the least loss)"},
 		{Key: "search.budget", Group: on, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + setting.Choices(Policies())},
-		{Key: "search.batches", Group: on, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + setting.Choices(Batches())},
+		{Key: "search.batches", InFile: true, Group: on, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + setting.Choices(Batches())},
 		{Key: "search.noise", InFile: true, Group: on, Help: "distribution of the noise of a search: " + setting.Choices(Noises())},
 		{Key: "search.clip", Group: on, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models, 3 with dp-agd)"},
 		{Key: "search.every", InFile: true, Group: on, Help: "steps from one search to the next (default 5; 1 in the published form)"},

@@ -212,10 +212,10 @@ func (s *Settings) resolveAccountant(c *dpoptim.Settings) error {
 	case s.paper():
 		settled = accountant.Paper
 		if c.Neighbouring != string(accountant.AddRemove) {
-			return usage.Errorf("neighbouring %s: the paper's arithmetic is for add-remove; use it, or --search-batches fresh", c.Neighbouring)
+			return usage.Errorf("neighbouring %s: the paper's arithmetic is for add-remove; use it, or search.batches: fresh", c.Neighbouring)
 		}
 		if c.TrainLossNoise != nil {
-			return usage.Errorf("train-loss-noise %v: the paper's arithmetic prices gradients and line searches only; leave it out, or use --search-batches fresh", *c.TrainLossNoise)
+			return usage.Errorf("train-loss-noise %v: the paper's arithmetic prices gradients and line searches only; leave it out, or use search.batches: fresh", *c.TrainLossNoise)
 		}
 	case s.adapts():
 		settled = accountant.RDP
@@ -240,7 +240,7 @@ func (s *Settings) complete(name string, convex bool) error {
 	fixed := !s.adapts()
 	published := s.Form == FormLosses || s.Form == FormMinimum
 	if s.Form == FormCurve && (!fixed || s.paper() || s.Noise != string(accountant.BTLSGaussian)) {
-		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use search.noise: gaussian, --search-budget fixed and --search-batches fresh or shared, or choose another form", s.Form)
+		return usage.Errorf("search form %s is a Gaussian release under a fixed budget, of which the paper knows nothing: use search.noise: gaussian, --search-budget fixed and search.batches: fresh or shared, or choose another form", s.Form)
 	}
 	if err := s.checkUsed(fixed); err != nil {
 		return err
@@ -383,7 +383,7 @@ func (s *Settings) validate() error {
 	case s.Every != nil && *s.Every < 1:
 		return usage.Errorf("search.every %d: must be 1 or more steps", *s.Every)
 	case s.Every != nil && *s.Every != 1 && s.paper():
-		return usage.Errorf("search.every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use --search-batches fresh", *s.Every)
+		return usage.Errorf("search.every %d: the paper's arithmetic is for a search in every step; leave it at 1, or use search.batches: fresh", *s.Every)
 	case s.Share != nil && !(*s.Share > 0 && *s.Share < 1):
 		return usage.Errorf("search.share %v: must be in (0, 1)", *s.Share)
 	case !(*s.Clip >= dpoptim.LeastScale) || *s.Clip > dpoptim.MostScale:

@@ -70,7 +70,7 @@ func TestNoiseOfTheDirection(t *testing.T) {
 	check(t, err)
 	noise, err := p.Stream(keys.Noise)
 	check(t, err)
-	e, err := p.Engine(d, tables.Records{Data: data}, noise, s)
+	e, err := p.Engine(d, tables.Records{Data: data}, noise, nil, s)
 	check(t, err)
 	defer e.Close()
 

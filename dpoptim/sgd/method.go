@@ -39,7 +39,7 @@ func (Settings) Rows() []setting.Row {
 		{Key: "beta1", InFile: true, Group: on, Help: "decay of the first moment (default 0.9)"},
 		{Key: "beta2", InFile: true, Group: on, Help: "decay of the second moment (default 0.999)"},
 		{Key: "adam_epsilon", InFile: true, Group: on, Help: "added to the root of the second moment (default 1e-08)"},
-		{Key: "subtract_noise_variance", Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
+		{Key: "subtract_noise_variance", InFile: true, Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
 	}
 }
 
@@ -63,7 +63,7 @@ func (s Settings) check(optimizer string, c dpoptim.Settings) error {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
 	}
 	if s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat) {
-		return usage.Errorf("subtract-noise-variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
+		return usage.Errorf("subtract_noise_variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
 	return usage.Wrap(s.moments().validate())
 }

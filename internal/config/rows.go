@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/setting"
 	"github.com/privgrad/privgrad/nn"
@@ -99,6 +100,9 @@ var ofRuns = []setting.Row{
 		Help: "kind of synthetic images that decorrelate the features: " + setting.Choices(features.Whitenings()) + " (default leaves)"},
 	{Key: "mirror", Group: onFeatures, With: "features", Help: "average the features of an image and its mirror image; not for digits or letters"},
 	{Key: "deskew", Group: onFeatures, With: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
+	{Key: "views", Group: inModel, Arg: "K", Limit: setting.Within(0, MostViews, "1 to %d", MostViews), With: "augment",
+		Help: "average each record's gradient over K views of it, before clipping"},
+	{Key: "augment", Group: inModel, Arg: "LIST", Limit: setting.Each(ir.Augmentations()...), Help: "how a view of an image is drawn: " + strings.Join(ir.Augmentations(), ",")},
 	{Key: "model", Group: inModel, Limit: setting.UnlessEmpty(func(name string, value any) error { return setting.OneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
 	{Key: "model_version", InFile: true, Group: inModel, Limit: setting.Within(0, math.MaxInt, "the number of a version, or 0 for the last"), With: "model",
 		Help: "which of the networks that the model's name has stood for (default the last; filled in)"},

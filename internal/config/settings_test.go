@@ -136,6 +136,8 @@ func TestLimits(t *testing.T) {
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of auto, best, none`},
 		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, scatter+patches, none`},
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
+		{"views", func(c *Config) { c.Views = 257 }, "views 257: must be 1 to 256"},
+		{"augment", func(c *Config) { c.Augment = []string{"flop"} }, `unknown augment "flop" (did you mean flip?): choose one of flip, crop`},
 		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-12, 1e+12]"},
 		{"radius", func(c *Config) { c.Radius = ptr(0.0) }, "radius 0: must be in [1e-12, 1e+12]"},
 		{"rho", func(c *Config) { c.PUR.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},

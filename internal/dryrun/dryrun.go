@@ -260,6 +260,13 @@ func (t *trial) run() error {
 	if err != nil {
 		return err
 	}
+	if key, err = stream.NewKey(); err != nil {
+		return err
+	}
+	words, err := p.Words(key, 0)
+	if err != nil {
+		return err
+	}
 	expected := max(int(math.Round(p.ExpectedBatch)), 1)
 	// A batch that fills a chunk takes memory that smaller ones do not touch.
 	s := &supply{expected: expected, steps: p.MostSteps}
@@ -267,7 +274,7 @@ func (t *trial) run() error {
 	for i := range s.Rows {
 		s.Rows[i] = int32(i % t.records.Len())
 	}
-	if t.engine, err = p.Engine(t.device, t.data, noise, s); err != nil {
+	if t.engine, err = p.Engine(t.device, t.data, noise, words, s); err != nil {
 		return err
 	}
 	if err := t.engine.SetParams(p.Network.Params()); err != nil {

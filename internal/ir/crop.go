@@ -3,7 +3,7 @@ package ir
 import "fmt"
 
 // crop moves an image by up to Margin pixels each way, beyond its border by its mirror image.
-var crop = mapping{name: "crop", drawn: true, check: func(m Map, shape []int) error {
+var crop = mapping{name: "crop", drawn: true, usual: Map{Margin: 4}, check: func(m Map, shape []int) error {
 	if err := checkImage(shape); err != nil {
 		return err
 	}

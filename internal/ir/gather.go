@@ -39,12 +39,35 @@ type mapping struct {
 	name string
 	// drawn: what it does follows from a random word of the view, so that it stands in a schedule and not in a table.
 	drawn bool
+	usual Map // of a view, where nothing else was said
 	// check says what is wrong with a map's numbers, and with records of such a shape for it.
 	check func(m Map, shape []int) error
 }
 
 // Drawn says that a kind does something else in every view of a record.
 func (k MapKind) Drawn() bool { return k.known() && maps[k].drawn }
+
+// Augmentations names the kinds that make views of records.
+func Augmentations() (names []string) {
+	for _, m := range maps {
+		if m.drawn {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// Augmentation is the usual map of a kind that makes views, by its name.
+func Augmentation(name string) (m Map, ok bool) {
+	for k, of := range maps {
+		if of.drawn && of.name == name {
+			m = of.usual
+			m.Kind = MapKind(k)
+			return m, true
+		}
+	}
+	return m, false
+}
 
 // checkScaled takes records of any shape.
 func checkScaled(m Map, _ []int) error {

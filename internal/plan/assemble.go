@@ -14,6 +14,7 @@ import (
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/tables"
+	"github.com/privgrad/privgrad/internal/views"
 )
 
 // The parts of a run, as its plan puts them together: for runs, and for audits of
@@ -33,15 +34,28 @@ func (p *Plan) solved() bool {
 // Stream is what the run's mechanisms draw from.
 func (p *Plan) Stream(key stream.Key) (*stream.Stream, error) { return stream.New(p.cipher(), key) }
 
-// Engine puts the network and the method on a device. Its parameters are zero until they are set.
-func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Stream, s engine.Supply) (*engine.Engine, error) {
+// Words draws the random words of records' views, of a table whose first record has a number among all; nil where nothing of a view
+// is random. The key must be used for nothing else.
+func (p *Plan) Words(key stream.Key, first int) (*views.Words, error) {
+	if len(p.Config.Augment) == 0 {
+		return nil, nil
+	}
+	s, err := stream.New(p.cipher(), key)
+	if err != nil {
+		return nil, err
+	}
+	return views.New(s, p.Schedule.Views(), first)
+}
+
+// Engine puts the network and the method on a device. Its parameters are zero until they are set. The words are those of Words.
+func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Stream, words *views.Words, s engine.Supply) (*engine.Engine, error) {
 	c := &p.Config
 	e := engine.Config{
 		Method: p.Method, Declaration: p.Declaration, Facts: p.Facts,
 		Device: d, Schedule: p.Schedule,
 		Options: device.Options{Capacity: p.Capacity, Exact: c.Exact(), CuBLAS: (c.GEMM == devices.GEMMCuBLAS), Precision: p.precision},
 		Data:    records.Data, Labels: p.Set.Train.Labels, Classes: p.Set.Classes, Noise: noise,
-		Rows: p.mostBatch(), Supply: s, Average: c.Average,
+		Rows: p.mostBatch(), Supply: s, Views: words, Average: c.Average,
 	}
 	e.Facts.Planned = p.Sigma // which audits put to 0
 	if m := p.Facts.Linear; m != nil {

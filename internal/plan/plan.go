@@ -493,6 +493,10 @@ func (p *Plan) resolveWork() error {
 	o := perexample.Options{
 		Strategy: perexample.Strategy(c.Strategy),
 		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, Rows: p.Capacity, MaxBatch: c.MaxPhysicalBatch,
+		Views: c.Views, Augment: c.Maps(),
+	}
+	if err := p.checkViews(); err != nil {
+		return err
 	}
 	if c.Private() {
 		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
@@ -500,7 +504,7 @@ func (p *Plan) resolveWork() error {
 		}
 		p.Schedule, err = perexample.Private(p.Network.Program, o)
 	} else {
-		p.Schedule, err = perexample.Plain(p.Network.Program)
+		p.Schedule, err = perexample.Unclipped(p.Network.Program, o)
 	}
 	if err != nil {
 		return usage.Wrap(err)
@@ -532,7 +536,7 @@ func (p *Plan) resolveWork() error {
 
 // block is how many steps the ledger reserves at a time.
 func (p *Plan) block() int {
-	n := blockSteps(p.Network.Program, p.ExpectedBatch, p.Steps)
+	n := blockSteps(p.Network.Program, p.ExpectedBatch*float64(p.Schedule.Views()), p.Steps)
 	switch {
 	case p.Config.FullBatch(): // of whose few steps a crash should not lose many
 		return min(n, max(p.Steps/50, 1))
@@ -552,19 +556,21 @@ func blockSteps(p *ir.Program, batch float64, steps int) int {
 }
 
 // Keys are what a run draws from.
-type Keys struct{ Sampling, Noise stream.Key }
+type Keys struct{ Sampling, Noise, Views stream.Key }
 
 // Keys are drawn from the operating system, new for every process; a seeded
 // run's follow from its seed, so that it can be reproduced and protects nobody.
 func (p *Plan) Keys() (k Keys, err error) {
 	if p.Config.Noise == dpoptim.Seeded {
-		return Keys{stream.KeyFromSeed(p.Config.Seed, "sampling"), stream.KeyFromSeed(p.Config.Seed, "noise")}, nil
+		seed := p.Config.Seed
+		return Keys{stream.KeyFromSeed(seed, "sampling"), stream.KeyFromSeed(seed, "noise"), stream.KeyFromSeed(seed, "views")}, nil
 	}
-	if k.Sampling, err = stream.NewKey(); err != nil {
-		return k, err
+	for _, key := range []*stream.Key{&k.Sampling, &k.Noise, &k.Views} {
+		if *key, err = stream.NewKey(); err != nil {
+			return k, err
+		}
 	}
-	k.Noise, err = stream.NewKey()
-	return k, err
+	return k, nil
 }
 
 // cipher is that of the noise: the device's own choice where no other device has to

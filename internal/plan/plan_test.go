@@ -70,7 +70,7 @@ func opened(t *testing.T, p *Plan, d device.Device) *engine.Engine {
 	t.Cleanup(func() { data.Close() })
 	noise, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(1, "test"))
 	check(t, err)
-	e, err := p.Engine(d, tables.Records{Data: data}, noise, &supply{})
+	e, err := p.Engine(d, tables.Records{Data: data}, noise, nil, &supply{})
 	check(t, err)
 	return e
 }

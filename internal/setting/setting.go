@@ -138,6 +138,18 @@ func OneOf(choices ...string) Limit {
 	}
 }
 
+// Each refuses lists with a text that is none of the choices.
+func Each(choices ...string) Limit {
+	return func(name string, value any) error {
+		for _, word := range value.([]string) {
+			if !slices.Contains(choices, word) {
+				return usage.Unknown(name, word, choices)
+			}
+		}
+		return nil
+	}
+}
+
 // UnlessEmpty is a limit on texts that say something.
 func UnlessEmpty(l Limit) Limit {
 	return func(name string, value any) error {

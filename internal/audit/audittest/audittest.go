@@ -87,7 +87,7 @@ func step(t testing.TB, p *plan.Plan, d device.Device, then func(*engine.Engine)
 	t.Helper()
 	d, data, rows := load(t, p, d)
 	var supply engine.Given
-	e, err := p.Engine(d, tables.Records{Data: data}, noise(t, p), &supply)
+	e, err := p.Engine(d, tables.Records{Data: data}, noise(t, p), nil, &supply)
 	fatal(t, err)
 	defer e.Close()
 	fatal(t, e.SetParams(p.Network.Params()))

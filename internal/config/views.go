@@ -1,0 +1,44 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// MostViews bounds the views of a record.
+const MostViews = 256
+
+// Maps are those of views.
+func (c *Config) Maps() (all ir.Gather) {
+	for _, name := range c.Augment {
+		m, _ := ir.Augmentation(name) // values were checked
+		all = append(all, m)
+	}
+	return all
+}
+
+// checkViews finds settings of views that do not go together.
+func (c *Config) checkViews() error {
+	if len(c.Augment) == 0 {
+		if c.Views > 1 {
+			return usage.Errorf("views %d: without --augment all views of a record are the same; add --augment %s, or leave --views out", c.Views, strings.Join(ir.Augmentations(), ","))
+		}
+		return nil
+	}
+	list := strings.Join(c.Augment, ",")
+	for i, name := range c.Augment {
+		if slices.Contains(c.Augment[:i], name) {
+			return usage.Errorf("augment %s: %s stands there twice; leave one out", list, name)
+		}
+	}
+	switch {
+	case c.Features != "":
+		return usage.Errorf("augment %s: features %s are computed once, before training, and views are drawn anew in every step; add --features none, or leave --augment out", list, c.Features)
+	case c.FeatureNorm != nil:
+		return usage.Errorf("augment %s: --feature-norm %v bounds records as they are, and views of them may be longer; leave one of the two out", list, *c.FeatureNorm)
+	}
+	return nil
+}

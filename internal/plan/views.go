@@ -1,0 +1,26 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// checkViews refuses views of records that a network or a method cannot take.
+func (p *Plan) checkViews() error {
+	c := &p.Config
+	maps, list := c.Maps(), strings.Join(c.Augment, ",")
+	if len(maps) == 0 {
+		return nil
+	}
+	sums := slices.ContainsFunc(p.Declaration.Asks, func(a dpoptim.Ask) bool { return a.Question == dpoptim.Gradients })
+	if !sums || p.Traits.Once {
+		return usage.Errorf("augment %s: optimizer %s takes no sums of the gradients of batches, whose records have views; leave it out, or use --optimizer dp-sgd", list, c.Optimizer)
+	}
+	if err := maps.Validate(p.Network.Program.Shape); err != nil {
+		return usage.Errorf("augment %s: network %s: %w; leave it out, or use a convolutional network on images", list, c.Model, err)
+	}
+	return nil
+}
