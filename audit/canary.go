@@ -77,8 +77,7 @@ func dot(a, b []float32) float64 {
 // zeroByte stands for an input of 0 in the table's scale.
 const zeroByte = 128
 
-// newRecords draws the records and picks the canaries, by their gradients at the
-// initial parameters.
+// newRecords draws the records and picks the canaries, by their gradients at the initial parameters.
 func newRecords(c Config, p *plan.Plan) (*records, error) {
 	g := p.Network.Program
 	width := ir.Size(g.Shape)

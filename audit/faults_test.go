@@ -99,6 +99,10 @@ var faults = []struct {
 		}
 		return rows
 	})},
+	{"each view is clipped as a record", true, func(c *Config) {
+		c.SamplingRate, c.NoiseMultiplier = 1, 3 // so that what the others then add too much is the same in all runs
+		c.Strategy, c.Views, c.Augment = "materialise", 3, []string{"flip", "crop"}
+	}, ofEachView},
 	{"batches of a fixed cycle", true, func(c *Config) { c.Canary = Order }, drawnBy(func(_ batches.Sampler, n int, step uint64) (rows []int32) {
 		for i := int32(step % 4); int(i) < n; i += 4 {
 			rows = append(rows, i)
@@ -239,6 +243,12 @@ func auditCorrect(t *testing.T, quick bool) {
 		{"order", 108, true, func(c *Config) { c.Canary = Order }, nil},
 		{"order, low rate", 109, false, func(c *Config) { c.Canary, c.SamplingRate, c.Steps, c.Runs = Order, 0.05, 20, 16_000 }, nil},
 		{"order, adaptive clipping", 110, false, func(c *Config) { c.Canary, c.Clipping, c.Runs = Order, "adaptive", 8000 }, nil},
+		{"views", 111, true, func(c *Config) {
+			c.Network, c.Strategy, c.Views, c.Augment = network(t, true), "materialise", 3, []string{"flip", "crop"}
+		}, nil},
+		{"views, replace-one, exact", 112, false, func(c *Config) {
+			c.Network, c.Neighbouring, c.Noise, c.Views, c.Augment = network(t, true), "replace-one", "exact", 3, []string{"flip", "crop"}
+		}, nil},
 		{"the faulty device without a fault", 9, true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}
 	seed := uint64(9) // those of combinations that are left out stay theirs

@@ -34,9 +34,8 @@ type game struct {
 
 // laneKeys are what a lane draws from.
 type laneKeys struct {
-	noise    stream.Key
-	views    stream.Key
-	sampling [2]stream.Key // by world
+	noise, views stream.Key
+	sampling     [2]stream.Key // by world
 }
 
 func newKeys(int) (k laneKeys, err error) {

@@ -57,6 +57,7 @@ func TestRanksAreOneRun(t *testing.T) {
 	}{
 		"dp-sgd":  {func(c *Config) {}, nil},
 		"dp-adam": {func(c *Config) { c.Optimizer, c.LR = "dp-adam", ptr(0.02) }, nil},
+		"views":   {withViews, nil},
 		// 8 files of 50, 7 of 20 and one of 250, and 3 of 125, 1 of 15 and 4 of none.
 		"shards": {func(c *Config) { c.Classes, c.PublicN, c.Delta, c.TestIsPublic = nil, ptr(400), ptr(1e-5), true }, []int{400, 160, 1000}},
 	} {

@@ -66,6 +66,7 @@ func TestSeededResumeIsExact(t *testing.T) {
 		"noisy loss": func(c *Config) { c.TrainLossNoise = ptr(3.0) },
 		"adaptive":   func(c *Config) { c.Clipping, c.TrainLossNoise = "adaptive", ptr(3.0) },
 		"features":   func(c *Config) { c.Features, c.Whiten, c.LR = "scatter", "none", ptr(0.05) },
+		"views":      withViews,
 		"schedule":   func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 7 },
 		"average":    func(c *Config) { c.Optimizer, c.LR, c.Average = "dp-adam", ptr(0.01), 0.9 },
 	} {
