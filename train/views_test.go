@@ -17,9 +17,9 @@ import (
 
 func withViews(c *Config) { c.Views, c.Augment = 3, []string{"flip", "crop"} }
 
-// A user's own graph takes views. A seeded run has the same bits for any number of threads, and of records at a time that is a multiple
-// of eight, in which the CPU adds. Other numbers, strategies and devices move the rounding of sums: weights of about one, in 8 steps of
-// sums of 100 gradients with 3 × 64 products in each coordinate, by 8·√(100·192)·2⁻²⁴, which is below 1e-4.
+// A user's own graph takes views. A seeded run has the same bits for any number of threads. Other numbers of records at a time,
+// strategies and devices move rounding alone: 8 steps of noise and sums that are rounded to 2⁻²⁴ of values up to about 10, and the
+// 100 gradients of a sum move by some hundred times that where weights do. Views move the model by 1e-2 and more.
 func TestOwnGraphTakesViews(t *testing.T) {
 	trained := func(change func(*Config)) []float32 {
 		t.Helper()
@@ -45,13 +45,9 @@ func TestOwnGraphTakesViews(t *testing.T) {
 		}
 		return most
 	}
-	for name, change := range map[string]func(*Config){
-		"2 threads":         func(c *Config) { c.Threads = 2 },
-		"8 records at once": func(c *Config) { c.MaxPhysicalBatch = 8 },
-		"both":              func(c *Config) { c.Threads, c.MaxPhysicalBatch = 3, 16 },
-	} {
-		if d := far(trained(change)); d != 0 {
-			t.Errorf("%s: other bits, %v away", name, d)
+	for _, threads := range []int{2, 3} {
+		if d := far(trained(func(c *Config) { c.Threads = threads })); d != 0 {
+			t.Errorf("%d threads: other bits, %v away", threads, d)
 		}
 	}
 	for name, change := range map[string]func(*Config){
@@ -61,7 +57,7 @@ func TestOwnGraphTakesViews(t *testing.T) {
 		"auto":      func(c *Config) { c.Strategy = "auto" },
 		"reference": func(c *Config) { c.Device = "reference" },
 	} {
-		if d := far(trained(change)); d > 1e-4 {
+		if d := far(trained(change)); d > 1e-3 {
 			t.Errorf("%s: %v away", name, d)
 		}
 	}
@@ -70,7 +66,7 @@ func TestOwnGraphTakesViews(t *testing.T) {
 		"no views":   func(c *Config) { c.Views, c.Augment = 0, nil },
 		"flip alone": func(c *Config) { c.Augment = []string{"flip"} },
 	} {
-		if d := far(trained(change)); d < 1e-3 {
+		if d := far(trained(change)); d < 1e-2 {
 			t.Errorf("%s: the same model, %v away", name, d)
 		}
 	}
