@@ -185,7 +185,7 @@ var allowed = map[string][]string{
 	"bench": {
 		"accountant", "cuda", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/l2p", "dpoptim/sgd", "internal/cpu/gemm", "internal/cpu/peak",
 		"internal/device", "internal/devices", "internal/engine", "internal/exact", "internal/half", "internal/ir", "internal/pages", "internal/plan",
-		"internal/stream", "internal/tables", "internal/timing", "internal/usage", "nn", "perexample",
+		"internal/stream", "internal/tables", "internal/timing", "internal/usage", "internal/views", "nn", "perexample",
 	},
 	"bench/compare": {"bench", "internal/device", "internal/plan", "internal/timing", "internal/usage", "nn"},
 	"bench/scale": {

@@ -39,6 +39,7 @@ type StepOptions struct {
 	Model      string
 	Batch      int    // exactly this many rows in every step
 	Mode       string // "private" or "plain"
+	Views      int    // of a record, by all maps of images; 0 or 1: the record as it is
 	Strategy   string // of a private step
 	Noise      string // of a private step: SecureNoise or ExactNoise; "" is the first
 	Activation string
@@ -70,6 +71,7 @@ type StepResult struct {
 	GEMM              string  `json:"gemm"`
 	Data              string  `json:"data"`
 	Batch             int     `json:"batch"`
+	Views             int     `json:"views,omitempty"`
 	Threads           int     `json:"threads"`
 	Steps             int     `json:"steps_timed"`
 	StepSeconds       float64 `json:"step_seconds_median"`
@@ -102,9 +104,9 @@ func Step(o StepOptions) (*StepResult, error) {
 	r := &StepResult{
 		Together: s.Schedule.Chunk,
 		Device:   info.Name, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
-		Batch: o.Batch, Threads: info.Threads, Steps: together * len(times),
+		Batch: o.Batch, Views: o.Views, Threads: info.Threads, Steps: together * len(times),
 		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
-		Parameters: s.Program.NumParams(), FLOPsPerExample: s.Program.StepFLOPs(),
+		Parameters: s.Program.NumParams(), FLOPsPerExample: int64(s.Schedule.Views()) * s.Program.StepFLOPs(),
 	}
 	if g, ok := s.device.(*cuda.Device); ok {
 		r.PeakDevice = new(g.PeakMemory())
@@ -132,6 +134,8 @@ func (o *StepOptions) check() error {
 	switch {
 	case o.Mode != "private" && o.Mode != "plain":
 		return usage.Unknown("mode", o.Mode, []string{"private", "plain"})
+	case o.Views < 0:
+		return usage.Errorf("views %d: give 1 or more", o.Views)
 	case o.Noise != "" && o.Noise != SecureNoise && o.Noise != ExactNoise:
 		return usage.Unknown("noise", o.Noise, []string{SecureNoise, ExactNoise})
 	case o.Noise == ExactNoise && o.Mode == "plain":
@@ -215,6 +219,12 @@ func (o *StepOptions) start(w *workload) error {
 	if w.noise, err = stream.New(cipher, key); err != nil {
 		return err
 	}
+	if o.Views > 1 {
+		key[len(key)-1]++ // another than the noise's, and as random
+		if w.words, err = newWords(cipher, key, o.Views); err != nil {
+			return err
+		}
+	}
 	if err := o.schedule(w); err != nil {
 		return usage.Wrap(err)
 	}
@@ -243,6 +253,9 @@ func (o *StepOptions) schedule(w *workload) (err error) {
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
 		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
 	}
+	if o.Views > 1 {
+		options.Views, options.Augment = o.Views, ir.Augment(ir.Augmentations())
+	}
 	if o.exact() { // as internal/plan does it
 		options.Costs.Passes = false
 		if options.Strategy == perexample.Auto {
@@ -251,7 +264,7 @@ func (o *StepOptions) schedule(w *workload) (err error) {
 		}
 	}
 	if o.Mode == "plain" {
-		w.schedule, err = perexample.Plain(w.program)
+		w.schedule, err = perexample.Unclipped(w.program, options)
 	} else {
 		w.schedule, err = perexample.Private(w.program, options)
 	}

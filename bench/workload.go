@@ -13,6 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/timing"
+	"github.com/privgrad/privgrad/internal/views"
 )
 
 // workload is a network on a device with rows to train on.
@@ -25,7 +26,8 @@ type workload struct {
 	options  device.Options
 	data     device.Data
 	noise    *stream.Stream
-	position uint64 // of the noise: engines draw from one stream
+	words    *views.Words // nil: records have one view
+	position uint64       // of the noise: engines draw from one stream
 }
 
 // Settings of every timed step.
@@ -36,6 +38,14 @@ const (
 
 func settings() dpoptim.Settings {
 	return dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
+}
+
+func newWords(c stream.Cipher, key stream.Key, each int) (*views.Words, error) {
+	s, err := stream.New(c, key)
+	if err != nil {
+		return nil, err
+	}
+	return views.New(s, each, 0)
 }
 
 func (w *workload) close() {
@@ -65,7 +75,7 @@ func (w *workload) stepper(m dpoptim.Method, s dpoptim.Settings, batch int, mult
 	supply := newSupply(w, batch)
 	e, err := engine.Open(engine.Config{
 		Method: m, Declaration: declared, Facts: facts,
-		Device: w.device, Schedule: w.schedule, Options: w.options, Data: w.data, Noise: w.noise, Rows: batch, Supply: supply,
+		Device: w.device, Schedule: w.schedule, Options: w.options, Data: w.data, Noise: w.noise, Rows: batch, Supply: supply, Views: w.words,
 	})
 	if err != nil {
 		return nil, err

@@ -11,15 +11,6 @@ import (
 // MostViews bounds the views of a record.
 const MostViews = 256
 
-// Maps are those of views.
-func (c *Config) Maps() (all ir.Gather) {
-	for _, name := range c.Augment {
-		m, _ := ir.Augmentation(name) // values were checked
-		all = append(all, m)
-	}
-	return all
-}
-
 // checkViews finds settings of views that do not go together.
 func (c *Config) checkViews() error {
 	if len(c.Augment) == 0 {

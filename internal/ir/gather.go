@@ -57,16 +57,18 @@ func Augmentations() (names []string) {
 	return names
 }
 
-// Augmentation is the usual map of a kind that makes views, by its name.
-func Augmentation(name string) (m Map, ok bool) {
-	for k, of := range maps {
-		if of.drawn && of.name == name {
-			m = of.usual
-			m.Kind = MapKind(k)
-			return m, true
+// Augment has the usual maps of such names, in their order; of others none.
+func Augment(names []string) (g Gather) {
+	for _, name := range names {
+		for k, of := range maps {
+			if of.drawn && of.name == name {
+				m := of.usual
+				m.Kind = MapKind(k)
+				g = append(g, m)
+			}
 		}
 	}
-	return m, false
+	return g
 }
 
 // checkScaled takes records of any shape.

@@ -493,7 +493,7 @@ func (p *Plan) resolveWork() error {
 	o := perexample.Options{
 		Strategy: perexample.Strategy(c.Strategy),
 		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, Rows: p.Capacity, MaxBatch: c.MaxPhysicalBatch,
-		Views: c.Views, Augment: c.Maps(),
+		Views: c.Views, Augment: ir.Augment(c.Augment),
 	}
 	if err := p.checkViews(); err != nil {
 		return err

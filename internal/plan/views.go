@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // checkViews refuses views of records that a network or a method cannot take.
 func (p *Plan) checkViews() error {
 	c := &p.Config
-	maps, list := c.Maps(), strings.Join(c.Augment, ",")
+	maps, list := ir.Augment(c.Augment), strings.Join(c.Augment, ",")
 	if len(maps) == 0 {
 		return nil
 	}

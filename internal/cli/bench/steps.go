@@ -39,6 +39,7 @@ precision, as fixed features are stored.`,
 			f.SortFlags = false
 			f.StringVar(&o.Model, "model", "cnn-mnist", "network; privgrad info lists all")
 			f.IntVar(&o.Batch, "batch", 256, "records per step")
+			f.IntVar(&o.Views, "views", 0, "views of each record, flipped and cropped at random, as of train")
 			f.StringVar(&size, "image-size", "", "size of synthetic records, such as 755x4x4 (default: the model's)")
 			f.StringVar(&o.Mode, "mode", "private", "private or plain")
 			f.StringVar(&o.Noise, "noise", bench.SecureNoise, "secure or exact (sums in integers)")
@@ -73,6 +74,9 @@ func describeStep(w io.Writer, r *bench.StepResult) {
 	}
 	if r.Noise != "" {
 		mode += ", " + r.Noise + " noise"
+	}
+	if r.Views > 1 {
+		mode += fmt.Sprintf(", %d views of each record", r.Views)
 	}
 	by := ""
 	if r.GEMM == devices.GEMMCuBLAS {
