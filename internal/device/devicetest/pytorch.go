@@ -23,6 +23,7 @@ type GoldenViews struct {
 	Augment ir.Gather
 	Words   []uint32 // of all records, a record's one after the other
 	Clip    float64  // exact in float32; one record is shorter
+	Kink    float64  // no unit is nearer to that of ReLU, in parts of the root mean square of its layer's
 
 	norms   []float64
 	records [][]digest // of each record's mean gradient, by tensor
@@ -39,6 +40,8 @@ func NewGoldenViews(t testing.TB, model string, p *ir.Program) *GoldenViews {
 		Targets []float32
 		Words   [][]uint32
 		Models  map[string]struct {
+			Images  []int // what their patterns are of
+			Kink    float64
 			Clip    float64
 			Norms   []float64
 			Records [][]digest
@@ -54,13 +57,13 @@ func NewGoldenViews(t testing.TB, model string, p *ir.Program) *GoldenViews {
 		Case: &Case{Program: p, Params: PatternParams(p), Rows: device.Rows{
 			Count: len(file.Targets), Width: ir.Size(p.Shape), Gather: scaledBy(1.0/64, -2), Targets: file.Targets,
 		}},
-		Views: len(file.Words[0]), Augment: ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 4}}, Clip: m.Clip,
+		Views: len(file.Words[0]), Augment: ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 4}}, Clip: m.Clip, Kink: m.Kink,
 		norms: m.Norms, records: m.Records, sum: m.Sum,
 	}
 	for i, w := range file.Words {
 		g.Words = append(g.Words, w...)
 		for j := range g.Rows.Width {
-			g.Features = append(g.Features, PatternPixel(2000+i, j))
+			g.Features = append(g.Features, PatternPixel(m.Images[i], j))
 		}
 	}
 	return g
