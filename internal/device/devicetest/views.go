@@ -18,6 +18,8 @@ import (
 var viewClaims = claims[device.Device]{
 	{"sums", testViewSums},
 	{"equal views are one", testEqualViews},
+	{"equal words are one", testEqualWords},
+	{"other clippings", testViewClippings},
 	{"one record", testOneRecordsViews},
 	{"a bad view", testBadView},
 	{"batches in parts", testViewsInParts},
@@ -52,7 +54,13 @@ func viewed(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clip
 }
 
 // viewsOf lists the schedules of a program whose records have so many views.
-func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) (list []named) {
+func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) []named {
+	t.Helper()
+	return clippedViews(t, p, ir.Flat, views, augment)
+}
+
+// clippedViews is viewsOf with another clipping.
+func clippedViews(t testing.TB, p *ir.Program, c ir.Clipping, views int, augment ir.Gather) (list []named) {
 	t.Helper()
 	recompute := perexample.Auto
 	for i := range p.Ops {
@@ -61,9 +69,9 @@ func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) (list []
 		}
 	}
 	for _, s := range append(perexample.Strategies(), recompute) {
-		list = append(list, named{string(s), viewed(t, p, s, ir.Flat, views, augment)})
+		list = append(list, named{string(s), viewed(t, p, s, c, views, augment)})
 	}
-	chunked := viewed(t, p, perexample.Materialise, ir.Flat, views, augment)
+	chunked := viewed(t, p, perexample.Materialise, c, views, augment)
 	chunked.Chunk = 2
 	return append(list, named{"in chunks of 2", chunked})
 }
@@ -222,6 +230,65 @@ func testEqualViews(t *testing.T, d device.Device) {
 				}
 			}
 		})
+	}
+}
+
+// testEqualWords: views of one word are as good as one of them. A third is no float32, so that bits differ: but both sums are as near to
+// the exact one, which is the same, as testViewSums wants, and so to each other by twice as much.
+func testEqualWords(t *testing.T, d device.Device) {
+	const views = 3
+	for _, name := range some(d, viewPrograms) {
+		t.Run(name, func(t *testing.T) {
+			c := newCase(t, d, program(name), 4, 96)
+			w := words(4, 97)
+			one := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 1, flipAndCrop), c, 4)
+			const long = 1e6
+			clip := Norm(one.ofViews(t, c.All(), w, 1, long)) / 4 // about a record's
+			var equal []uint32
+			for _, word := range w {
+				equal = append(equal, slices.Repeat([]uint32{word}, views)...)
+			}
+			for _, norm := range []float64{clip, long} {
+				want := one.ofViews(t, c.All(), w, 1, norm)
+				for _, s := range viewsOf(t, c.Program, views, flipAndCrop) {
+					t.Run(fmt.Sprintf("%s, C = %.3g", s.name, norm), func(t *testing.T) {
+						nearKinks(t, Open(t, d, s.Schedule, c, 4).ofViews(t, c.All(), equal, views, norm), want, 2*tolerance(d))
+					})
+				}
+			}
+		})
+	}
+}
+
+// testViewClippings: whatever the clipping, it is of a record's mean.
+func testViewClippings(t *testing.T, d device.Device) {
+	const views = 3
+	for _, kind := range []ir.Clipping{ir.PerLayer, ir.Automatic} {
+		for _, name := range some(d, []string{"wrn", "mnist-tf", "thrice"}) {
+			c := newCase(t, d, program(name), 4, 98)
+			w := words(4*views, 99)
+			var means [][]float32
+			least := math.Inf(1)
+			for _, row := range c.All() {
+				means = append(means, viewOracle(t, c, []int32{row}, views, flipAndCrop, w[int(row)*views:][:views], 0))
+				least = min(least, Norm(means[row]))
+			}
+			for _, clip := range []float64{least / 2, 2 * least} { // of which a layer has a part
+				want := make([]float32, len(c.Params))
+				for _, g := range means {
+					for i, v := range byHand(c.Program, kind, g, clip) {
+						want[i] += v
+					}
+				}
+				for _, s := range some(d, clippedViews(t, c.Program, kind, views, flipAndCrop)) {
+					t.Run(fmt.Sprintf("%v %s %s, C = %.3g", kind, name, s.name, clip), func(t *testing.T) {
+						x := Open(t, d, s.Schedule, c, 3)
+						nearKinks(t, x.ofViews(t, c.All(), w, views, clip), want, tolerance(d))
+						bounded(t, x.ofViews(t, []int32{1}, w[views:2*views], views, clip), clip)
+					})
+				}
+			}
+		}
 	}
 }
 
