@@ -16,14 +16,14 @@ import (
 var viewsByPyTorch []byte
 
 // GoldenViews are records of a named model in several views, and what PyTorch's torch.func found of them in float64
-// (scripts/views_golden.py, which makes the views by itself). Parameters and pixels are exact in float32.
+// (scripts/views_golden.py, which makes the views by itself). Parameters and pixels are exact in float32. No unit is nearer to the kink of
+// ReLU than the file's "kink" times the root mean square of its layer's.
 type GoldenViews struct {
 	*Case
 	Views   int // of each record
 	Augment ir.Gather
 	Words   []uint32 // of all records, a record's one after the other
 	Clip    float64  // exact in float32; one record is shorter
-	Kink    float64  // no unit is nearer to that of ReLU, in parts of the root mean square of its layer's
 
 	norms   []float64
 	records [][]digest // of each record's mean gradient, by tensor
@@ -41,7 +41,6 @@ func NewGoldenViews(t testing.TB, model string, p *ir.Program) *GoldenViews {
 		Words   [][]uint32
 		Models  map[string]struct {
 			Images  []int // what their patterns are of
-			Kink    float64
 			Clip    float64
 			Norms   []float64
 			Records [][]digest
@@ -57,7 +56,7 @@ func NewGoldenViews(t testing.TB, model string, p *ir.Program) *GoldenViews {
 		Case: &Case{Program: p, Params: PatternParams(p), Rows: device.Rows{
 			Count: len(file.Targets), Width: ir.Size(p.Shape), Gather: scaledBy(1.0/64, -2), Targets: file.Targets,
 		}},
-		Views: len(file.Words[0]), Augment: ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 4}}, Clip: m.Clip, Kink: m.Kink,
+		Views: len(file.Words[0]), Augment: ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 4}}, Clip: m.Clip,
 		norms: m.Norms, records: m.Records, sum: m.Sum,
 	}
 	for i, w := range file.Words {

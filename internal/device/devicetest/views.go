@@ -184,27 +184,30 @@ func (s *Fixture) addViews(t testing.TB, rows []int32, words []uint32, views int
 
 func testViewSums(t *testing.T, d device.Device) {
 	for _, name := range some(d, viewPrograms) {
-		t.Run(name, func(t *testing.T) {
-			p := program(name)
-			c := newCase(t, d, p, 5, 81)
-			for _, views := range []int{1, 3} {
-				rows := []int32{4, 2, 0, 1, 3}
-				w := words(len(rows)*views, 82)
-				all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
-				clip := Norm(all) / 6
-				want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
-				for _, s := range viewsOf(t, p, views, flipAndCrop) {
-					x := Open(t, d, s.Schedule, c, len(rows))
-					t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
-						nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
-						Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
-					})
-				}
-				x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
-				t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
-					nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
-				})
-			}
+		t.Run(name, func(t *testing.T) { ViewSums(t, d, program(name)) })
+	}
+}
+
+// ViewSums compares sums of a program's records, whose views are flipped and cropped, under every strategy and of no records too, with the
+// reference's.
+func ViewSums(t *testing.T, d device.Device, p *ir.Program) {
+	c := newCase(t, d, p, 5, 81)
+	for _, views := range []int{1, 3} {
+		rows := []int32{4, 2, 0, 1, 3}
+		w := words(len(rows)*views, 82)
+		all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
+		clip := Norm(all) / 6
+		want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
+		for _, s := range viewsOf(t, p, views, flipAndCrop) {
+			x := Open(t, d, s.Schedule, c, len(rows))
+			t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
+				nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
+				Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
+			})
+		}
+		x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
+		t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
+			nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
 		})
 	}
 }
@@ -297,9 +300,11 @@ func testOneRecordsViews(t *testing.T, d device.Device) {
 	for _, s := range viewsOf(t, c.Program, 4, flipAndCrop) {
 		t.Run(s.name, func(t *testing.T) {
 			x, w := Open(t, d, s.Schedule, c, 2), words(4, 85)
-			got := x.ofViews(t, []int32{1}, w, 4, 1e-2)
-			Near(t, got, viewOracle(t, c, []int32{1}, 4, flipAndCrop, w, 1e-2), tolerance(d))
-			bounded(t, got, 1e-2)
+			for _, clip := range []float64{1e-2, 1e6} { // which clips the record, and which does not
+				got := x.ofViews(t, []int32{1}, w, 4, clip)
+				Near(t, got, viewOracle(t, c, []int32{1}, 4, flipAndCrop, w, clip), tolerance(d))
+				bounded(t, got, clip)
+			}
 		})
 	}
 }
