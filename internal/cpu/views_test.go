@@ -51,7 +51,7 @@ func TestOwnGraphViews(t *testing.T) {
 	net, err = nn.Lower(must(t)(nn.Apply(rows, nn.Dense("out", 3, nn.Glorot(4)))))
 	check(t, err)
 	flip := ir.Gather{{Kind: ir.Flip}}
-	if _, err := perexample.Private(net.Program, perexample.Options{Clipping: ir.Flat, Views: 3, Augment: flip}); err == nil || !strings.Contains(err.Error(), "needs images") {
+	if _, err := perexample.Private(net.Program, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Views: 3, Augment: flip}); err == nil || !strings.Contains(err.Error(), "needs images") {
 		t.Errorf("views of records that are no images: %v", err)
 	}
 }
