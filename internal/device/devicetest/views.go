@@ -25,7 +25,9 @@ var viewClaims = claims[device.Device]{
 	{"batches in parts", testViewsInParts},
 	{"the count is of records", testViewsCounted},
 	{"exact sums", testExactViews},
+	{"invalid targets", testViewTargets},
 	{"losses are of records as they are", testViewLosses},
+	{"losses behind a gradient", testViewPresentLosses},
 	{"words", testViewWords},
 }
 
@@ -424,6 +426,46 @@ func testViewLosses(t *testing.T, d device.Device) {
 	got, want := ask(viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)), ask(schedule(t, c.Program, perexample.Materialise, ir.Flat))
 	if got != want {
 		t.Errorf("the sum of losses is %v, of one view %v", got, want)
+	}
+}
+
+// testViewPresentLosses asks before and after a gradient, whose pass may keep losses at the present parameters: those of views
+// are none of records'.
+func testViewPresentLosses(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 5, 100)
+	x := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop), c, 5)
+	q := x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: x.written(t, direction(t, c)), K: 1, Form: device.LossDecrease})
+	ask := func() float64 {
+		q.run(t, c.All(), 100, 0.5)
+		return q.release(t, 0)
+	}
+	before := ask()
+	x.ofViews(t, c.All(), words(5*3, 101), 3, 1)
+	if after := ask(); !(math.Abs(after-before) <= 3*tolerance(d)) || before == 0 {
+		t.Errorf("losses fall by %v, and behind a gradient of views by %v", before, after)
+	}
+}
+
+// testViewTargets has records with targets that the loss does not accept, and features that are not finite: they add nothing, and 0·∞
+// of no view does.
+func testViewTargets(t *testing.T, d device.Device) {
+	const views = 3
+	for _, name := range some(d, []string{"wrn", "mnist-tf", "layer-norm"}) {
+		p := program(name)
+		c := overflowing(t, d, p).with(255, badTargets(p)...)
+		rows := append(c.All()[3:], 0, 1, 2) // the good ones last
+		w := words(len(rows)*views, 102)
+		schedules := append(viewsOf(t, p, views, flipAndCrop), named{"plain", viewed(t, p, "", ir.Unclipped, views, flipAndCrop)})
+		for _, s := range some(d, schedules) {
+			t.Run(name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, len(rows))
+				good := x.ofViews(t, rows[len(rows)-3:], w[len(w)-3*views:], views, 0.3)
+				Near(t, x.ofViews(t, rows, w, views, 0.3), good, tolerance(d))
+				if Norm(good) == 0 {
+					t.Error("no record has a gradient")
+				}
+			})
+		}
 	}
 }
 
