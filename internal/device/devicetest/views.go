@@ -255,7 +255,7 @@ func testEqualWords(t *testing.T, d device.Device) {
 			}
 			for _, norm := range []float64{clip, long} {
 				want := one.ofViews(t, c.All(), w, 1, norm)
-				for _, s := range viewsOf(t, c.Program, views, flipAndCrop) {
+				for _, s := range some(d, viewsOf(t, c.Program, views, flipAndCrop)) {
 					t.Run(fmt.Sprintf("%s, C = %.3g", s.name, norm), func(t *testing.T) {
 						nearKinks(t, Open(t, d, s.Schedule, c, 4).ofViews(t, c.All(), equal, views, norm), want, 2*tolerance(d))
 					})
