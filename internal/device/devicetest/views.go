@@ -18,12 +18,16 @@ import (
 var viewClaims = claims[device.Device]{
 	{"sums", testViewSums},
 	{"equal views are one", testEqualViews},
+	{"equal words are one", testEqualWords},
+	{"other clippings", testViewClippings},
 	{"one record", testOneRecordsViews},
 	{"a bad view", testBadView},
 	{"batches in parts", testViewsInParts},
 	{"the count is of records", testViewsCounted},
 	{"exact sums", testExactViews},
+	{"invalid targets", testViewTargets},
 	{"losses are of records as they are", testViewLosses},
+	{"losses behind a gradient", testViewPresentLosses},
 	{"words", testViewWords},
 }
 
@@ -52,7 +56,13 @@ func viewed(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clip
 }
 
 // viewsOf lists the schedules of a program whose records have so many views.
-func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) (list []named) {
+func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) []named {
+	t.Helper()
+	return clippedViews(t, p, ir.Flat, views, augment)
+}
+
+// clippedViews is viewsOf with another clipping.
+func clippedViews(t testing.TB, p *ir.Program, c ir.Clipping, views int, augment ir.Gather) (list []named) {
 	t.Helper()
 	recompute := perexample.Auto
 	for i := range p.Ops {
@@ -61,9 +71,9 @@ func viewsOf(t testing.TB, p *ir.Program, views int, augment ir.Gather) (list []
 		}
 	}
 	for _, s := range append(perexample.Strategies(), recompute) {
-		list = append(list, named{string(s), viewed(t, p, s, ir.Flat, views, augment)})
+		list = append(list, named{string(s), viewed(t, p, s, c, views, augment)})
 	}
-	chunked := viewed(t, p, perexample.Materialise, ir.Flat, views, augment)
+	chunked := viewed(t, p, perexample.Materialise, c, views, augment)
 	chunked.Chunk = 2
 	return append(list, named{"in chunks of 2", chunked})
 }
@@ -176,27 +186,30 @@ func (s *Fixture) addViews(t testing.TB, rows []int32, words []uint32, views int
 
 func testViewSums(t *testing.T, d device.Device) {
 	for _, name := range some(d, viewPrograms) {
-		t.Run(name, func(t *testing.T) {
-			p := program(name)
-			c := newCase(t, d, p, 5, 81)
-			for _, views := range []int{1, 3} {
-				rows := []int32{4, 2, 0, 1, 3}
-				w := words(len(rows)*views, 82)
-				all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
-				clip := Norm(all) / 6
-				want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
-				for _, s := range viewsOf(t, p, views, flipAndCrop) {
-					x := Open(t, d, s.Schedule, c, len(rows))
-					t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
-						nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
-						Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
-					})
-				}
-				x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
-				t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
-					nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
-				})
-			}
+		t.Run(name, func(t *testing.T) { ViewSums(t, d, program(name)) })
+	}
+}
+
+// ViewSums compares sums of a program's records, whose views are flipped and cropped, under every strategy and of no records too, with the
+// reference's.
+func ViewSums(t *testing.T, d device.Device, p *ir.Program) {
+	c := newCase(t, d, p, 5, 81)
+	for _, views := range []int{1, 3} {
+		rows := []int32{4, 2, 0, 1, 3}
+		w := words(len(rows)*views, 82)
+		all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
+		clip := Norm(all) / 6
+		want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
+		for _, s := range viewsOf(t, p, views, flipAndCrop) {
+			x := Open(t, d, s.Schedule, c, len(rows))
+			t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
+				nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
+				Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
+			})
+		}
+		x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
+		t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
+			nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
 		})
 	}
 }
@@ -225,14 +238,75 @@ func testEqualViews(t *testing.T, d device.Device) {
 	}
 }
 
+// testEqualWords: views of one word are as good as one of them. A third is no float32, so that bits differ: but both sums are as near to
+// the exact one, which is the same, as testViewSums wants, and so to each other by twice as much.
+func testEqualWords(t *testing.T, d device.Device) {
+	const views = 3
+	for _, name := range some(d, viewPrograms) {
+		t.Run(name, func(t *testing.T) {
+			c := newCase(t, d, program(name), 4, 96)
+			w := words(4, 97)
+			one := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 1, flipAndCrop), c, 4)
+			const long = 1e6
+			clip := Norm(one.ofViews(t, c.All(), w, 1, long)) / 4 // about a record's
+			var equal []uint32
+			for _, word := range w {
+				equal = append(equal, slices.Repeat([]uint32{word}, views)...)
+			}
+			for _, norm := range []float64{clip, long} {
+				want := one.ofViews(t, c.All(), w, 1, norm)
+				for _, s := range some(d, viewsOf(t, c.Program, views, flipAndCrop)) {
+					t.Run(fmt.Sprintf("%s, C = %.3g", s.name, norm), func(t *testing.T) {
+						nearKinks(t, Open(t, d, s.Schedule, c, 4).ofViews(t, c.All(), equal, views, norm), want, 2*tolerance(d))
+					})
+				}
+			}
+		})
+	}
+}
+
+// testViewClippings: whatever the clipping, it is of a record's mean.
+func testViewClippings(t *testing.T, d device.Device) {
+	const views = 3
+	for _, kind := range []ir.Clipping{ir.PerLayer, ir.Automatic} {
+		for _, name := range some(d, []string{"wrn", "mnist-tf", "thrice"}) {
+			c := newCase(t, d, program(name), 4, 98)
+			w := words(4*views, 99)
+			var means [][]float32
+			least := math.Inf(1)
+			for _, row := range c.All() {
+				means = append(means, viewOracle(t, c, []int32{row}, views, flipAndCrop, w[int(row)*views:][:views], 0))
+				least = min(least, Norm(means[row]))
+			}
+			for _, clip := range []float64{least / 2, 2 * least} { // of which a layer has a part
+				want := make([]float32, len(c.Params))
+				for _, g := range means {
+					for i, v := range byHand(c.Program, kind, g, clip) {
+						want[i] += v
+					}
+				}
+				for _, s := range some(d, clippedViews(t, c.Program, kind, views, flipAndCrop)) {
+					t.Run(fmt.Sprintf("%v %s %s, C = %.3g", kind, name, s.name, clip), func(t *testing.T) {
+						x := Open(t, d, s.Schedule, c, 3)
+						nearKinks(t, x.ofViews(t, c.All(), w, views, clip), want, tolerance(d))
+						bounded(t, x.ofViews(t, []int32{1}, w[views:2*views], views, clip), clip)
+					})
+				}
+			}
+		}
+	}
+}
+
 func testOneRecordsViews(t *testing.T, d device.Device) {
 	c := newCase(t, d, program("wrn"), 2, 84)
 	for _, s := range viewsOf(t, c.Program, 4, flipAndCrop) {
 		t.Run(s.name, func(t *testing.T) {
 			x, w := Open(t, d, s.Schedule, c, 2), words(4, 85)
-			got := x.ofViews(t, []int32{1}, w, 4, 1e-2)
-			Near(t, got, viewOracle(t, c, []int32{1}, 4, flipAndCrop, w, 1e-2), tolerance(d))
-			bounded(t, got, 1e-2)
+			for _, clip := range []float64{1e-2, 1e6} { // which clips the record, and which does not
+				got := x.ofViews(t, []int32{1}, w, 4, clip)
+				Near(t, got, viewOracle(t, c, []int32{1}, 4, flipAndCrop, w, clip), tolerance(d))
+				bounded(t, got, clip)
+			}
 		})
 	}
 }
@@ -352,6 +426,46 @@ func testViewLosses(t *testing.T, d device.Device) {
 	got, want := ask(viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)), ask(schedule(t, c.Program, perexample.Materialise, ir.Flat))
 	if got != want {
 		t.Errorf("the sum of losses is %v, of one view %v", got, want)
+	}
+}
+
+// testViewPresentLosses asks before and after a gradient, whose pass may keep losses at the present parameters: those of views
+// are none of records'.
+func testViewPresentLosses(t *testing.T, d device.Device) {
+	c := newCase(t, d, program("wrn"), 5, 100)
+	x := Open(t, d, viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop), c, 5)
+	q := x.losses(t, device.LossQuery{At: x.Net.Params(), Dir: x.written(t, direction(t, c)), K: 1, Form: device.LossDecrease})
+	ask := func() float64 {
+		q.run(t, c.All(), 100, 0.5)
+		return q.release(t, 0)
+	}
+	before := ask()
+	x.ofViews(t, c.All(), words(5*3, 101), 3, 1)
+	if after := ask(); !(math.Abs(after-before) <= 3*tolerance(d)) || before == 0 {
+		t.Errorf("losses fall by %v, and behind a gradient of views by %v", before, after)
+	}
+}
+
+// testViewTargets has records with targets that the loss does not accept, and features that are not finite: they add nothing, and 0·∞
+// of no view does.
+func testViewTargets(t *testing.T, d device.Device) {
+	const views = 3
+	for _, name := range some(d, []string{"wrn", "mnist-tf", "layer-norm"}) {
+		p := program(name)
+		c := overflowing(t, d, p).with(255, badTargets(p)...)
+		rows := append(c.All()[3:], 0, 1, 2) // the good ones last
+		w := words(len(rows)*views, 102)
+		schedules := append(viewsOf(t, p, views, flipAndCrop), named{"plain", viewed(t, p, "", ir.Unclipped, views, flipAndCrop)})
+		for _, s := range some(d, schedules) {
+			t.Run(name+" "+s.name, func(t *testing.T) {
+				x := Open(t, d, s.Schedule, c, len(rows))
+				good := x.ofViews(t, rows[len(rows)-3:], w[len(w)-3*views:], views, 0.3)
+				Near(t, x.ofViews(t, rows, w, views, 0.3), good, tolerance(d))
+				if Norm(good) == 0 {
+					t.Error("no record has a gradient")
+				}
+			})
+		}
 	}
 }
 

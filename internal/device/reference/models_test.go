@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
@@ -44,14 +45,10 @@ func namedModelAgrees(t *testing.T, name string) {
 		t.Fatalf("PyTorch has %d tensors, the program %d", len(want.Gradients), len(p.Params))
 	}
 
-	params := make([]float64, p.NumParams())
-	kinds := kindsOf(p)
-	for k, q := range p.Params {
-		fill(params[q.Offset:][:q.Size()], k+1, kinds[k])
-	}
+	params := patternParams(p)
 	pixels := make([]uint8, p.ValueSize(ir.Input))
 	for i := range pixels {
-		pixels[i] = uint8(pattern(0, i) / 16)
+		pixels[i] = devicetest.PatternPixel(0, i)
 	}
 	table, err := reference.Load(device.Rows{
 		Count: 1, Width: len(pixels), Gather: ir.Gather{ir.ScaledBy(1.0/64, -2)}, Targets: []float32{3},
@@ -63,8 +60,8 @@ func namedModelAgrees(t *testing.T, name string) {
 		got := [3]float64{}
 		for i, v := range g[q.Offset:][:q.Size()] {
 			got[0] += v * v
-			got[1] += v * (float64(pattern(1000+2*k, i))/2048 - 1)
-			got[2] += v * (float64(pattern(1001+2*k, i))/2048 - 1)
+			got[1] += v * devicetest.Direction(1000+2*k, i)
+			got[2] += v * devicetest.Direction(1001+2*k, i)
 		}
 		got[0] = math.Sqrt(got[0])
 		for i, v := range want.Gradients[k] {
@@ -75,43 +72,11 @@ func namedModelAgrees(t *testing.T, name string) {
 	}
 }
 
-// kindsOf says of each parameter whether it is a weight with several axes, a bias, or a scale.
-func kindsOf(p *ir.Program) []string {
-	kinds := make([]string, len(p.Params))
-	for _, op := range p.Ops {
-		for i, k := range append([]int{op.Weight, op.Bias}, op.Given...) {
-			switch {
-			case k == ir.None:
-			case i == 1:
-				kinds[k] = "bias"
-			case i > 1 || op.Kind == ir.GroupNorm:
-				kinds[k] = "scale"
-			}
-		}
+// patternParams are a program's parameters, which the script has too.
+func patternParams(p *ir.Program) []float64 {
+	var params []float64
+	for _, v := range devicetest.PatternParams(p) {
+		params = append(params, float64(v))
 	}
-	return kinds
-}
-
-// fill makes the values of a tensor, as the script does.
-func fill(values []float64, which int, kind string) {
-	for i := range values {
-		v := (float64(pattern(which, i)) - 2048) / 8192
-		switch kind {
-		case "bias":
-			v /= 4
-		case "scale":
-			v++
-		}
-		values[i] = v
-	}
-}
-
-// pattern is an integer from 0 to 4095 that looks random.
-func pattern(which, i int) uint32 {
-	h := uint32(i) + uint32(1000003*(which+1))
-	h *= 2654435761
-	h ^= h >> 15
-	h *= 2246822519
-	h ^= h >> 13
-	return h >> 20
+	return params
 }
