@@ -91,7 +91,7 @@ func (o options) once(ctx context.Context, data string, epsilon float64, seed in
 	if m.recipe == data {
 		args = append(args, "--recipe", recipes.Best)
 	} else {
-		r, err := recipes.Find(m.recipe, [3]int{}, epsilon)
+		r, err := recipes.Find(recipes.Best, m.recipe, [3]int{}, epsilon)
 		if err != nil {
 			return m, err
 		}

@@ -66,7 +66,7 @@ func (t trial) settings(epsilons []float64) (all []recipes.Recipe, err error) {
 		if !slices.Contains(epsilons, epsilon) {
 			continue
 		}
-		r, err := recipes.Find(t.data, [3]int{}, epsilon)
+		r, err := recipes.Find(recipes.Best, t.data, [3]int{}, epsilon)
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"go/format"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -48,7 +49,7 @@ func readTried() (all []tried, err error) {
 		return nil, err
 	}
 	for _, f := range rows {
-		r, err := recipes.Find(f[1], [3]int{}, math.Inf(1)) // for what is the same in all rows
+		r, err := recipes.Find(recipes.Best, f[1], [3]int{}, math.Inf(1)) // for what is the same in all rows
 		if err != nil {
 			return nil, err
 		}
@@ -122,17 +123,10 @@ type mean struct {
 
 // means gives a line for every setting, in the order of the file.
 func means(all []tried) (list []mean) {
-	type key struct {
-		note string
-		r    recipes.Recipe
-	}
-	at := map[key]int{}
 	for _, t := range all {
-		k := key{t.note, t.Recipe}
-		i, ok := at[k]
-		if !ok {
-			i = len(list)
-			at[k], list = i, append(list, mean{Recipe: t.Recipe, note: t.note})
+		i := slices.IndexFunc(list, func(m mean) bool { return m.note == t.note && reflect.DeepEqual(m.Recipe, t.Recipe) })
+		if i < 0 {
+			i, list = len(list), append(list, mean{Recipe: t.Recipe, note: t.note})
 		}
 		m := &list[i]
 		m.accuracy = (m.accuracy*float64(m.runs) + t.accuracy) / float64(m.runs+1)
@@ -172,7 +166,7 @@ func writeTable(context.Context, options) error {
 		if m.note != recipe {
 			continue
 		}
-		fmt.Fprintf(&b, "{%q, %#v, %d, %g, Settings{\nFeatures: %q, Whiten: %q, Mirror: %v, Deskew: %v, Optimizer: %q, Model: %q,\nLR: %.3g, Momentum: %g, Clip: %g, LRSchedule: %q, SamplingRate: %g, Epochs: %g,\n}},\n",
+		fmt.Fprintf(&b, "{%q, %#v, %d, %g, \"\", Settings{\nFeatures: %q, Whiten: %q, Mirror: %v, Deskew: %v, Optimizer: %q, Model: %q,\nLR: %.3g, Momentum: %g, Clip: %g, LRSchedule: %q, SamplingRate: %g, Epochs: %g,\n}},\n",
 			m.Data, m.Shape, m.Records, m.Epsilon, m.Features, m.Whiten, m.Mirror, m.Deskew, m.Optimizer, m.Model,
 			m.LR, m.Momentum, m.Clip, m.LRSchedule, m.SamplingRate, m.Epochs)
 	}

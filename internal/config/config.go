@@ -244,8 +244,9 @@ func (c *Config) Override(by *Config, given map[string]bool) {
 		}
 	}
 	moved := func(key string) bool { return moves(key) && !slices.Contains(Looking, key) }
-	if i := slices.IndexFunc(recipes.Keys(), moved); i >= 0 && c.RecipeChosenOn != "" {
-		c.RecipeChosenOn, c.LeftRecipe = "", setting.Row{Key: recipes.Keys()[i]}.Flag()
+	keys := recipes.Keys(recipes.Of(c.RecipeChosenOn))
+	if i := slices.IndexFunc(keys, moved); i >= 0 && c.RecipeChosenOn != "" {
+		c.RecipeChosenOn, c.LeftRecipe = "", setting.Row{Key: keys[i]}.Flag()
 	}
 	if moves("epsilon") {
 		c.File, c.Flags = &before, given

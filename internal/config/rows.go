@@ -91,8 +91,8 @@ var ofRuns = []setting.Row{
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
 	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
-	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(AutoRecipe, recipes.Best, NoRecipe)),
-		Help: "best, none; auto: best where you give none of its settings"},
+	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
+		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best where you give none of its settings"},
 	{Key: "recipe_chosen_on", Help: "data on which the recipe chose the settings; filled in, and shown in the result"},
 	{Key: "features", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(append(features.Kinds(), NoFeatures)...)),
 		Help: "fixed public image features: " + strings.Join(append(features.Kinds(), NoFeatures), ", ")},

@@ -114,6 +114,8 @@ type trial struct {
 	seconds float64
 	fitting time.Duration // of seconds, for the front end's constants
 	timed   bool
+	// untouched is the memory of the records at a time that the trial leaves out.
+	untouched int64
 }
 
 func (t *trial) close() {
@@ -268,11 +270,15 @@ func (t *trial) run() error {
 		return err
 	}
 	expected := max(int(math.Round(p.ExpectedBatch)), 1)
+	of := t.cut(expected)
 	// A batch that fills a chunk takes memory that smaller ones do not touch.
 	s := &supply{expected: expected, steps: p.MostSteps}
 	s.Rows = make([]int32, min(max(expected, p.Schedule.Chunk), p.Capacity))
 	for i := range s.Rows {
 		s.Rows[i] = int32(i % t.records.Len())
+	}
+	if of < expected {
+		s.Rows, s.expected = s.Rows[:of], of
 	}
 	if t.engine, err = p.Engine(t.device, t.data, noise, words, s); err != nil {
 		return err
@@ -291,9 +297,22 @@ func (t *trial) run() error {
 	if err != nil {
 		return err
 	}
-	t.seconds += float64(p.MostSteps)*step + evaluation
+	t.seconds += float64(p.MostSteps)*step*float64(expected)/float64(of) + evaluation
 	t.timed = true
 	return nil
+}
+
+// cut is how many records of a batch a step of the trial takes: all of them, unless that would take a minute or more. Then noise and
+// update, which are counted as often as records are left out, take next to nothing of a step.
+func (t *trial) cut(batch int) int {
+	const most, timed, fewest = 5e12, 2e11, 8 // floating-point operations, and records
+	each := float64(t.plan.Schedule.Views()) * float64(t.plan.Network.Program.StepFLOPs())
+	if float64(batch)*each <= most {
+		return batch
+	}
+	of := min(max(int(timed/each), fewest), batch)
+	t.untouched = int64(max(t.plan.Schedule.Chunk-of, 0)) * t.plan.ExampleBytes()
+	return of
 }
 
 // timeSteps is how long a step takes on average: a line search is made every few steps.
@@ -350,7 +369,7 @@ func (t *trial) estimate() *Estimate {
 		Guarantee: g.Guarantee, NoGuarantee: g.NoGuarantee, Claim: g,
 		Epsilon: g.Epsilon, Delta: g.Delta, Accountant: g.Accountant, Neighbouring: g.Neighbouring, NoiseMultiplier: p.NoiseMultiplier(),
 		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations,
-		Memory: devices.PeakRSS() + t.bytes(), Warnings: p.Warnings, Initial: p.Initial,
+		Memory: devices.PeakRSS() + t.bytes() + t.untouched, Warnings: p.Warnings, Initial: p.Initial,
 	}
 	stated := e.Memory
 	if !p.PublicRecords() {

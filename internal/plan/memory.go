@@ -24,12 +24,15 @@ func (p *Plan) RecordBytes(mapped bool) int64 {
 	return filesInMemory*width + label + int64(p.RowBytes())
 }
 
+// ExampleBytes is the memory that a record takes on its way through the network.
+func (p *Plan) ExampleBytes() int64 { return p.Schedule.ExampleBytes(p.costs.Passes) }
+
 // PlannedMemory is about what one of several processes takes of the host's memory, by public numbers alone: the program, the
 // records and so many public test records, a batch, and vectors of parameters.
 func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 	const program, vectors = 64 << 20, 10
 	records := math.Ceil(float64(p.PublicN)/float64(max(processes, 1))) + tests
-	batch := int64(p.Schedule.Chunk) * p.Schedule.ExampleBytes(p.costs.Passes)
+	batch := int64(p.Schedule.Chunk) * p.ExampleBytes()
 	return program + int64(records)*p.RecordBytes(p.Set.Train.Mapped) + batch + 4*vectors*int64(p.Network.Program.NumParams())
 }
 

@@ -47,12 +47,12 @@ func wanted(c *config.Config, o Options) (wanted bool, why string) {
 	initial := config.Default()
 	i := slices.IndexFunc(choosing, func(key string) bool { return !c.Untouched(key, &initial) })
 	switch {
-	case c.Recipe == recipes.Best:
+	case slices.Contains(recipes.Names(), c.Recipe):
 		return true, ""
 	case c.Recipe == config.NoRecipe:
 		return false, config.NoRecipe + ", as asked"
 	case c.Recipe == "" && c.RecipeChosenOn != "":
-		return false, recipes.Best + ", as its configuration says"
+		return false, recipeOf(c) + ", as its configuration says"
 	case c.LeftRecipe != "":
 		return false, config.NoRecipe + " any more: --" + c.LeftRecipe + " was given beside the file"
 	case c.Recipe == "":
@@ -105,14 +105,23 @@ func records(c *config.Config, set *datasets.Set) int {
 	return *c.PublicN
 }
 
-// recipe is the best known one for a set and a budget.
+// recipeOf names the recipe that was asked for, or that a configuration followed; the best one where none was.
+func recipeOf(c *config.Config) string {
+	if slices.Contains(recipes.Names(), c.Recipe) {
+		return c.Recipe
+	}
+	return recipes.Of(c.RecipeChosenOn)
+}
+
+// recipe is that for a set and a budget.
 func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recipe, error) {
-	if set.Train.Unit {
+	name := recipeOf(c)
+	if set.Train.Unit && name == recipes.Best {
 		return recipes.ForTable(recipes.Table{Records: records(c, set), Features: size(set), Classes: set.Classes}, epsilon), nil
 	}
-	r, err := recipes.Find(source.RecordsOf(c), set.Train.Shape, epsilon)
-	if err == nil && ownImages(c, r) {
-		r.Mirror = false // left and right may matter
+	r, err := recipes.Find(name, source.RecordsOf(c), set.Train.Shape, epsilon)
+	if err == nil && ownImages(c, r) { // left and right may matter
+		r.Mirror, r.Augment = false, slices.DeleteFunc(slices.Clone(r.Augment), func(m string) bool { return m == ir.Flip.String() })
 	}
 	if n := records(c, set); n > 0 { // else the run is refused later, which says why
 		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
@@ -181,12 +190,17 @@ func withoutRecipe(c *config.Config, err error, why string) error {
 func follow(c *config.Config, set *datasets.Set) (which string, warnings []string, err error) {
 	r, err := recipe(c, set, *c.Epsilon)
 	if err != nil {
-		return "", nil, usage.Errorf("recipe %s: %w; raise --epsilon, or give --recipe %s", recipes.Best, err, config.NoRecipe)
+		return "", nil, usage.Errorf("recipe %s: %w; raise --epsilon, or give --recipe %s", recipeOf(c), err, config.NoRecipe)
 	}
-	why := map[string]string{config.AutoRecipe: "as nothing else was chosen", recipes.Best: "as asked"}[c.Recipe]
-	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipes.Best, title(c, set, r), *c.Epsilon, why)
-	if !c.Given["mirror"] && !c.Mirror && ownImages(c, r) {
+	why := "as asked"
+	if c.Recipe == config.AutoRecipe {
+		why = "as nothing else was chosen"
+	}
+	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipeOf(c), title(c, set, r), *c.Epsilon, why)
+	if own := ownImages(c, r); own && r.Features != "" && !c.Given["mirror"] && !c.Mirror {
 		which += "; where a mirrored image is of the same class, add --mirror"
+	} else if own && r.Views > 0 && len(c.Augment) == 0 {
+		which += "; where a mirrored image is of the same class, add --augment " + strings.Join(ir.Augmentations(), ",")
 	}
 	initial, values := config.Default(), r.Keys()
 	if others := others(c, &initial, values); len(others) > 0 {
@@ -240,7 +254,7 @@ func renew(c *config.Config, set *datasets.Set) (which string, warnings []string
 			continue
 		}
 		switch field := reflect.Indirect(s.Value(c)); {
-		case field.IsValid() && field.Interface() == before[s.Key] && !c.Flags[s.Key]:
+		case field.IsValid() && reflect.DeepEqual(field.Interface(), before[s.Key]) && !c.Flags[s.Key]:
 			s.Put(c, after[s.Key])
 		case !slices.Contains(config.Looking, s.Key):
 			if !field.IsValid() && s.Instead != "" {
@@ -249,7 +263,7 @@ func renew(c *config.Config, set *datasets.Set) (which string, warnings []string
 			kept = append(kept, "--"+s.Flag())
 		}
 	}
-	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipes.Best, title(c, set, is), *c.Epsilon, old) + exceptFor(kept), nil
+	return fmt.Sprintf("%s for %s at ε = %.4g, as before at %.4g", recipeOf(c), title(c, set, is), *c.Epsilon, old) + exceptFor(kept), nil
 }
 
 // exceptFor names the settings of a recipe whose place the user's own take.
@@ -264,7 +278,7 @@ func exceptFor(kept []string) string {
 func others(c *config.Config, initial *config.Config, values map[string]any) (all []string) {
 	for _, key := range bases {
 		s := setting.Row{Key: key}
-		if v := s.Value(c).Interface(); !c.Open(key, initial) && v != values[key] {
+		if v := s.Value(c).Interface(); !c.Open(key, initial) && !reflect.DeepEqual(v, values[key]) {
 			all = append(all, fmt.Sprintf("%s %v", key, v))
 		}
 	}

@@ -1,5 +1,5 @@
-// Package recipes holds the settings that reached the best accuracy on public data sets,
-// for a data set and an ε. They were chosen on images held out from the training files.
+// Package recipes holds settings for a data set and an ε: those that reached the best accuracy on images held out from public
+// training files, and published ones.
 package recipes
 
 import (
@@ -10,8 +10,27 @@ import (
 	"slices"
 )
 
-// Best is the name of the one table there is.
+// Best is the name of the recipe that reached the best accuracy here.
 const Best = "best"
+
+// Names lists all recipes.
+func Names() []string { return []string{Best, WRN} }
+
+// rows are those of a name.
+func rows(name string) []Recipe {
+	if name == WRN {
+		return wrn
+	}
+	return table
+}
+
+// Of names the recipe that was chosen where a text of Recipe.From says.
+func Of(from string) string {
+	if slices.ContainsFunc(wrn, func(r Recipe) bool { return r.From() == from }) {
+		return WRN
+	}
+	return Best
+}
 
 // A Recipe is a row of the table.
 type Recipe struct {
@@ -19,6 +38,7 @@ type Recipe struct {
 	Shape   [3]int // of its images: channels, height, width
 	Records int    // of its training images; where there are fewer, LR wants to be smaller by as much
 	Epsilon float64
+	By      string // where it was chosen, and by whom, where it was published; empty: here
 	Settings
 }
 
@@ -32,6 +52,9 @@ type Settings struct {
 	LRSchedule           string
 	SamplingRate, Epochs float64
 	FeatureNorm          float64 // 0: none
+	Views                int     // of a record; 0: one
+	Augment              []string
+	Average              float64 // 0: none
 }
 
 // Keys are the settings by their names in a configuration. A recipe of a table has none of a front end's.
@@ -47,28 +70,39 @@ func (s Settings) Keys() map[string]any {
 	if s.FeatureNorm != 0 {
 		keys["feature_norm"] = s.FeatureNorm
 	}
+	if s.Views != 0 {
+		keys["views"], keys["augment"], keys["average"] = s.Views, s.Augment, s.Average
+	}
 	return keys
 }
 
-// Keys are all settings that a recipe may have, of images or of tables.
-func Keys() []string {
-	return slices.Sorted(maps.Keys(Settings{Features: "scatter", FeatureNorm: 1}.Keys()))
+// Keys are all settings that a recipe of a name may have, of images or of tables.
+func Keys(name string) []string {
+	most := Settings{Features: "scatter", FeatureNorm: 1}
+	if name == WRN {
+		most = wrn[0].Settings
+	}
+	return slices.Sorted(maps.Keys(most.Keys()))
 }
 
 // From says where a recipe was chosen.
 func (r Recipe) From() string {
+	if r.By != "" {
+		return r.By
+	}
 	if r.Data == tablesData {
 		return fmt.Sprintf("held-out training records of %s (public benchmark data)", r.Data)
 	}
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
-// Find gives the row for the largest ε that is not above the given one: of the data set,
+// Find gives the row of a recipe for the largest ε that is not above the given one: of the data set,
 // or else of the one with images of the nearest shape.
-func Find(data string, shape [3]int, epsilon float64) (Recipe, error) {
-	rows := slices.DeleteFunc(slices.Clone(table), func(r Recipe) bool { return r.Data != data })
+func Find(name, data string, shape [3]int, epsilon float64) (Recipe, error) {
+	all := rows(name)
+	rows := slices.DeleteFunc(slices.Clone(all), func(r Recipe) bool { return r.Data != data })
 	if len(rows) == 0 {
-		rows = slices.Clone(table)
+		rows = slices.Clone(all)
 		near := slices.MinFunc(rows, func(a, b Recipe) int { return cmp.Compare(distance(a.Shape, shape), distance(b.Shape, shape)) })
 		rows = slices.DeleteFunc(rows, func(r Recipe) bool { return r.Data != near.Data })
 	}

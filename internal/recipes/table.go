@@ -4,51 +4,51 @@ package recipes
 
 // Of data sets with images of one shape, the first stands for images of a user's own.
 var table = []Recipe{
-	{"fmnist", [3]int{1, 28, 28}, 60000, 0.5, Settings{
+	{"fmnist", [3]int{1, 28, 28}, 60000, 0.5, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"fmnist", [3]int{1, 28, 28}, 60000, 1, Settings{
+	{"fmnist", [3]int{1, 28, 28}, 60000, 1, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"fmnist", [3]int{1, 28, 28}, 60000, 3, Settings{
+	{"fmnist", [3]int{1, 28, 28}, 60000, 3, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"fmnist", [3]int{1, 28, 28}, 60000, 8, Settings{
+	{"fmnist", [3]int{1, 28, 28}, 60000, 8, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.254, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"mnist", [3]int{1, 28, 28}, 60000, 0.5, Settings{
+	{"mnist", [3]int{1, 28, 28}, 60000, 0.5, "", Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"mnist", [3]int{1, 28, 28}, 60000, 1, Settings{
+	{"mnist", [3]int{1, 28, 28}, 60000, 1, "", Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"mnist", [3]int{1, 28, 28}, 60000, 3, Settings{
+	{"mnist", [3]int{1, 28, 28}, 60000, 3, "", Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"mnist", [3]int{1, 28, 28}, 60000, 8, Settings{
+	{"mnist", [3]int{1, 28, 28}, 60000, 8, "", Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.19, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
-	{"cifar10", [3]int{3, 32, 32}, 50000, 0.5, Settings{
+	{"cifar10", [3]int{3, 32, 32}, 50000, 0.5, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0238, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
-	{"cifar10", [3]int{3, 32, 32}, 50000, 1, Settings{
+	{"cifar10", [3]int{3, 32, 32}, 50000, 1, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
-	{"cifar10", [3]int{3, 32, 32}, 50000, 3, Settings{
+	{"cifar10", [3]int{3, 32, 32}, 50000, 3, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0635, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
-	{"cifar10", [3]int{3, 32, 32}, 50000, 8, Settings{
+	{"cifar10", [3]int{3, 32, 32}, 50000, 8, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
