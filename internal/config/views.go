@@ -25,11 +25,8 @@ func (c *Config) checkViews() error {
 			return usage.Errorf("augment %s: %s stands there twice; leave one out", list, name)
 		}
 	}
-	switch {
-	case c.Features != "":
+	if c.Features != "" {
 		return usage.Errorf("augment %s: features %s are computed once, before training, and views are drawn anew in every step; add --features none, or leave --augment out", list, c.Features)
-	case c.FeatureNorm != nil:
-		return usage.Errorf("augment %s: --feature-norm %v bounds records as they are, and views of them may be longer; leave one of the two out", list, *c.FeatureNorm)
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ func TestChecksOfViews(t *testing.T) {
 		"augment flip: features scatter are computed once": func(c *Config) {
 			c.Views, c.Augment, c.Features = 2, []string{"flip"}, "scatter"
 		},
-		"augment flip: --feature-norm 1 bounds": func(c *Config) { c.Augment, c.FeatureNorm = []string{"flip"}, ptr(1.0) },
 	} {
 		c := small()
 		set(&c)

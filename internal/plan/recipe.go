@@ -278,6 +278,9 @@ func exceptFor(kept []string) string {
 func others(c *config.Config, initial *config.Config, values map[string]any) (all []string) {
 	for _, key := range bases {
 		s := setting.Row{Key: key}
+		if (key == "views" || key == "augment") && values[key] != nil {
+			continue // more or fewer views leave a rate what it is
+		}
 		if v := s.Value(c).Interface(); !c.Open(key, initial) && !reflect.DeepEqual(v, values[key]) {
 			all = append(all, fmt.Sprintf("%s %v", key, v))
 		}

@@ -46,7 +46,7 @@ func TestRecipeFillsIn(t *testing.T) {
 	for _, epsilon := range []float64{0.5, 1, 2.9, 3, 20} {
 		p, err := follows(t, "mnist", grey, epsilon, nil)
 		check(t, err)
-		r, err := recipes.Find("mnist", grey, epsilon)
+		r, err := recipes.Find(recipes.Best, "mnist", grey, epsilon)
 		check(t, err)
 		if r.Epsilon > epsilon {
 			t.Fatalf("epsilon %g gets the recipe of %g", epsilon, r.Epsilon)
@@ -202,7 +202,7 @@ func TestRecipeOfOwnImages(t *testing.T) {
 		t.Errorf("images are mirrored: %v (%v)", p.Config.Mirror, err)
 	}
 	delete(given, "mirror")
-	if r, err := recipes.Find("birds", [3]int{3, 40, 40}, 3); err != nil || r.Data != "cifar10" {
+	if r, err := recipes.Find(recipes.Best, "birds", [3]int{3, 40, 40}, 3); err != nil || r.Data != "cifar10" {
 		t.Errorf("%v: larger images get the recipe of %s", err, r.Data)
 	}
 	if p, err = follows(t, "letters", [3]int{1, 32, 32}, 3, pixels); err != nil || !strings.Contains(p.DefaultsFrom, "mnist") {
@@ -223,7 +223,7 @@ func TestRecipeOfAnotherEpsilon(t *testing.T) {
 		check(t, err)
 		said := strings.Join(again.Warnings, "\n")
 		of := map[bool]float64{false: epsilon, true: 3}[want != ""]
-		if r, err := recipes.Find("mnist", grey, of); err != nil || *again.Config.LR != r.LR || *again.Config.Epochs != 6 || *again.Config.SamplingRate != r.SamplingRate {
+		if r, err := recipes.Find(recipes.Best, "mnist", grey, of); err != nil || *again.Config.LR != r.LR || *again.Config.Epochs != 6 || *again.Config.SamplingRate != r.SamplingRate {
 			t.Errorf("epsilon %g: rate %g and %g epochs, the recipe says %g (%v)", epsilon, *again.Config.LR, *again.Config.Epochs, r.LR, err)
 		}
 		if named := strings.Contains(again.Recipe, "as before at 3"); named != (want == "" && epsilon != 3) {
@@ -348,7 +348,7 @@ func TestNoRecipeForOddImages(t *testing.T) {
 
 // Every setting of a recipe is one that a user chooses, or a way to look at an image.
 func TestRecipesSettle(t *testing.T) {
-	for _, key := range recipes.Keys() {
+	for _, key := range recipes.Keys(recipes.Best) {
 		if !slices.Contains(choosing, key) && !slices.Contains(config.Looking, key) {
 			t.Errorf("a recipe settles %s, also where the user gave it", key)
 		}
@@ -426,4 +426,57 @@ func TestRecipeRefuses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Recipe wrn takes the published settings, other steps with another ε, and what the user gave. Images of one's own are not mirrored.
+func TestRecipeWRN(t *testing.T) {
+	wrn := func(data string, epsilon float64, change func(*config.Config)) *Plan {
+		t.Helper()
+		p, err := follows(t, data, [3]int{3, 32, 32}, epsilon, func(c *config.Config) {
+			c.Recipe = recipes.WRN
+			if change != nil {
+				change(c)
+			}
+		})
+		check(t, err)
+		return p
+	}
+	p := wrn("cifar10", 1, nil)
+	c := p.Config
+	if c.Model != "wrn-16-4" || c.Views != 16 || !slices.Equal(c.Augment, []string{"flip", "crop"}) || p.Steps != 875 || c.Average != 0.9999 || *c.LR != 2 {
+		t.Errorf("model %s, %d views by %v, %d steps, average %g, rate %g", c.Model, c.Views, c.Augment, p.Steps, c.Average, *c.LR)
+	}
+	if !strings.Contains(p.DefaultsFrom, "De et al. 2022") || !strings.HasPrefix(p.Recipe, "wrn for images of cifar10") {
+		t.Errorf("chosen on %q, recipe %q", p.DefaultsFrom, p.Recipe)
+	}
+	by := config.Default()
+	by.Epsilon = ptr(8.0)
+	c.Override(&by, map[string]bool{"epsilon": true})
+	again, err := Resolve(c, Options{Sources: images("cifar10", [3]int{3, 32, 32})})
+	check(t, err)
+	if again.Steps != 2500 || again.Config.Views != 16 || !strings.HasPrefix(again.Recipe, "wrn for") {
+		t.Errorf("%d steps, %d views, recipe %q", again.Steps, again.Config.Views, again.Recipe)
+	}
+	c = p.Config
+	by = config.Default()
+	by.Views = 2
+	c.Override(&by, map[string]bool{"views": true})
+	if c.LeftRecipe != "views" || c.Views != 2 {
+		t.Errorf("%d views beside the file leave the recipe by %q", c.Views, c.LeftRecipe)
+	}
+	if p = wrn("birds", 1, nil); !slices.Equal(p.Config.Augment, []string{"crop"}) || !strings.Contains(p.Recipe, "add --augment flip,crop") {
+		t.Errorf("own images are drawn by %v: %s", p.Config.Augment, p.Recipe)
+	}
+	p = wrn("birds", 1, func(c *config.Config) { c.Augment, c.Given = []string{"flip", "crop"}, map[string]bool{"augment": true} })
+	if !slices.Equal(p.Config.Augment, []string{"flip", "crop"}) || p.Config.Model != "wrn-16-4" {
+		t.Errorf("model %s, own images are drawn by %v: %s", p.Config.Model, p.Config.Augment, p.Recipe)
+	}
+	// The average is no part of the best recipe.
+	q, err := follows(t, "mnist", grey, 3, nil)
+	check(t, err)
+	c, by = q.Config, config.Default()
+	by.Average = 0.99
+	if c.Override(&by, map[string]bool{"average": true}); c.LeftRecipe != "" {
+		t.Errorf("an average leaves the recipe by %q", c.LeftRecipe)
+	}
 }

@@ -20,6 +20,9 @@ func (p *Plan) checkViews() error {
 	if !sums || p.Traits.Once {
 		return usage.Errorf("augment %s: optimizer %s takes no sums of the gradients of batches, whose records have views; leave it out, or use --optimizer dp-sgd", list, c.Optimizer)
 	}
+	if c.FeatureNorm != nil {
+		return usage.Errorf("augment %s: feature-norm %v bounds records as they are, and views of them may be longer; leave --augment out, or use a method without that bound, such as dp-sgd without --feature-norm", list, *c.FeatureNorm)
+	}
 	if err := maps.Validate(p.Network.Program.Shape); err != nil {
 		return usage.Errorf("augment %s: network %s: %w; leave it out, or use a convolutional network on images", list, c.Model, err)
 	}

@@ -56,7 +56,7 @@ func TestKeysOfTables(t *testing.T) {
 	if want := "held-out training records of Adult, credit card and wine (public benchmark data)"; r.From() != want {
 		t.Errorf("chosen on %q", r.From())
 	}
-	image, err := Find("mnist", [3]int{1, 28, 28}, 1)
+	image, err := Find(Best, "mnist", [3]int{1, 28, 28}, 1)
 	if _, ok := image.Keys()["feature_norm"]; err != nil || ok || image.Keys()["features"] != "scatter" {
 		t.Errorf("keys of images: %v, %v", image.Keys(), err)
 	}
