@@ -12,13 +12,17 @@ import (
 // Words draws the words of views. That of a view follows from a key, the position of the batch, the number of the record among all
 // records, and the view: not from what else is in the batch, or in how many parts it is summed.
 //
-// The key is secret and has no other use, so that words are independent and uniform, whatever is known of a run. This is
-// why the unit stays one record. Fix the words of every record in a batch: each share is then a function of its record,
-// clipped to C, and what another record adds or takes away moves the sum by at most C. A record that is removed moves the
-// numbers of those behind it, which therefore have other words. But words are independent draws, so what they are has the same
-// distribution with and without it, and the mechanism's output is the same mixture over words of outputs that are each
-// (ε, δ)-indistinguishable; divergences of mixtures with equal weights are at most the largest of their parts'. With words from a seed
-// that somebody knows, the shift itself would show.
+// The key is secret and has no other use. So words are independent of each other, of batches, noise and records, and all have the
+// same law. This is why the unit stays one record (docs/proofs/views.md):
+//
+//   - Give every record fixed words. Its share is then a function of the record alone, clipped to C, and one record more or less
+//     moves a sum by at most C.
+//   - A record that is removed moves the numbers of those behind it, which therefore have other words. But no two records have
+//     the same number, so the words of all records have the same joint law with and without it.
+//   - What is released is thus a mixture over fixed words, with the same weights in both worlds. Its divergence is at most
+//     the largest of those of its parts.
+//
+// With words from a seed that somebody knows, the weights differ, and the shift of all words would show.
 type Words struct {
 	stream *stream.Stream
 	views  int    // of a record
