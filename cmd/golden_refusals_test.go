@@ -18,8 +18,8 @@ const refusals = `
 --epsilon 1 --clip-quantile 0.4
 --epsilon 1 --clipping adaptive --clip-quantile 2
 --epsilon 1 --optimizer dp-adam --momentum 0.5
---epsilon 1 --subtract-noise-variance
---epsilon 1 --optimizer dp-adam --subtract-noise-variance --clipping adaptive
+--epsilon 1 -c bias.yaml
+--epsilon 1 --optimizer dp-adam -c bias.yaml --clipping adaptive
 --epsilon 1 --search-clip 1
 --epsilon 1 --optimizer dp-blsgd --search-form none
 --epsilon 1 --optimizer dp-blsgd --search-budget none
@@ -27,8 +27,8 @@ const refusals = `
 --epsilon 1 --optimizer dp-blsgd --noise exact
 --epsilon 1 --optimizer dp-blsgd --clipping adaptive
 --epsilon 1 --optimizer dp-blsgd --lr 1e-20
---epsilon 1 --optimizer dp-blsgd --search-batches paper --neighbouring replace-one
---epsilon 1 --optimizer dp-blsgd --search-budget fixed --search-batches paper --train-loss-noise 1
+--epsilon 1 --optimizer dp-blsgd -c paper.yaml --neighbouring replace-one
+--epsilon 1 --optimizer dp-blsgd --search-budget fixed -c paper.yaml --train-loss-noise 1
 --epsilon 1 --optimizer dp-blsgd --accountant prv
 --noise-multiplier 1 --optimizer dp-blsgd
 --epsilon 1 --optimizer dp-blgd --sampling-rate 0.5
@@ -103,6 +103,11 @@ const refusals = `
 ! --epsilon 1 --optimizer majority --model svm
 ! --epsilon 1 --optimizer majority --l2 1
 ! --noise-multiplier 1 --optimizer majority
+--epsilon 1 --views 4
+--epsilon 1 --views 300 --augment flip
+--epsilon 1 --augment flop
+--epsilon 1 --views 2 --augment flip --features scatter
+--epsilon 1 --views 2 --augment flip --feature-norm 1
 --epsilon 1 --resume --json
 --epsilon 1 --resume=none
 `
@@ -116,6 +121,8 @@ func TestGoldenRefusals(t *testing.T) {
 	files := mnistFiles(t)
 	t.Chdir(t.TempDir())
 	check(t, os.Rename(files, "data"))
+	check(t, os.WriteFile("bias.yaml", []byte("subtract_noise_variance: true\n"), 0o644))
+	check(t, os.WriteFile("paper.yaml", []byte("search: {batches: paper}\n"), 0o644))
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(refusals), "\n") {
 		base := small("data")

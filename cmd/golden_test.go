@@ -217,6 +217,7 @@ func TestGoldenRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check(t, os.Rename(files, "data"))
 	check(t, os.WriteFile("search.yaml", []byte("search: {iterations: 8, trials: 3}\n"), 0o644))
+	check(t, os.WriteFile("paper.yaml", []byte("search: {batches: paper}\n"), 0o644))
 	run := func(out string, more ...string) []string {
 		return append(small("data", "--device", "reference", "--memory", "64MiB", "--noise", "seeded", "--accountant", "rdp", "--out", out), more...)
 	}
@@ -233,7 +234,8 @@ func TestGoldenRun(t *testing.T) {
 		run("public", "--noise-multiplier", "0", "--data-is-public"),
 		run("loss", "--epsilon", "3", "--train-loss-noise", "2", "--clipping", "adaptive"),
 		run("search", "--optimizer", "dp-blsgd", "--epsilon", "3", "-c", "search.yaml"),
-		run("paper", "--optimizer", "dp-blsgd", "--epsilon", "3", "--search-budget", "fixed", "--search-batches", "paper", "--accountant", "pld"),
+		run("paper", "--optimizer", "dp-blsgd", "--epsilon", "3", "--search-budget", "fixed", "-c", "paper.yaml", "--accountant", "pld"),
+		run("views", "--noise-multiplier", "1", "--views", "2", "--augment", "flip,crop"),
 		run("majority", "--optimizer", "majority", "--epsilon", "1"),
 		{"eval", "first", "--device", "reference"}, {"eval", "json", "--average", "--device", "reference", "--json"},
 		{"eval", "first", "--average"}, {"data", "verify", "mnist", "--data-dir", "data"},

@@ -125,7 +125,7 @@ fix in advance. It trains nothing.`,
 		Name:    "adam",
 		Short:   "Settings of dp-adam and adam",
 		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy.",
-		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --lr 0.001 --subtract-noise-variance",
+		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --lr 0.001",
 	},
 	{
 		Name:  "search",

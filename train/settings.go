@@ -38,12 +38,14 @@ import (
 //	Folds                  int       // csv: split the records into this many folds and hold one out
 //	Fold                   int       // csv: the fold to hold out, from 1
 //	DropFirst              bool      // csv: give the first category of each column no value of its own
-//	Recipe                 string    // best, none; auto: best where you give none of its settings
+//	Recipe                 string    // best, wrn, none; auto: best where you give none of its settings
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
 //	Features               string    // fixed public image features: scatter, patches, scatter+patches, none
 //	Whiten                 string    // kind of synthetic images that decorrelate the features: none, leaves, pink (default leaves)
 //	Mirror                 bool      // average the features of an image and its mirror image; not for digits or letters
 //	Deskew                 bool      // shear each image upright before its features; for handwriting, light on dark
+//	Views                  int       // average each record's gradient over K views of it, before clipping
+//	Augment                []string  // how a view of an image is drawn: flip,crop
 //	Model                  string    // network (default by the data; `privgrad info` lists all)
 //	ModelVersion           int       // which of the networks that the model's name has stood for (default the last; filled in)
 //	Activation             string    // tanh, relu, sigmoid, gelu (default by the model)

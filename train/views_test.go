@@ -114,7 +114,10 @@ func TestViewsRefused(t *testing.T) {
 			c.Epsilon, c.Steps, c.LR = ptr(1.0), nil, nil
 		},
 		"features scatter are computed once": func(c *Config) { c.Features = "scatter" },
-		"--feature-norm 1 bounds":            func(c *Config) { c.FeatureNorm = ptr(1.0) },
+		"feature-norm 2 bounds":              func(c *Config) { c.FeatureNorm = ptr(2.0) },
+		"feature-norm 1 bounds": func(c *Config) {
+			c.Optimizer, c.Batch, c.NoiseMultiplier, c.LR, c.Epsilon = "noisy-gd", nil, nil, nil, ptr(1.0)
+		},
 	} {
 		c := small()
 		withViews(&c)
