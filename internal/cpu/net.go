@@ -241,7 +241,7 @@ func (n *net) onlyPicked(v int, need []bool) bool {
 func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && !n.byProduct(st.Op) && (n.schedule.Private() || n.made[st.Op] != nil) {
+		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && !n.byProduct(st.Op) && !n.grows(st.Op) {
 			most = max(most, n.program.OpParams(st.Op))
 		}
 	}

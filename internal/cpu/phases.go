@@ -53,7 +53,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 			}
 		}
 	}
-	n.all = []phase{n.through(all), together(sums)}
+	n.all = append([]phase{n.through(all), together(sums)}, n.takeBack()...)
 }
 
 // lastOfSeveral is the last step whose gradients at the input are computed of several examples together, or the last of all

@@ -101,11 +101,13 @@ func (n *net) byProduct(i int) bool {
 	return n.ops[i].sum != nil && (n.views == 1 || !n.schedule.Private())
 }
 
-// recordSum adds the records' gradients to the partial sums of their units. Only a plain sum may grow inside a product:
-// the parts of a clipped gradient are not bounded as the whole is.
+// grows says that op i's GradSum grows inside the products of single examples. Only a plain sum may: the parts of a clipped
+// gradient are not bounded as the whole is.
+func (n *net) grows(i int) bool { return !n.schedule.Private() && n.convs[i] != nil }
+
+// recordSum adds the records' gradients to the partial sums of their units.
 func (n *net) recordSum(i int) []phase {
-	instantiate := n.instantiate(i)
-	grows := !n.schedule.Private() && n.made[i] == nil && n.convs[i] != nil
+	instantiate, grows := n.instantiate(i), n.grows(i)
 	return append(n.perRecord(func(r int, w *worker) {
 		sum, first := n.part(i, r)
 		switch {
@@ -124,6 +126,10 @@ func (n *net) recordSum(i int) []phase {
 		}
 	}), n.sumParts(i))
 }
+
+// takenBack says that op i's partial sums are of gradients of a weight that is a function: the way back to the parameters is
+// linear, so a plain sum goes it once.
+func (n *net) takenBack(i int) bool { return n.made[i] != nil && n.grows(i) }
 
 // sumBlock is how many of op i's gradient values a worker sums up at a time: long stretches come faster from memory, the
 // sums of a small op are shared out, and whole taps are delivered in long runs.
@@ -147,17 +153,43 @@ func (n *net) blockwise(i, block int, body func(lo, hi int, w *worker)) phase {
 	}
 }
 
-// sumParts adds op i's partial sums pairwise.
+// sumParts adds op i's partial sums pairwise. A sum that has yet to be taken back takes the place of the first.
 func (n *net) sumParts(i int) phase {
-	at := n.keptAt[i]
+	at, back := n.keptAt[i], n.takenBack(i)
 	return n.blockwise(i, n.sumBlock(i), func(lo, hi int, w *worker) {
 		w.tree.begin(hi - lo)
 		for u := range n.units(n.batch) {
 			copy(w.tree.next(), row(n.parts, u, n.passed)[at+lo:at+hi])
 			w.tree.push()
 		}
+		if back {
+			copy(row(n.parts, 0, n.passed)[at+lo:at+hi], w.tree.sum())
+			return
+		}
 		deliver(n, i, n.dst, lo, w.tree.sum())
 	})
+}
+
+// takeBack delivers the chunk's gradients of weights that are functions, taken back to the parameters.
+func (n *net) takeBack() []phase {
+	var ops []int
+	for _, st := range n.schedule.Steps {
+		if st.Kind == ir.GradSum && n.takenBack(st.Op) {
+			ops = append(ops, st.Op)
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return []phase{{
+		tiles: func() int { return min(len(ops), len(ops)*n.batch) },
+		body: func(tile int, w *worker) {
+			i := ops[tile]
+			sum, _ := n.part(i, 0)
+			n.made[i].back(sum, w)
+			deliver(n, i, n.dst, 0, sum)
+		},
+	}}
 }
 
 // combine adds Σ factor·(stored gradient) of op i.
