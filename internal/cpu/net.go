@@ -413,6 +413,11 @@ func (n *net) lossGrad(b int, _ *worker) {
 			clear(n.delta(ir.Value(v), b))
 		}
 	}
+	for _, norm := range n.norms {
+		if norm != nil && norm.summed != nil {
+			norm.summed[n.place(forStretch, b)] = false
+		}
+	}
 	z := n.program.Logits()
 	d := n.delta(z, b)
 	used := n.program.Loss.ValidTarget(n.target(b), len(d))
