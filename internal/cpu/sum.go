@@ -12,7 +12,7 @@ func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].picks 
 
 // keep is where record b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {
-	x := w.kept
+	x := w.kept[b%n.group*n.passed:]
 	if !n.passing[i] {
 		x = row(n.kept, b, n.stored)
 	}
@@ -24,16 +24,14 @@ func (n *net) part(i, b int) (sum []float32, first bool) {
 	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:n.program.OpParams(i)], b%n.unit == 0
 }
 
-// pass adds a record's gradients to the partial sum of its unit, times its factor.
-func (n *net) pass() func(int, *worker) {
-	var ops []int
+// pass adds a record's gradients to the partial sum of its unit, times its factor: a function for each op.
+func (n *net) pass() (all []func(int, *worker)) {
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.Combine && n.passing[st.Op] {
-			ops = append(ops, st.Op)
+		i := st.Op
+		if st.Kind != ir.Combine || !n.passing[i] {
+			continue
 		}
-	}
-	return func(b int, w *worker) {
-		for _, i := range ops {
+		all = append(all, func(b int, w *worker) {
 			sum, first := n.part(i, b)
 			switch {
 			case n.used[b] && first:
@@ -43,8 +41,9 @@ func (n *net) pass() func(int, *worker) {
 			case first:
 				clear(sum)
 			}
-		}
+		})
 	}
+	return all
 }
 
 // convGradient writes a record's gradient of a convolution's weight, which grows over the views inside of one product, then
