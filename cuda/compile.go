@@ -220,7 +220,7 @@ func (c *chunk) put(st ir.Step) {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
 			c.kept = append(c.kept, st.Op)
-		case a.completes(st.Op):
+		case a.sumsAgain(p, st.Op):
 			c.sumAgain(o)
 		default:
 			operations[op.Kind].sum(c, o)

@@ -60,8 +60,8 @@ func (l *list) given(op *ir.Op, params kernels.Ptr) (all []kernels.Ptr) {
 	return all
 }
 
-// layFunctions makes room for weights that are computed, for one op's complete gradients that are not kept, and for norms that
-// nobody reads: those of gradients before they are complete.
+// layFunctions makes room for weights that are computed, for one op's gradients that are not kept, and for norms that nobody
+// reads: those of gradients before they are complete, or without clipping.
 func (a *arena) layFunctions(s *ir.Schedule) {
 	p := s.Program
 	a.made = make([]*made, len(p.Ops))
@@ -78,8 +78,9 @@ func (a *arena) layFunctions(s *ir.Schedule) {
 		a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.math.ConvNorms(op))
 	}
 	for _, st := range s.Steps {
-		if st.Kind == ir.GradSum && a.completes(st.Op) {
+		if st.Kind == ir.GradSum && a.sumsAgain(p, st.Op) {
 			again = max(again, 4*a.chunk*p.OpParams(st.Op))
+			a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(&p.Ops[st.Op]))
 		}
 	}
 	a.take(&a.again, again)

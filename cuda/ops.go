@@ -15,7 +15,7 @@ type operation struct {
 	through   func(l *list, o operands, act ir.Kind, dx kernels.Ptr)
 	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
 	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
-	// measures are other ways to these norms, by step; sum is GradSum. Both are of gradients that the op's kernels give.
+	// measures are other ways to these norms, by step; sum is GradSum; nil: stored gradients are added. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
 	// moments are the bytes that it leaves of an example for the way back, beside its output; nil: none.

@@ -60,6 +60,12 @@ func own(p *ir.Program, i int) int {
 // completes says of an op that its gradients are not the ones that its kernels give, but follow from them.
 func (a *arena) completes(i int) bool { return a.views.each > 1 || a.made[i] != nil }
 
+// sumsAgain says of an op's GradSum that each record's gradient is written before it is added: it is complete only then, or
+// the op has no kernels that add without writing.
+func (a *arena) sumsAgain(p *ir.Program, i int) bool {
+	return a.completes(i) || operations[p.Ops[i].Kind].sum == nil
+}
+
 // examples is the batch of the views of a batch of records.
 func (a *arena) examples(b kernels.Batch) kernels.Batch {
 	if a.views.each == 1 {
@@ -108,7 +114,7 @@ func (c *chunk) gradients(o operands, to kernels.Ptr, stride int, norms kernels.
 		c.mean(o, to, stride, norms)
 	case a.views.each > 1:
 		c.mean(o, to, stride, 0)
-	case m == nil:
+	case m == nil && norms != 0:
 		store(c.list, o, to, stride, norms)
 	default:
 		store(c.list, o, to, stride, a.unread)
@@ -155,7 +161,7 @@ func (o operands) from(first int, b kernels.Batch) operands {
 	return o
 }
 
-// sumAgain adds clipped gradients that are computed again, as they are only known complete.
+// sumAgain adds gradients that are written for it, one op's at a time.
 func (c *chunk) sumAgain(o operands) {
 	a, size := &c.net.arena, c.net.Schedule.Program.OpParams(o.i)
 	c.gradients(o, a.again, size, 0)

@@ -136,7 +136,7 @@ func Private(p *ir.Program, o Options) (*ir.Schedule, error) {
 }
 
 // Plain schedules the sum of gradients with no norm and no bound: ordinary
-// training, which protects nobody. Normalizations, which have no other way, keep gradients here too.
+// training, which protects nobody. No record's gradient is complete by itself, and none is kept.
 func Plain(p *ir.Program) (*ir.Schedule, error) { return Unclipped(p, Options{}) }
 
 // Unclipped is Plain with the views of the options.
@@ -144,9 +144,7 @@ func Unclipped(p *ir.Program, o Options) (*ir.Schedule, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	c := choices{}
-	c.settle(p, o.views())
-	s := c.schedule(p, &o)
+	s := choices{}.schedule(p, &o)
 	return s, s.Validate()
 }
 

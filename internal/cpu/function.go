@@ -8,8 +8,8 @@ type weightFunction interface {
 	of(weight, w []float32, given [][]float32)
 	// set is of, and keeps what back needs of the parameters.
 	set(weight, w []float32, given [][]float32)
-	// back takes an example's complete gradient to the parameters, in place: that of the weight, as it is kept, then that of
-	// the bias, then room for those given.
+	// back takes a complete gradient, an example's or a plain sum, to the parameters, in place: that of the weight, as it is
+	// kept, then that of the bias, then room for those given, which it overwrites. It is linear.
 	back(g []float32, w *worker)
 }
 

@@ -99,10 +99,16 @@ func caseOf(t *testing.T, program string) *devicetest.Case {
 	return nil
 }
 
+// plainly stands for no strategy: nothing is clipped, as nothing is at a clip norm of 1e6.
+const plainly perexample.Strategy = "plain"
+
 // sumBy is the clipped sum of all rows on a device.
 func sumBy(t *testing.T, d device.Device, c *devicetest.Case, strategy perexample.Strategy, clip float64) []float32 {
 	t.Helper()
-	s, err := perexample.Private(c.Program, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
+	s, err := perexample.Plain(c.Program)
+	if strategy != plainly {
+		s, err = perexample.Private(c.Program, perexample.Options{Strategy: strategy, Clipping: ir.Flat})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +134,7 @@ func TestPlantedInFunctions(t *testing.T) {
 				recompute += perexample.Strategy("," + strings.TrimSuffix(c.Program.Params[op.Weight].Name, ".weight") + "=recompute")
 			}
 		}
-		for _, strategy := range []perexample.Strategy{perexample.Materialise, recompute} {
+		for _, strategy := range []perexample.Strategy{perexample.Materialise, recompute, plainly} {
 			devicetest.Near(t, sumBy(t, d, c, strategy, 1e6), want, devicetest.Tolerance)
 			for name, spoil := range planted.faults {
 				functions[function] = func(op *ir.Op, turned bool) weightFunction { return faulty{correct(op, turned), spoil} }

@@ -10,9 +10,10 @@ var groupNorm = operation{
 	example:  (*net).groupNorm,
 	back:     eachBack((*net).groupNormGrad),
 	gradient: (*net).groupNormGradient,
-	memory: func(n *net, i, chunk, _ int) {
+	memory: func(n *net, i, chunk, inFlight int) {
 		op := &n.program.Ops[i]
 		n.norms[i] = newNormalization(op.Groups, ir.Size(op.Shape)/op.Groups, chunk)
+		n.norms[i].sums, n.norms[i].summed = make([]channelSum, inFlight*op.Shape[0]), make([]bool, inFlight)
 	},
 }
 
@@ -40,13 +41,25 @@ func (n *net) groupNorm(i int) func(int, []float32, []float32, *worker) {
 	}
 }
 
-// channelSums are Σδ and Σδ·(x−μ) of a channel.
-func (n *net) channelSums(i, b, c int) (sum, slope float64) {
-	op, norm := &n.program.Ops[i], n.norms[i]
+// channelSum has Σδ and Σδ·(x−μ) of a channel.
+type channelSum struct{ delta, slope float64 }
+
+// channelSums are those of an example. Its gradient and what is passed on both need them: they are found once.
+func (n *net) channelSums(i, b int) []channelSum {
+	op, norm, at := &n.program.Ops[i], n.norms[i], n.place(forStretch, b)
+	sums := row(norm.sums, at, op.Shape[0])
+	if norm.summed[at] {
+		return sums
+	}
+	norm.summed[at] = true
 	positions := positions(op)
-	x, dy := row(n.value(op.In[0], b), c, positions), row(n.delta(ir.Value(i+1), b), c, positions)
-	sum = vec.Sum(dy)
-	return sum, vec.Dot(dy, x) - norm.of(b, c*positions/norm.size).mean*sum
+	x, dy := n.value(op.In[0], b), n.delta(ir.Value(i+1), b)
+	for c := range sums {
+		x, dy := row(x, c, positions), row(dy, c, positions)
+		sum := vec.Sum(dy)
+		sums[c] = channelSum{sum, vec.Dot(dy, x) - norm.of(b, c*positions/norm.size).mean*sum}
+	}
+	return sums
 }
 
 // groupNormGradient adds up a record's views.
@@ -57,9 +70,9 @@ func (n *net) groupNormGradient(i int) func(int, []float32, *worker) {
 		for c := range channels {
 			slope, sum := 0.0, 0.0
 			for b := n.views * r; b < n.views*(r+1); b++ {
-				s, d := n.channelSums(i, b, c)
-				slope += norm.of(b, c*positions/norm.size).scale * d
-				sum += s
+				s := n.channelSums(i, b)[c]
+				slope += norm.of(b, c*positions/norm.size).scale * s.slope
+				sum += s.delta
 			}
 			if g[c] = float32(slope); op.Bias != ir.None {
 				g[channels+c] = float32(sum)
@@ -73,16 +86,15 @@ func (n *net) groupNormGrad(i int) func(int, *worker) {
 	op, norm := &n.program.Ops[i], n.norms[i]
 	in, out, positions := op.In[0], ir.Value(i+1), positions(op)
 	return func(b int, w *worker) {
-		weight := n.weight(i)
+		weight, sums := n.weight(i), n.channelSums(i, b)
 		for g := range op.Groups {
 			x, dy, dx := row(n.value(in, b), g, norm.size), row(n.delta(out, b), g, norm.size), row(n.delta(in, b), g, norm.size)
 			m := norm.of(b, g)
 			channels := norm.size / positions
 			sum, slope := 0.0, 0.0
 			for c := range channels {
-				s1, s2 := n.channelSums(i, b, g*channels+c)
-				sum += float64(weight[g*channels+c]) * s1
-				slope += float64(weight[g*channels+c]) * s2
+				sum += float64(weight[g*channels+c]) * sums[g*channels+c].delta
+				slope += float64(weight[g*channels+c]) * sums[g*channels+c].slope
 			}
 			sum, slope = m.scale*sum/float64(norm.size), m.scale*m.scale*m.scale*slope/float64(norm.size)
 			centre, rest := m.centre()

@@ -33,6 +33,7 @@ type net struct {
 	passing  []bool    // by op: each example's gradient goes straight into the partial sum of its unit
 	passed   int       // values of a partial sum
 	unit     int       // examples of a partial sum
+	group    int       // records whose gradients a worker keeps at a time, on their way into partial sums
 	parts    []float32 // partial sums, one row a unit
 	argmax   [][]int32 // by op
 	convs    []*convolution
@@ -50,7 +51,7 @@ type net struct {
 	factor   []float32 // likewise
 	used     []bool
 	exact    *exactSum // of an exact net
-	group    []float32 // the sum of some chunks of a run; nil if none has several
+	ofChunks []float32 // the sum of some chunks of a run; nil if none has several
 
 	all       []phase
 	evaluator *evaluator
@@ -80,7 +81,7 @@ type net struct {
 
 func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32] {
 	p := reorder(s.Program)
-	n := &net{schedule: s, program: p, capacity: o.Capacity, views: s.Views(), chunk: o.Capacity}
+	n := &net{schedule: s, program: p, capacity: o.Capacity, views: s.Views(), chunk: o.Capacity, group: 1}
 	if s.Chunk > 0 {
 		n.chunk = min(s.Chunk, o.Capacity)
 	}
@@ -135,7 +136,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.ends = make([]int, 0, n.units(n.chunk)+1)
 	n.workers = startWorkers(threads, n.prepare)
 	if n.chunk < o.Capacity && n.exact == nil {
-		n.group = make([]float32, p.NumParams())
+		n.ofChunks = make([]float32, p.NumParams())
 	}
 	n.build(func(_ int, p phase) phase { return p })
 	n.apply, n.project = n.applyBlock, n.projectBlock
@@ -241,7 +242,7 @@ func (n *net) onlyPicked(v int, need []bool) bool {
 func (n *net) instantiated() int {
 	most := 0
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && !n.byProduct(st.Op) && (n.schedule.Private() || n.made[st.Op] != nil) {
+		if st.Kind == ir.NormGram || st.Kind == ir.NormInstantiate || st.Kind == ir.GradSum && !n.byProduct(st.Op) && !n.grows(st.Op) {
 			most = max(most, n.program.OpParams(st.Op))
 		}
 	}
@@ -290,8 +291,15 @@ func (n *net) placeGradients() {
 	}
 	n.kept = pages.Make[float32](n.chunk * n.stored)
 	n.unit = unitOf(n.chunk, n.passed)
+	if n.lastOfSeveral() >= 0 {
+		n.group = groupOf
+	}
 	n.parts = pages.Make[float32](n.units(n.chunk) * n.passed)
 }
+
+// groupOf is how many records' gradients a worker keeps where it computes all of them behind what takes several records
+// together: the weights and sums that it reads for one record are then in cache for the next.
+const groupOf = 2
 
 // Examples pass into partial sums in units: enough of them to share out the work, few enough for little memory.
 const leastUnit = 8
@@ -320,7 +328,7 @@ func (n *net) prepare(w *worker) {
 			w.images[i], w.gradients[i] = make([]float32, c.together()*c.x.scratch()), make([]float32, c.together()*c.dy.scratch())
 		}
 	}
-	w.kept = pages.Make[float32](n.passed)
+	w.kept = pages.Make[float32](n.group * n.passed)
 	w.gradient = pages.Make[float32](n.instantiated())
 	if n.exact != nil {
 		n.prepareExact(w)
@@ -413,6 +421,11 @@ func (n *net) lossGrad(b int, _ *worker) {
 			clear(n.delta(ir.Value(v), b))
 		}
 	}
+	for _, norm := range n.norms {
+		if norm != nil && norm.summed != nil {
+			norm.summed[n.place(forStretch, b)] = false
+		}
+	}
 	z := n.program.Logits()
 	d := n.delta(z, b)
 	used := n.program.Loss.ValidTarget(n.target(b), len(d))
@@ -490,10 +503,10 @@ func (n *net) ClippedSum(dst, params []float32, t *host.Table, batch host.Batch,
 	if len(rows) <= n.chunk || n.exact != nil {
 		n.sumChunks(len(rows), len(rows))
 	} else {
-		for n.dst = n.group; n.first < len(rows); {
-			clear(n.group)
+		for n.dst = n.ofChunks; n.first < len(rows); {
+			clear(n.ofChunks)
 			n.sumChunks(len(rows), chunkGroup(n.chunk))
-			vec.AddVec(dst, n.group)
+			vec.AddVec(dst, n.ofChunks)
 		}
 	}
 	n.dst, n.params, n.table, n.rows, n.words, n.first = nil, nil, nil, nil, nil, 0 // the caller's memory

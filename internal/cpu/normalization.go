@@ -22,10 +22,13 @@ func (m moments) centre() (rounded float32, rest float64) {
 type normalization struct {
 	moments      []moments // one a group, one row an example
 	groups, size int       // how many an example has, and elements of one
+
+	sums   []channelSum // of a group norm, of the examples in flight
+	summed []bool       // which of them have theirs
 }
 
 func newNormalization(groups, size, chunk int) *normalization {
-	return &normalization{make([]moments, chunk*groups), groups, size}
+	return &normalization{moments: make([]moments, chunk*groups), groups: groups, size: size}
 }
 
 // of are the moments of example b's group g.

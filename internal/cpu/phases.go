@@ -13,6 +13,21 @@ type phase struct {
 	rows, lines   func(r0, r1 int, w *worker)
 	tiles         func() int
 	body          func(tile int, w *worker)
+	grouped       bool // each function takes a group of records before the next one does
+}
+
+// inGroup takes records r0 to r1 through a phase, function by function: what one reads beside them is then in cache for all.
+func (p *phase) inGroup(views, r0, r1 int, w *worker) {
+	for _, f := range p.each {
+		for b := views * r0; b < views*r1; b++ {
+			f(b, w)
+		}
+	}
+	for _, f := range p.records {
+		for r := r0; r < r1; r++ {
+			f(r, w)
+		}
+	}
 }
 
 // small says that a phase takes one example, or record, at a time.
@@ -24,7 +39,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
 	add := func(p phase) {
-		if last := &all[len(all)-1]; p.small() && last.small() && (p.each == nil || last.records == nil) {
+		if last := &all[len(all)-1]; p.small() && last.small() && p.grouped == last.grouped && (p.each == nil || last.records == nil) {
 			last.each, last.records = append(last.each, p.each...), append(last.records, p.records...)
 		} else {
 			all = append(all, p)
@@ -38,6 +53,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 	for i, st := range n.schedule.Steps {
 		for _, p := range n.compileStep(st) {
 			p = wrap(i, p)
+			p.grouped = n.group > 1 && (i > last || st.Kind.Measures())
 			switch {
 			case p.tiles != nil && (st.Kind == ir.GradSum || st.Kind == ir.Combine):
 				sums = append(sums, p)
@@ -53,7 +69,7 @@ func (n *net) build(wrap func(step int, p phase) phase) {
 			}
 		}
 	}
-	n.all = []phase{n.through(all), together(sums)}
+	n.all = append([]phase{n.through(all), together(sums)}, n.takeBack()...)
 }
 
 // lastOfSeveral is the last step whose gradients at the input are computed of several examples together, or the last of all
@@ -99,6 +115,12 @@ func (n *net) through(phases []phase) phase {
 			p.lines = func(r0, r1 int, w *worker) { p.rows(n.views*r0, n.views*r1, w) }
 		case p.lines == nil:
 			p.lines = func(r0, r1 int, w *worker) {
+				if p.grouped {
+					for ; r0 < r1; r0 += n.group {
+						p.inGroup(n.views, r0, min(r0+n.group, r1), w)
+					}
+					return
+				}
 				for r := r0; r < r1; r++ {
 					for b := n.views * r; b < n.views*(r+1); b++ {
 						for _, f := range p.each {
@@ -171,7 +193,7 @@ func (n *net) compileStep(st ir.Step) []phase {
 	case ir.LossGrad:
 		return each(n.lossGrad)
 	case ir.Factor:
-		return n.perRecord(n.setFactor, n.applyFactors(), n.pass())
+		return n.perRecord(append([]func(int, *worker){n.setFactor, n.applyFactors()}, n.pass()...)...)
 	}
 	op := &n.ops[st.Op]
 	switch {

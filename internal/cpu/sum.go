@@ -12,7 +12,7 @@ func (n *net) turned(i int) bool { return n.convs[i] != nil && n.convs[i].picks 
 
 // keep is where record b's gradient of op i is stored.
 func (n *net) keep(i, b int, w *worker) []float32 {
-	x := w.kept
+	x := w.kept[b%n.group*n.passed:]
 	if !n.passing[i] {
 		x = row(n.kept, b, n.stored)
 	}
@@ -24,16 +24,14 @@ func (n *net) part(i, b int) (sum []float32, first bool) {
 	return row(n.parts, b/n.unit, n.passed)[n.keptAt[i]:][:n.program.OpParams(i)], b%n.unit == 0
 }
 
-// pass adds a record's gradients to the partial sum of its unit, times its factor.
-func (n *net) pass() func(int, *worker) {
-	var ops []int
+// pass adds a record's gradients to the partial sum of its unit, times its factor: a function for each op.
+func (n *net) pass() (all []func(int, *worker)) {
 	for _, st := range n.schedule.Steps {
-		if st.Kind == ir.Combine && n.passing[st.Op] {
-			ops = append(ops, st.Op)
+		i := st.Op
+		if st.Kind != ir.Combine || !n.passing[i] {
+			continue
 		}
-	}
-	return func(b int, w *worker) {
-		for _, i := range ops {
+		all = append(all, func(b int, w *worker) {
 			sum, first := n.part(i, b)
 			switch {
 			case n.used[b] && first:
@@ -43,8 +41,9 @@ func (n *net) pass() func(int, *worker) {
 			case first:
 				clear(sum)
 			}
-		}
+		})
 	}
+	return all
 }
 
 // convGradient writes a record's gradient of a convolution's weight, which grows over the views inside of one product, then
@@ -101,11 +100,13 @@ func (n *net) byProduct(i int) bool {
 	return n.ops[i].sum != nil && (n.views == 1 || !n.schedule.Private())
 }
 
-// recordSum adds the records' gradients to the partial sums of their units. Only a plain sum may grow inside a product:
-// the parts of a clipped gradient are not bounded as the whole is.
+// grows says that op i's GradSum grows inside the products of single examples. Only a plain sum may: the parts of a clipped
+// gradient are not bounded as the whole is.
+func (n *net) grows(i int) bool { return !n.schedule.Private() && n.convs[i] != nil }
+
+// recordSum adds the records' gradients to the partial sums of their units.
 func (n *net) recordSum(i int) []phase {
-	instantiate := n.instantiate(i)
-	grows := !n.schedule.Private() && n.made[i] == nil && n.convs[i] != nil
+	instantiate, grows := n.instantiate(i), n.grows(i)
 	return append(n.perRecord(func(r int, w *worker) {
 		sum, first := n.part(i, r)
 		switch {
@@ -124,6 +125,10 @@ func (n *net) recordSum(i int) []phase {
 		}
 	}), n.sumParts(i))
 }
+
+// takenBack says that op i's partial sums are of gradients of a weight that is a function: the way back to the parameters is
+// linear, so a plain sum goes it once.
+func (n *net) takenBack(i int) bool { return n.made[i] != nil && n.grows(i) }
 
 // sumBlock is how many of op i's gradient values a worker sums up at a time: long stretches come faster from memory, the
 // sums of a small op are shared out, and whole taps are delivered in long runs.
@@ -147,17 +152,43 @@ func (n *net) blockwise(i, block int, body func(lo, hi int, w *worker)) phase {
 	}
 }
 
-// sumParts adds op i's partial sums pairwise.
+// sumParts adds op i's partial sums pairwise. A sum that has yet to be taken back takes the place of the first.
 func (n *net) sumParts(i int) phase {
-	at := n.keptAt[i]
+	at, back := n.keptAt[i], n.takenBack(i)
 	return n.blockwise(i, n.sumBlock(i), func(lo, hi int, w *worker) {
 		w.tree.begin(hi - lo)
 		for u := range n.units(n.batch) {
 			copy(w.tree.next(), row(n.parts, u, n.passed)[at+lo:at+hi])
 			w.tree.push()
 		}
+		if back {
+			copy(row(n.parts, 0, n.passed)[at+lo:at+hi], w.tree.sum())
+			return
+		}
 		deliver(n, i, n.dst, lo, w.tree.sum())
 	})
+}
+
+// takeBack delivers the chunk's gradients of weights that are functions, taken back to the parameters.
+func (n *net) takeBack() []phase {
+	var ops []int
+	for _, st := range n.schedule.Steps {
+		if st.Kind == ir.GradSum && n.takenBack(st.Op) {
+			ops = append(ops, st.Op)
+		}
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	return []phase{{
+		tiles: func() int { return min(len(ops), len(ops)*n.batch) },
+		body: func(tile int, w *worker) {
+			i := ops[tile]
+			sum, _ := n.part(i, 0)
+			n.made[i].back(sum, w)
+			deliver(n, i, n.dst, 0, sum)
+		},
+	}}
 }
 
 // combine adds Σ factor·(stored gradient) of op i.

@@ -3,7 +3,8 @@ package ir
 import "fmt"
 
 // Function says how an op's weight is computed from parameters. An example's gradient of the weight is taken back to the
-// parameters when it is complete, and is measured, scaled and added only then: before that nothing bounds its norm.
+// parameters when it is complete, and is measured, scaled and added only then: before that nothing bounds its norm. The way
+// back is linear in the gradient: without clipping, a device may take the sum back instead.
 type Function uint8
 
 const (

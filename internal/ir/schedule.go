@@ -18,7 +18,7 @@ const (
 	NormInstantiate                 // adds each example's squared gradient norm of a convolution, from a gradient that is not kept
 	GradStore                       // keeps each example's parameter gradient and adds its squared norm
 	Factor                          // each example's clipping factors; an example with a norm that is not finite gets none
-	GradSum                         // adds Σ factor·gradient to the sum without keeping the single gradients
+	GradSum                         // adds Σ factor·gradient to the sum without keeping the single gradients; without clipping, of any op
 	Combine                         // adds Σ factor·(kept gradient) to the sum
 )
 
@@ -128,7 +128,7 @@ const unit = 8
 // ExampleBytes bounds the float32 memory that a device needs for one example
 // of the batch: its values, their gradients and what the schedule keeps. On a
 // device that passes gradients on (Costs.Passes) only a share of a partial sum
-// is kept of those that can be, and of convolutions' that are not stored.
+// is kept of those that can be, and of those of other ops than dense ones that are not stored.
 func (s *Schedule) ExampleBytes(passes bool) int64 {
 	kept := 4 * int64(s.Stored())
 	if !passes {
@@ -140,7 +140,7 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 			switch {
 			case st.Kind == GradStore && passing[st.Op]:
 				kept -= size - (size+unit-1)/unit
-			case st.Kind == GradSum && s.Program.Ops[st.Op].Kind == Conv:
+			case st.Kind == GradSum && s.Program.Ops[st.Op].Kind != Dense:
 				kept += (size + unit - 1) / unit
 			}
 		}
@@ -148,14 +148,14 @@ func (s *Schedule) ExampleBytes(passes bool) int64 {
 	return 2*int64(s.Views())*s.Program.ValueBytes() + kept
 }
 
-// again is the memory for one op's complete gradient of an example that is computed for the norm and again for the sum,
-// since its weight is a function or it has several views: one op at a time has it. The gradients of single views take as much, of
+// again is the memory for one op's complete gradient of an example that is computed for the sum, since its weight is a
+// function, it has several views, or no product sums it: one op at a time has it. The gradients of single views take as much, of
 // some examples at a time.
 func (s *Schedule) again() int64 {
 	var complete, single int64
 	for _, st := range s.Steps {
 		size := 4 * int64(s.Program.OpParams(max(st.Op, 0)))
-		if st.Kind == GradSum && (s.Views() > 1 || s.Program.Ops[st.Op].Function != Identity) {
+		if op := st.Op; st.Kind == GradSum && (s.Views() > 1 || s.Program.Ops[op].Function != Identity || !s.Program.Ops[op].Has(GradSum)) {
 			complete = max(complete, size)
 		}
 		if s.Views() > 1 && (st.Kind == GradSum || st.Kind == Combine) {
@@ -260,9 +260,10 @@ func (s *Schedule) validateOp(i int, back bool, n func(StepKind) int) error {
 	if measured > 1 || s.Private() && measured != 1 {
 		return s.fail("the norm of %s is measured %d times", op.Name, measured)
 	}
-	if !slices.ContainsFunc(op.WaysOf(s.Views()), func(w Way) bool {
-		return (n(w.Measure) == 1 || measured == 0 && w.Measure != GradStore) && n(w.Sum) == 1
-	}) {
+	if measured == 0 && n(GradSum) == 1 {
+		return nil // a plain sum, of which no record's gradient has to be complete
+	}
+	if !slices.ContainsFunc(op.WaysOf(s.Views()), func(w Way) bool { return n(w.Measure) == 1 && n(w.Sum) == 1 }) {
 		return s.fail("%s cannot measure and sum its gradient so: a %s op %s", op.Name, op.Kind, ways(op.WaysOf(s.Views())))
 	}
 	return nil

@@ -141,7 +141,7 @@ func TestScheduleFaults(t *testing.T) {
 	}
 }
 
-// A normalization keeps its gradients, clipped or not.
+// A normalization keeps its gradients where they are clipped, and sums them at once where they are not.
 func TestNormalizationIsStored(t *testing.T) {
 	p := small()
 	p.Params = append(p.Params, Param{Name: "norm1.weight", Shape: []int{3}, Offset: p.NumParams()})
@@ -158,7 +158,13 @@ func TestNormalizationIsStored(t *testing.T) {
 	const want = "schedule of small: norm1 cannot measure and sum its gradient so: a groupnorm op measures by grad-store and sums by combine"
 	wantError(t, s.Validate(), want)
 	s.Clipping = Unclipped
-	wantError(t, s.Validate(), want)
+	wantError(t, s.Validate(), want) // kept for nothing
+	s.Steps = slices.DeleteFunc(s.Steps, func(st Step) bool { return st == Step{GradStore, 4} })
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	s.Clipping = Flat
+	wantError(t, s.Validate(), "the norm of norm1 is measured 0 times")
 }
 
 // The norm of a computed weight's gradient is taken of that of its parameters: no way without a complete gradient is left.

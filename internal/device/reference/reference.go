@@ -261,7 +261,7 @@ func plus(x, y []float64) []float64 {
 // sum adds one record's gradient times its factor.
 func (b *backend) sum(views []*call, dst, params []float64, factor float64) {
 	p, op := b.schedule.Program, views[0].op
-	if op.Kind == ir.Conv || b.precision == device.Float32 || len(views) > 1 && b.schedule.Private() {
+	if op.Kind != ir.Dense || b.precision == device.Float32 || len(views) > 1 && b.schedule.Private() {
 		add(p, op, dst, factor, b.paramGrad(views, params))
 		return
 	}
