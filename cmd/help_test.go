@@ -122,7 +122,7 @@ func TestOptimizerHelp(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"dp-adam": "\n  subtract_noise_variance", "dp-blsgd": "\n  --search-form NAME", "l2p": "\n  --protector NAME",
+		"dp-adam": "in a file alone, given by -c", "dp-blsgd": "\n  --search-form NAME", "l2p": "\n  --protector NAME",
 		"dp-sgd": "Settings of optimizer dp-sgd: none of its own", "dp-sdg": "did you mean dp-sgd?",
 	} {
 		if got := ok(t, "train", "--optimizer", name, "--help"); !strings.Contains(got, want) {

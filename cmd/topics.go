@@ -88,6 +88,22 @@ takes it for all that you leave open. --recipe none takes the plain defaults.`,
   privgrad train --epsilon 3 --features scatter --mirror --batch 8192`,
 	},
 	{
+		Name:  "views",
+		Short: "Several random views of each record",
+		Text: `With --views K, each record of a batch goes through the network K times, each time as
+another random view of itself. Its gradient is the average over the views, and is clipped
+once: views cost no privacy, and about K times the time. --augment says how a view is
+drawn:
+
+  flip  mirrored left to right in half of the views; not for digits or letters
+  crop  moved by at most 4 pixels, with the mirror image beyond the border
+
+Views help networks that are trained from scratch on natural images. They do not go with
+--features. docs/guides/own-images.md says more.`,
+		Example: `  privgrad train --data cifar10 --epsilon 8 --model resnet-small --views 4 --augment flip,crop
+  privgrad train --data cifar10 --epsilon 8 --recipe wrn --dry-run`,
+	},
+	{
 		Name:  "init",
 		Short: "Starting from weights that you have, such as PyTorch's",
 		Text: `--init FILE starts from the weights in a safetensors file. A run writes such a file, and so
@@ -124,7 +140,7 @@ fix in advance. It trains nothing.`,
 	{
 		Name:    "adam",
 		Short:   "Settings of dp-adam and adam",
-		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy.",
+		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy. beta1, beta2, adam_epsilon\nand subtract_noise_variance are keys of a file, which -c gives.",
 		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --lr 0.001",
 	},
 	{

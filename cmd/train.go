@@ -80,13 +80,17 @@ func (t *trainer) sections() []cli.Section {
 	}
 	name := t.settings.values.Optimizer
 	own := cli.Section{Title: "Settings of optimizer " + name}
-	switch topic := (&config.Config{Optimizer: name}).Kind().Topic; {
+	topic := (&config.Config{Optimizer: name}).Kind().Topic
+	flags := t.settings.sections(topic)
+	switch {
 	case config.CheckOptimizer(name) != nil:
 		own.Title = config.CheckOptimizer(name).Error()
 	case topic == "":
 		own.Title += ": none of its own"
+	case len(flags) == 0:
+		own.Title += ": in a file alone, given by -c (docs/reference/settings.md)"
 	default:
-		own.Flags = t.settings.sections(topic)[0].Flags
+		own.Flags = flags[0].Flags
 	}
 	return append(all, own)
 }

@@ -38,7 +38,7 @@ import (
 //	Folds                  int       // csv: split the records into this many folds and hold one out
 //	Fold                   int       // csv: the fold to hold out, from 1
 //	DropFirst              bool      // csv: give the first category of each column no value of its own
-//	Recipe                 string    // best, wrn, none; auto: best where you give none of its settings
+//	Recipe                 string    // best, wrn, none; auto: best if you give none of its settings
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
 //	Features               string    // fixed public image features: scatter, patches, scatter+patches, none
 //	Whiten                 string    // kind of synthetic images that decorrelate the features: none, leaves, pink (default leaves)

@@ -32,6 +32,7 @@ var (
 	onClipping   = setting.Group{Title: "Privacy", Topic: "clipping"}
 	onOwnData    = setting.Group{Title: "Data", Topic: "own-data"}
 	onFeatures   = setting.Group{Title: "Model", Topic: "features"}
+	onViews      = setting.Group{Title: "Model", Topic: "views"}
 	onInit       = setting.Group{Title: "Model", Topic: "init"}
 	onOptimizers = setting.Group{Title: "Training", Topic: "optimizers"}
 	onSchedules  = setting.Group{Title: "Training", Topic: "schedules"}
@@ -92,7 +93,7 @@ var ofRuns = []setting.Row{
 	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
-		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best where you give none of its settings"},
+		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if you give none of its settings"},
 	{Key: "recipe_chosen_on", Help: "data on which the recipe chose the settings; filled in, and shown in the result"},
 	{Key: "features", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(append(features.Kinds(), NoFeatures)...)),
 		Help: "fixed public image features: " + strings.Join(append(features.Kinds(), NoFeatures), ", ")},
@@ -100,9 +101,9 @@ var ofRuns = []setting.Row{
 		Help: "kind of synthetic images that decorrelate the features: " + setting.Choices(features.Whitenings()) + " (default leaves)"},
 	{Key: "mirror", Group: onFeatures, With: "features", Help: "average the features of an image and its mirror image; not for digits or letters"},
 	{Key: "deskew", Group: onFeatures, With: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
-	{Key: "views", Group: inModel, Arg: "K", Limit: setting.Within(0, MostViews, "1 to %d", MostViews), With: "augment",
+	{Key: "views", Group: onViews, Arg: "K", Limit: setting.Within(0, MostViews, "1 to %d", MostViews), With: "augment",
 		Help: "average each record's gradient over K views of it, before clipping"},
-	{Key: "augment", Group: inModel, Arg: "LIST", Limit: setting.Each(ir.Augmentations()...), Help: "how a view of an image is drawn: " + strings.Join(ir.Augmentations(), ",")},
+	{Key: "augment", Group: onViews, Arg: "LIST", Limit: setting.Each(ir.Augmentations()...), Help: "how a view of an image is drawn: " + strings.Join(ir.Augmentations(), ",")},
 	{Key: "model", Group: inModel, Limit: setting.UnlessEmpty(func(name string, value any) error { return setting.OneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
 	{Key: "model_version", InFile: true, Group: inModel, Limit: setting.Within(0, math.MaxInt, "the number of a version, or 0 for the last"), With: "model",
 		Help: "which of the networks that the model's name has stood for (default the last; filled in)"},

@@ -467,7 +467,9 @@ func TestRecipeWRN(t *testing.T) {
 	if p = wrn("birds", 1, nil); !slices.Equal(p.Config.Augment, []string{"crop"}) || !strings.Contains(p.Recipe, "add --augment flip,crop") {
 		t.Errorf("own images are drawn by %v: %s", p.Config.Augment, p.Recipe)
 	}
-	p = wrn("birds", 1, func(c *config.Config) { c.Augment, c.Given = []string{"flip", "crop"}, map[string]bool{"augment": true} })
+	p = wrn("birds", 1, func(c *config.Config) {
+		c.Augment, c.Given = []string{"flip", "crop"}, map[string]bool{"augment": true}
+	})
 	if !slices.Equal(p.Config.Augment, []string{"flip", "crop"}) || p.Config.Model != "wrn-16-4" {
 		t.Errorf("model %s, own images are drawn by %v: %s", p.Config.Model, p.Config.Augment, p.Recipe)
 	}
