@@ -555,7 +555,7 @@ func blockSteps(p *ir.Program, batch float64, steps int) int {
 	return int(min(max(flopsPerSecond/(float64(p.StepFLOPs())*batch), 1), most))
 }
 
-// Keys are what a run draws from.
+// Keys are what a run draws from; that of views where some of these are random.
 type Keys struct{ Sampling, Noise, Views stream.Key }
 
 // Keys are drawn from the operating system, new for every process; a seeded
@@ -565,7 +565,11 @@ func (p *Plan) Keys() (k Keys, err error) {
 		seed := p.Config.Seed
 		return Keys{stream.KeyFromSeed(seed, "sampling"), stream.KeyFromSeed(seed, "noise"), stream.KeyFromSeed(seed, "views")}, nil
 	}
-	for _, key := range []*stream.Key{&k.Sampling, &k.Noise, &k.Views} {
+	all := []*stream.Key{&k.Sampling, &k.Noise}
+	if len(p.Config.Augment) > 0 {
+		all = append(all, &k.Views)
+	}
+	for _, key := range all {
 		if *key, err = stream.NewKey(); err != nil {
 			return k, err
 		}
