@@ -127,3 +127,14 @@ func TestViewsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The rows of a table have a shape as images have, and no view is drawn of them.
+func TestViewsRefuseTables(t *testing.T) {
+	set := made(1, 400)
+	set.Train.Unit, set.Test.Unit = true, true
+	c := small()
+	c.Augment = []string{"flip"}
+	if _, err := resolve(c, Options{Sources: sources(set)}); err == nil || !strings.Contains(err.Error(), "no images") {
+		t.Errorf("views of a table: %v", err)
+	}
+}

@@ -23,6 +23,9 @@ func (p *Plan) checkViews() error {
 	if c.FeatureNorm != nil {
 		return usage.Errorf("augment %s: feature-norm %v bounds records as they are, and views of them may be longer; leave --augment out, or use a method without that bound, such as dp-sgd without --feature-norm", list, *c.FeatureNorm)
 	}
+	if p.Set.Train.Unit { // though its rows have a shape as images have
+		return usage.Errorf("augment %s: the records of data %s are no images, and views are of images; leave --augment out", list, c.Data)
+	}
 	if err := maps.Validate(p.Network.Program.Shape); err != nil {
 		return usage.Errorf("augment %s: network %s: %w; leave it out, or use a convolutional network on images", list, c.Model, err)
 	}
