@@ -305,13 +305,17 @@ func (t *trial) run() error {
 // cut is how many records of a batch a step of the trial takes: all of them, unless that would take a minute or more. Then noise and
 // update, which are counted as often as records are left out, take next to nothing of a step.
 func (t *trial) cut(batch int) int {
-	const most, timed, fewest = 5e12, 2e11, 8 // floating-point operations, and records
-	each := float64(t.plan.Schedule.Views()) * float64(t.plan.Network.Program.StepFLOPs())
+	const most, timed = 60, 2 // seconds of a step, by the device's nominal speed
+	info := t.device.Info()
+	speed := info.Costs.GEMM * float64(max(info.Threads, 1))
+	each := float64(t.plan.Schedule.Views()) * float64(t.plan.Network.Program.StepFLOPs()) / speed
 	if float64(batch)*each <= most {
 		return batch
 	}
-	of := min(max(int(timed/each), fewest), batch)
-	t.untouched = int64(max(t.plan.Schedule.Chunk-of, 0)) * t.plan.ExampleBytes()
+	of := min(max(int(timed/each), 1), batch)
+	if info.Memory == 0 { // of its own, of which nothing is said here
+		t.untouched = int64(max(t.plan.Schedule.Chunk-of, 0)) * t.plan.ExampleBytes()
+	}
 	return of
 }
 

@@ -107,3 +107,38 @@ func TestFeaturesOfDevice(t *testing.T) {
 		}
 	}
 }
+
+// Of a batch that takes a minute or more a part is tried, and its time is that of the batch; of others the whole.
+func TestPartsOfLongSteps(t *testing.T) {
+	set := func() *datasets.Set {
+		return &datasets.Set{Name: "made", Classes: 10, PublicN: 50_000, Train: datasets.Split{Shape: [3]int{3, 32, 32}}}
+	}
+	of := func(views int, batch float64) (*trial, int) {
+		t.Helper()
+		c := config.Default()
+		c.Data, c.Model, c.Device, c.Recipe = "made", "resnet-small", "cpu", "none"
+		c.Batch, c.Steps, c.Delta, c.NoiseMultiplier, c.Views = &batch, new(20), new(1e-6), new(1.0), views
+		if views > 1 {
+			c.Augment = []string{"crop"}
+		}
+		c.ClassNames, c.Threads = nil, 1
+		p, d, err := plan.Open(c, plan.Options{Facts: true, Sources: map[string]source.Source{"made": {BuiltIn: true, Facts: set}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		x := &trial{plan: p, device: d}
+		return x, x.cut(int(batch))
+	}
+	x, some := of(16, 40_000) // 63 TFLOP
+	each := 16 * float64(x.plan.Network.Program.StepFLOPs())
+	if seconds := float64(some) * each / x.device.Info().Costs.GEMM; some < 1 || seconds > 2 {
+		t.Errorf("%d records, which take %v s", some, seconds)
+	}
+	if want := int64(x.plan.Schedule.Chunk-some) * x.plan.ExampleBytes(); x.untouched != max(want, 0) {
+		t.Errorf("%d bytes are left out, want %d", x.untouched, want)
+	}
+	if x, some = of(0, 1024); some != 1024 || x.untouched != 0 {
+		t.Errorf("%d of 1024 records, %d bytes left out", some, x.untouched)
+	}
+}

@@ -197,13 +197,11 @@ func follow(c *config.Config, set *datasets.Set) (which string, warnings []strin
 		why = "as nothing else was chosen"
 	}
 	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipeOf(c), title(c, set, r), *c.Epsilon, why)
-	if own := ownImages(c, r); own && r.Features != "" && !c.Given["mirror"] && !c.Mirror {
-		which += "; where a mirrored image is of the same class, add --mirror"
-	} else if own && r.Views > 0 && len(c.Augment) == 0 {
-		which += "; where a mirrored image is of the same class, add --augment " + strings.Join(ir.Augmentations(), ",")
-	}
 	initial, values := config.Default(), r.Keys()
 	if others := others(c, &initial, values); len(others) > 0 {
+		if r.Views > 0 { // it has no features that could stay
+			return "", nil, usage.Errorf("recipe %s: %s is not its own, and the rest of it goes with its own alone; leave that out, or give --recipe %s", c.Recipe, strings.Join(others, ", "), config.NoRecipe)
+		}
 		which = "features alone, since " + strings.Join(others, " and ") + " was given"
 		warnings = append(warnings, fmt.Sprintf("recipe %s: %s is not its own, so that its learning rate, clip norm, batch and epochs are left out, too", c.Recipe, strings.Join(others, ", ")))
 		if maps.DeleteFunc(values, func(key string, _ any) bool {
@@ -228,11 +226,24 @@ func follow(c *config.Config, set *datasets.Set) (which string, warnings []strin
 			kept = append(kept, "--"+s.Flag())
 		}
 	}
-	which += exceptFor(kept)
+	which += exceptFor(kept) + mirrorHint(c, r)
 	if !filled {
 		return "", nil, usage.Errorf("recipe %s: nothing is left open that it could fill in; leave it out, or leave settings out (those of a file by -c count as given)", c.Recipe)
 	}
 	return which, warnings, nil
+}
+
+// mirrorHint says how to mirror images of one's own, which a recipe leaves as they are.
+func mirrorHint(c *config.Config, r recipes.Recipe) string {
+	const where = "; where a mirrored image is of the same class, add "
+	switch {
+	case !ownImages(c, r):
+	case r.Features != "" && !c.Given["mirror"] && !c.Mirror:
+		return where + "--mirror"
+	case r.Views > 0 && !slices.Contains(c.Augment, ir.Flip.String()):
+		return where + "--augment " + strings.Join(ir.Augmentations(), ",")
+	}
+	return ""
 }
 
 // renew takes a file's recipe anew where its settings are those of a recipe, and another ε was asked for since. What its user chose

@@ -393,6 +393,7 @@ func TestRecipeRefuses(t *testing.T) {
 		"mirror alone":       {func(c *config.Config) { c.Recipe, c.Mirror = "", true }, "give --features"},
 		"deskew alone":       {func(c *config.Config) { c.Recipe, c.Deskew = "", true }, "give --features"},
 		"nothing left open":  {func(c *config.Config) { c.Features, c.Model = "none", "cnn-mnist" }, "nothing is left open"},
+		"wrn with another":   {func(c *config.Config) { c.Recipe, c.Model = recipes.WRN, "cnn-mnist" }, "model cnn-mnist is not its own"},
 		"unknown features":   {func(c *config.Config) { c.Recipe, c.Features = "", "pixels" }, "choose one of"},
 		"a network of pixel": {func(c *config.Config) { c.Recipe, c.Features, c.Model = "", "scatter", "cnn-mnist" }, "cnn-mnist takes"},
 	} {

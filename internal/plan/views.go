@@ -21,13 +21,13 @@ func (p *Plan) checkViews() error {
 		return usage.Errorf("augment %s: optimizer %s takes no sums of the gradients of batches, whose records have views; leave it out, or use --optimizer dp-sgd", list, c.Optimizer)
 	}
 	if c.FeatureNorm != nil {
-		return usage.Errorf("augment %s: feature-norm %v bounds records as they are, and views of them may be longer; leave --augment out, or use a method without that bound, such as dp-sgd without --feature-norm", list, *c.FeatureNorm)
+		return usage.Errorf("augment %s: feature-norm %v bounds records as they are, and no views of them; leave --augment out, or use a method without that bound, such as dp-sgd without --feature-norm", list, *c.FeatureNorm)
 	}
 	if p.Set.Train.Unit { // though its rows have a shape as images have
 		return usage.Errorf("augment %s: the records of data %s are no images, and views are of images; leave --augment out", list, c.Data)
 	}
 	if err := maps.Validate(p.Network.Program.Shape); err != nil {
-		return usage.Errorf("augment %s: network %s: %w; leave it out, or use a convolutional network on images", list, c.Model, err)
+		return usage.Errorf("augment %s: network %s: %w; leave it out, or use a network that reads images", list, c.Model, err)
 	}
 	return nil
 }
