@@ -160,6 +160,9 @@ func heard() string {
 func describeAudit(w io.Writer, r *audit.Result) {
 	fmt.Fprintf(w, "audit of %s: %s (%d parameters) on %s, %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
 		r.Optimizer, r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
+	if r.Views > 1 {
+		fmt.Fprintf(w, "%d views of each record, which is of even color, so that all its views are the same\n", r.Views)
+	}
 	if r.NotPrivate != "" {
 		fmt.Fprintln(w, r.NotPrivate)
 	}

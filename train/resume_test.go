@@ -289,6 +289,8 @@ func killConfig(seeded bool) Config {
 	c.Steps, c.EvalEvery, c.TrainLossNoise, c.Accountant = ptr(90), 10, ptr(5.0), accountant.RDP // which prices in a moment
 	if seeded {
 		c.Noise, c.Clipping, c.Features, c.Whiten = dpoptim.Seeded, "adaptive", "scatter", "none"
+	} else {
+		withViews(&c)
 	}
 	return c
 }

@@ -322,10 +322,11 @@ func TestSliceOutIsCut(t *testing.T) {
 }
 
 // A seeded run that is made in slices has the bytes of one that is made at once: parameters, their average, the method's state,
-// the moving clip norm and all evaluations.
+// the moving clip norm and all evaluations. Its records have views.
 func TestSlicesAreTheRun(t *testing.T) {
 	change := func(c *Config) {
 		c.Noise, c.Clipping, c.Momentum, c.Average = dpoptim.Seeded, "adaptive", 0.9, 0.9
+		withViews(c)
 	}
 	l := lent(t, change)
 	slots := []int{1, 7, 4, lentSteps - 5 - 12}
