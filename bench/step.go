@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/timing"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/views"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -221,7 +222,7 @@ func (o *StepOptions) start(w *workload) error {
 	}
 	if o.Views > 1 {
 		key[len(key)-1]++ // another than the noise's, and as random
-		if w.words, err = newWords(cipher, key, o.Views); err != nil {
+		if w.words, err = views.New(cipher, key, o.Views, 0); err != nil {
 			return err
 		}
 	}

@@ -40,14 +40,6 @@ func settings() dpoptim.Settings {
 	return dpoptim.Settings{LR: new(stepRate), LRSchedule: dpoptim.Constant, Clip: 1, Accountant: accountant.PLD}
 }
 
-func newWords(c stream.Cipher, key stream.Key, each int) (*views.Words, error) {
-	s, err := stream.New(c, key)
-	if err != nil {
-		return nil, err
-	}
-	return views.New(s, each, 0)
-}
-
 func (w *workload) close() {
 	if w.data != nil {
 		w.data.Close()

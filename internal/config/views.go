@@ -8,9 +8,6 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// MostViews bounds the views of a record.
-const MostViews = 256
-
 // checkViews finds settings of views that do not go together.
 func (c *Config) checkViews() error {
 	if len(c.Augment) == 0 {

@@ -65,6 +65,9 @@ type Schedule struct {
 	Augment Gather
 }
 
+// MostViews bounds the views of a record.
+const MostViews = 256
+
 // Views is how many of each record go through the network.
 func (s *Schedule) Views() int { return max(s.Several, 1) }
 
@@ -178,8 +181,8 @@ func (s *Schedule) Validate() error {
 	if s.Chunk < 0 {
 		return s.fail("chunk %d is negative", s.Chunk)
 	}
-	if s.Several < 0 {
-		return s.fail("%d views of a record are negative", s.Several)
+	if s.Several < 0 || s.Several > MostViews {
+		return s.fail("%d views of a record: give 1 to %d", s.Several, MostViews)
 	}
 	if err := s.Augment.Validate(s.Program.Shape); err != nil {
 		return s.fail("%w", err)

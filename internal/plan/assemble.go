@@ -40,11 +40,7 @@ func (p *Plan) Words(key stream.Key, first int) (*views.Words, error) {
 	if len(p.Config.Augment) == 0 {
 		return nil, nil
 	}
-	s, err := stream.New(p.cipher(), key)
-	if err != nil {
-		return nil, err
-	}
-	return views.New(s, p.Schedule.Views(), first)
+	return views.New(p.cipher(), key, p.Schedule.Views(), first)
 }
 
 // Engine puts the network and the method on a device. Its parameters are zero until they are set. The words are those of Words.

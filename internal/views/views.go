@@ -31,13 +31,17 @@ type Words struct {
 	buffer []byte
 }
 
-// New draws words for so many views of the records of a table, whose first has a number among all. The stream is used for nothing
+// New draws words for so many views of the records of a table, whose first has a number among all. The key is used for nothing
 // else.
-func New(s *stream.Stream, views, first int) (*Words, error) {
+func New(c stream.Cipher, key stream.Key, views, first int) (*Words, error) {
 	if views < 1 || first < 0 || first > math.MaxInt32 {
 		return nil, fmt.Errorf("words are drawn for one view or more of records numbered from 0 on, not for %d from %d on", views, first)
 	}
-	size := s.Cipher().BlockSize()
+	s, err := stream.New(c, key)
+	if err != nil {
+		return nil, err
+	}
+	size := c.BlockSize()
 	blocks := (4*views + size - 1) / size
 	return &Words{stream: s, views: views, first: uint64(first), blocks: uint64(blocks), buffer: make([]byte, 4*views)}, nil
 }

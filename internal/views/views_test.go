@@ -11,11 +11,7 @@ import (
 
 func words(t *testing.T, c stream.Cipher, views, first int) *Words {
 	t.Helper()
-	s, err := stream.New(c, stream.KeyFromSeed(5, "views"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := New(s, views, first)
+	w, err := New(c, stream.KeyFromSeed(5, "views"), views, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,12 +80,8 @@ func TestViewsAreUniform(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	s, err := stream.New(stream.ChaCha20, stream.KeyFromSeed(6, "views"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range [][2]int{{0, 0}, {1, -1}} {
-		if _, err := New(s, c[0], c[1]); err == nil {
+		if _, err := New(stream.ChaCha20, stream.KeyFromSeed(6, "views"), c[0], c[1]); err == nil {
 			t.Errorf("words for %d views from record %d on", c[0], c[1])
 		}
 	}
