@@ -104,6 +104,27 @@ Views help networks that are trained from scratch on natural images. They do not
   privgrad train --data cifar10 --epsilon 8 --recipe wrn --dry-run`,
 	},
 	{
+		Name:  "network",
+		Short: "Your own network, from PyTorch or Keras by an ONNX file",
+		Text: `--network FILE trains the network of an ONNX file, such as torch.onnx.export writes. The
+last layer gives one value for each class; a softmax behind it is left out. Look first:
+"privgrad info --network FILE" lists the layers, and what cannot be trained and why.
+
+Weights start fresh. --weights-are-public starts with those of the file: ε counts nothing
+for them, so no private record may have had a part in them. Pixels reach the network as
+0 to 1, or as --normalize says. Batch normalization mixes the records of a batch, so that
+it must go: --batchnorm group puts group normalization in its place.
+
+--freeze NODE does not train the node and all before it: what they give is computed once a
+record. Train the rest, or with --new-head only a new last layer, as for a network that was
+trained on public images. The run keeps what it needs of the file.
+docs/guides/from-pytorch.md shows it all.`,
+		Example: `  privgrad info --network cnn.onnx
+  privgrad train --data fmnist --epsilon 3 --network cnn.onnx
+  privgrad train --data cifar10 --epsilon 1 --network resnet18.onnx --weights-are-public \
+      --freeze /Flatten --new-head`,
+	},
+	{
 		Name:  "init",
 		Short: "Starting from weights that you have, such as PyTorch's",
 		Text: `--init FILE starts from the weights in a safetensors file. A run writes such a file, and so

@@ -60,6 +60,9 @@ func (f *Front) Write(w io.Writer) error {
 	if f.own != nil {
 		return usage.Errorf("features %s are a Go function, which cannot be written to a file; make them again with features.Own where they are needed", f.spec.Kind)
 	}
+	if f.network != nil {
+		return f.network.Write(w)
+	}
 	if f.origin == madeUp {
 		return fmt.Errorf("features %s have made-up constants, which are for measuring alone", f.spec.name())
 	}

@@ -12,12 +12,13 @@ import (
 
 // A Front maps images to rows. It holds no record, and goroutines may share it.
 type Front struct {
-	spec   Spec
-	blocks []*block
-	own    Func   // in place of blocks
-	probed []byte // digest of what own gave for synthetic images
-	out    [3]int
-	origin origin
+	spec    Spec
+	blocks  []*block
+	own     Func    // in place of blocks
+	network Network // likewise
+	probed  []byte  // digest of what own gave for synthetic images
+	out     [3]int
+	origin  origin
 }
 
 // Made reports whether this program made the constants. What a file or a function holds is its owner's

@@ -10,10 +10,13 @@ import (
 
 // Program is the front end as a network whose parameters are constants, with their values as one flat vector: from an image
 // with values of [0, 1] to a row before it is rounded to halves. Rows are the same up to rounding. A Go function has no
-// program: it is nil.
+// program, nor has a network that this package does not run: it is nil.
 func (f *Front) Program() (*ir.Program, []float32) {
-	if f.own != nil {
+	switch {
+	case f.own != nil:
 		return nil, nil
+	case f.network != nil:
+		return f.network.Program()
 	}
 	shape := f.spec.Shape
 	b, image := fixed.New(f.spec.name(), shape[:]), ir.Input

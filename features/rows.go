@@ -48,6 +48,11 @@ func (f *Front) fill(rows []uint16, images Images, threads int, progress func(pe
 	}
 	fill(rows, notANumber) // until a row is made, and where none comes
 	p := meter{total: n, report: progress}
+	if f.network != nil {
+		fault.Raise(f.fillNetwork(rows, images, max(threads, 1), &p))
+		p.finish()
+		return
+	}
 	together := min(mostTogether, max(n/(4*max(threads, 1)), 1)) // work for all threads
 	if f.own != nil {
 		together = 1 // a user's function may end its goroutine: then no other image is lost

@@ -9,12 +9,22 @@ import (
 )
 
 // Network is a lowered graph with the way back: it knows which node of the
-// graph each of the program's parameters is.
+// graph each of the program's parameters is. A network that came from a file has no graph.
 type Network struct {
 	Program       *Program
-	Input, Logits *G.Node
+	Input, Logits *G.Node // nil without a graph
 
-	bindings []graph.Binding // in the order of Program.Params
+	bindings []graph.Binding // in the order of Program.Params; nil without a graph
+	flat     []float32       // the parameters of a network without a graph
+}
+
+// OfProgram is a network that has no graph, with its parameters: flat, in the order of Program.Params.
+func OfProgram(p *Program, params []float32) (*Network, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Network{Program: p, flat: make([]float32, p.NumParams())}
+	return n, n.SetParams(params)
 }
 
 // Params is a copy of the parameters that the graph was lowered with, or that
@@ -22,6 +32,10 @@ type Network struct {
 // PyTorch's layout. Those of float64 graphs are rounded.
 func (net *Network) Params() []float32 {
 	flat := make([]float32, net.Program.NumParams())
+	if net.flat != nil {
+		copy(flat, net.flat)
+		return flat
+	}
 	for i, q := range net.Program.Params {
 		net.bindings[i].Read(flat[q.Offset:])
 	}
@@ -34,6 +48,10 @@ func (net *Network) Params() []float32 {
 func (net *Network) SetParams(flat []float32) error {
 	if want := net.Program.NumParams(); len(flat) != want {
 		return fmt.Errorf("network %s has %d parameters, got %d values", net.Program.Name, want, len(flat))
+	}
+	if net.flat != nil {
+		copy(net.flat, flat)
+		return nil
 	}
 	for i := range net.bindings {
 		if b := &net.bindings[i]; !b.Bound() {

@@ -56,7 +56,7 @@ type trace struct {
 
 // traced are files that no two runs leave alike but copies do. Those that must be there to show that nothing else was released
 // come first: the other ones only tell a copy from a fork.
-var traced = []string{rundir.Ledger, rundir.Model, rundir.Processes, rundir.Dir("").State(), rundir.Average, rundir.Metrics, rundir.Features}
+var traced = []string{rundir.Ledger, rundir.Model, rundir.Processes, rundir.Dir("").State(), rundir.Average, rundir.Metrics, rundir.Features, rundir.Network, rundir.Frozen}
 
 const required = 3
 

@@ -248,6 +248,7 @@ var contents = map[string]string{
 	rundir.Config:  "the configuration, to run it again",
 	rundir.Metrics: "the evaluations, one per line", rundir.Model: "the model",
 	rundir.Average: "the moving average of the parameters", rundir.Features: "the fixed features that the model reads",
+	rundir.Network: "the operations of the network", rundir.Frozen: "the part of the network that was not trained",
 }
 
 // A File has the digest that result.json gives it.

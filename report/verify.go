@@ -133,10 +133,10 @@ func (f *faults) add(wrong bool, format string, a ...any) {
 
 // digests compares those of the files with those that the result has.
 func (v *verification) digests() {
-	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features} {
+	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features, rundir.Network, rundir.Frozen} {
 		want, told := v.run.Digests[name]
 		there := v.dir.Has(name)
-		optional := name == rundir.Average || name == rundir.Features
+		optional := slices.Contains([]string{rundir.Average, rundir.Features, rundir.Network, rundir.Frozen}, name)
 		if optional && !told && !there {
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/rundir"
@@ -68,6 +69,7 @@ type Model struct {
 	reading string          // rundir.Input
 	front   *features.Front
 	network *nn.Network
+	file    *imported.Network // that the network came from; nil: it is a named one, or the program's
 	params  []float32
 }
 
@@ -129,6 +131,9 @@ func (m *Model) describe() error {
 		return err
 	}
 	m.reading = m.facts[rundir.Input]
+	if got := m.facts[rundir.Normalize]; m.config.Network != "" && got != m.config.NormalizeText() {
+		return usage.Errorf("%s: the model's file says normalize %.32q, and %s says %s: restore the one that was changed", m.dir, got, rundir.Config, m.config.NormalizeText())
+	}
 	if got := cmp.Or(m.facts[rundir.FeatureNorm], "none"); got != m.config.NormText() {
 		return usage.Errorf("%s: the model's file says feature_norm %.32q, and %s says %s: restore the one that was changed", m.dir, got, rundir.Config, m.config.NormText())
 	}
@@ -173,6 +178,13 @@ func (m *Model) openFront(file string) (err error) {
 	case own != nil:
 		m.front = own
 		digest, err = own.Digest()
+	case m.config.Network != "":
+		if m.file, err = imported.Read(rundir.Dir(m.dir), &m.config, m.shape); err != nil {
+			return err
+		}
+		if m.front = m.file.Front; m.front != nil {
+			digest, err = m.front.Digest()
+		}
 	case m.config.Features != "":
 		m.front, digest, err = rundir.Dir(m.dir).ReadFront(m.config.FrontSpec(m.shape))
 	}
@@ -184,7 +196,11 @@ func (m *Model) openFront(file string) (err error) {
 	case m.options.Features != nil:
 		return usage.Errorf("%s was not trained behind the features that are given: give those that it was trained with, in Options.Features", m.dir)
 	}
-	return usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", m.dir, rundir.Features, file)
+	made := rundir.Features
+	if m.config.Network != "" {
+		made = rundir.Frozen
+	}
+	return usage.Errorf("%s: %s is not the front end that %s was trained behind: restore it", m.dir, made, file)
 }
 
 func (m *Model) openNetwork() (err error) {
@@ -192,7 +208,13 @@ func (m *Model) openNetwork() (err error) {
 	if m.front != nil {
 		input = m.front.Out()
 	}
-	if m.network = m.options.Network; m.network == nil {
+	switch m.network = m.options.Network; {
+	case m.network != nil:
+	case m.file != nil:
+		if m.network, err = nn.OfProgram(m.file.Program, m.file.Params); err != nil {
+			return err
+		}
+	default:
 		if _, err := plan.Model(c.Model); err != nil {
 			return usage.Errorf("%s was trained with a network of your own, %s: give it in trained.Options.Network, or register it by nn.Register in a program of your own", m.dir, c.Model)
 		}
@@ -222,8 +244,17 @@ func (m *Model) openNetwork() (err error) {
 // reader says how the network is given records: as they were when it was trained.
 func (m *Model) reader() tables.Reader {
 	return tables.Reader{
-		Front: m.front, Norm: m.config.Norm(), Loss: m.network.Program.Loss, Classes: len(m.classes), Threads: m.options.Threads,
+		Front: m.front, Reading: m.imported(), Norm: m.config.Norm(), Loss: m.network.Program.Loss, Classes: len(m.classes), Threads: m.options.Threads,
 	}
+}
+
+// imported is what a network that came from a file reads of a value; nil of others, and behind a front end.
+func (m *Model) imported() *tables.Reading {
+	if m.file == nil || m.front != nil {
+		return nil
+	}
+	scale, shift := m.config.Normalization().Affine()
+	return &tables.Reading{Scale: scale[0], Shift: shift[0]}
 }
 
 // Shape is that of a record: channels, height and width of an image; 1, 1 and the number of

@@ -44,6 +44,8 @@ func Rows() []setting.Row { return slices.Clone(rows) }
 
 var rows = func() []setting.Row {
 	all := slices.Clone(ofRuns)
+	at := slices.IndexFunc(all, func(r setting.Row) bool { return r.Key == "init" })
+	all = slices.Insert(all, at, networkRows...)
 	for _, f := range new(Config).families() {
 		all = append(all, f.Rows()...)
 	}

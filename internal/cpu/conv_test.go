@@ -49,7 +49,7 @@ func TestStretchesOfImages(t *testing.T) {
 			for _, mostParts = range []int{usual, 1} {
 				sum := func(threads, large int) any {
 					largeWeights = large
-					n := compile(schedule, device.Options{Capacity: rows, Exact: exact}, threads).(*net)
+					n := compile(schedule, device.Options{Capacity: rows, Exact: exact}, threads)
 					defer n.Close()
 					if stretched := n.stretch > inCache; n.transformed() == 0 || stretched != (large == 0) || !slices.Contains(n.lives.values, forExample) {
 						t.Fatal("the network goes another way: the test tries nothing")
@@ -84,7 +84,7 @@ func TestGramGradientGoesByTaps(t *testing.T) {
 	for choice, taps := range map[perexample.Choice]bool{perexample.Gram: true, perexample.Recompute: false} {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv2=" + choice), Clipping: ir.Flat})
 		check(t, err)
-		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
+		n := compile(schedule, device.Options{Capacity: 1}, 1)
 		defer n.Close()
 		c := n.convs[op]
 		if c.squares == nil {
@@ -118,7 +118,7 @@ func TestLeNetPicks(t *testing.T) {
 	for choice, picks := range map[perexample.Choice]bool{perexample.Gram: false, perexample.Recompute: true, perexample.Store: true} {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Strategy("materialise,conv1=" + choice + ",conv2=" + choice), Clipping: ir.Flat})
 		check(t, err)
-		n := compile(schedule, device.Options{Capacity: 1}, 1).(*net)
+		n := compile(schedule, device.Options{Capacity: 1}, 1)
 		defer n.Close()
 		for _, op := range []int{0, 3} {
 			if got := n.convs[op].picks != nil; got != picks {
@@ -141,7 +141,7 @@ func TestLargeUnits(t *testing.T) {
 	sum := func(most, least int) []float32 {
 		defer func(before int) { mostParts = before }(mostParts)
 		mostParts = most
-		n := compile(schedule, device.Options{Capacity: rows}, threads).(*net)
+		n := compile(schedule, device.Options{Capacity: rows}, threads)
 		defer n.Close()
 		if n.unit < least || n.passed == 0 {
 			t.Fatalf("units are of %d examples and %d values: the test tries nothing", n.unit, n.passed)

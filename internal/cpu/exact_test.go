@@ -49,7 +49,7 @@ func newExactCase(t *testing.T, p *ir.Program, strategy perexample.Strategy) *ex
 // sum is the integers of some rows, and the net that has summed them.
 func (c *exactCase) sum(t *testing.T, threads int, g device.Grid, rows []int32) ([]int64, *net) {
 	t.Helper()
-	n := compile(c.schedule, device.Options{Capacity: len(c.rows), Exact: true}, threads).(*net)
+	n := compile(c.schedule, device.Options{Capacity: len(c.rows), Exact: true}, threads)
 	t.Cleanup(n.Close)
 	sum := make([]int64, len(c.Params))
 	n.GridSum(sum, c.Params, c.table, host.Batch{Rows: rows}, g)

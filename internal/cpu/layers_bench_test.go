@@ -30,7 +30,7 @@ func BenchmarkLayerNorm(b *testing.B) {
 		layers.Dense(layers.LayerNorm(x, true), 1, true)
 		s, err := perexample.Private(layers.Program(), perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
 		check(b, err)
-		n := compile(s, device.Options{Capacity: 1}, 1).(*net)
+		n := compile(s, device.Options{Capacity: 1}, 1)
 		defer n.Close()
 		const op = 1
 		n.params = gaussians(n.program.NumParams())

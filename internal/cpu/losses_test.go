@@ -35,7 +35,7 @@ func TestLossBits(t *testing.T) {
 			schedule, err := perexample.Plain(p)
 			check(t, err)
 			losses := func(threads, block, group int, points []float32) []float64 {
-				n := compile(schedule, device.Options{Capacity: 300}, threads).(*net)
+				n := compile(schedule, device.Options{Capacity: 300}, threads)
 				defer n.Close()
 				e := n.evaluator
 				if block > 0 {
@@ -86,7 +86,7 @@ func TestLossMemory(t *testing.T) {
 	for _, p := range []*ir.Program{wide.Program(), deep.Program(), squares.Program()} {
 		schedule, err := perexample.Plain(p)
 		check(t, err)
-		n := compile(schedule, device.Options{Capacity: 300}, 1).(*net)
+		n := compile(schedule, device.Options{Capacity: 300}, 1)
 		e := n.evaluator
 		if e.group >= device.MaxCandidates || e.group < 2 {
 			t.Errorf("%s: groups of %d points do not try the bound", p.Name, e.group)
@@ -150,7 +150,7 @@ func TestPresentLossBits(t *testing.T) {
 					if threads == 1 && what != "finite" { // three threads show these
 						continue
 					}
-					n := compile(schedule, device.Options{Capacity: 70}, threads).(*net)
+					n := compile(schedule, device.Options{Capacity: 70}, threads)
 					at := slices.Clone(c.Params)
 					spoil(at)
 					n.evaluator.run(at, nil, columns(0), 1, table, rows, len(rows))

@@ -79,7 +79,7 @@ type net struct {
 	project    func(tile int, w *worker)
 }
 
-func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32] {
+func compile(s *ir.Schedule, o device.Options, threads int) *net {
 	p := reorder(s.Program)
 	n := &net{schedule: s, program: p, capacity: o.Capacity, views: s.Views(), chunk: o.Capacity, group: 1}
 	if s.Chunk > 0 {
@@ -104,7 +104,7 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	groups := n.chunk * n.clipper.Groups
 	n.norm2, n.factor, n.used = make([]float64, groups), make([]float32, groups), make([]bool, n.chunk)
 	n.losses = make([]float64, n.views*n.chunk)
-	readers, need := p.Consumers(), p.NeedsGrad()
+	readers, need := p.Consumers(), needsGrad(s, p)
 	n.planConvs(readers, need)
 	n.planStretch()
 	n.planLives(readers)
@@ -142,6 +142,14 @@ func compile(s *ir.Schedule, o device.Options, threads int) host.Backend[float32
 	n.apply, n.project = n.applyBlock, n.projectBlock
 	n.evaluator = newEvaluator(n)
 	return n
+}
+
+// needsGrad says for every value whether a schedule takes gradients back to it.
+func needsGrad(s *ir.Schedule, p *ir.Program) []bool {
+	if slices.ContainsFunc(s.Steps, func(st ir.Step) bool { return st.Kind == ir.LossGrad }) {
+		return p.NeedsGrad()
+	}
+	return make([]bool, len(p.Ops)+1)
 }
 
 // planConvs plans the convolutions, given how many ops read each value, and whose gradient is needed.

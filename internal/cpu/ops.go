@@ -46,6 +46,7 @@ var operations = map[ir.Kind]operation{
 	ir.GroupNorm: groupNorm,
 	ir.LayerNorm: layerNorm,
 	ir.GELU:      gelu,
+	ir.Affine:    affine,
 }
 
 var repertoire = record.Repertoire{

@@ -90,7 +90,7 @@ func TestRowsLiveLongEnough(t *testing.T) {
 				}
 				sum := func(stretch, threads int) string {
 					inCache, mostRows = stretch, stretch
-					n := compile(schedule, device.Options{Capacity: batch, Exact: strategy == "exact"}, threads).(*net)
+					n := compile(schedule, device.Options{Capacity: batch, Exact: strategy == "exact"}, threads)
 					defer n.Close()
 					if all := threads*n.stretch >= batch; all != (stretch > batch) {
 						t.Fatalf("%d rows are in flight: the test tries nothing", threads*n.stretch)
@@ -124,7 +124,7 @@ func TestRowsOfSmallChunks(t *testing.T) {
 	for _, p := range devicetest.Programs() {
 		schedule, err := perexample.Private(p, perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat})
 		check(t, err)
-		n := compile(schedule, device.Options{Capacity: chunk}, threads).(*net)
+		n := compile(schedule, device.Options{Capacity: chunk}, threads)
 		for v, width := range n.width {
 			most := chunk * width
 			if n.lives.values[v] == forExample {

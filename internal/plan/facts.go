@@ -23,7 +23,7 @@ func (p *Plan) ModelFacts() map[string]string {
 	names, _ := json.Marshal(p.Set.Names()) // fails on no strings
 	facts := map[string]string{
 		"format": "pt", "model": c.Model, "activation": c.Activation, "loss": p.Network.Program.Loss.String(),
-		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil), rundir.Classes: string(names),
+		rundir.Shape: fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), rundir.Input: Reading(p.Set.Train, p.Front != nil || p.Imported != nil), rundir.Classes: string(names),
 		rundir.FeatureNorm: c.NormText(), "features": config.NoFeatures, "whiten": "none", "mirror": strconv.FormatBool(c.Mirror), "deskew": strconv.FormatBool(c.Deskew),
 		"privgrad_version": version(),
 	}
@@ -38,22 +38,33 @@ func (p *Plan) ModelFacts() map[string]string {
 		text, _ := json.Marshal(b) // fails on no finite numbers
 		facts[rundir.LabelBounds] = string(text)
 	}
+	if p.Imported != nil {
+		facts["network_file"], facts[rundir.Normalize] = rundir.Network, c.NormalizeText()
+	}
 	if p.Front != nil {
-		facts["features"], facts["whiten"], facts[rundir.FeaturesDigest] = c.Features, c.Whiten, p.FrontDigest
+		facts["features"], facts["whiten"], facts[rundir.FeaturesDigest] = p.Front.Spec().Kind, string(p.Front.Spec().Whiten), p.FrontDigest
 		if !p.Front.IsFunc() {
-			facts["features_file"] = rundir.Features
+			facts["features_file"] = p.FrontFile()
 		}
 	}
 	return facts
 }
 
+// FrontFile is the file of a run that has its front end.
+func (p *Plan) FrontFile() string {
+	if p.Imported != nil {
+		return rundir.Frozen
+	}
+	return rundir.Features
+}
+
 // Reading is what becomes of a value x of a split before the network, or the front end in front of it, reads it. It is
 // the split's form, not its records: Values of a set of floating-point images are not nil where there is no record.
-func Reading(s datasets.Split, front bool) string {
+func Reading(s datasets.Split, fractions bool) string {
 	switch {
 	case s.Values != nil || s.Features == nil && s.Unit:
 		return rundir.AsIs
-	case s.Unit || front:
+	case s.Unit || fractions:
 		return rundir.Fraction
 	}
 	return rundir.Symmetric

@@ -16,7 +16,7 @@ func Foreign(c *config.Config, assumptions []string) string {
 	_, unknown := Model(c.Model)
 	known := config.CheckOptimizer(c.Optimizer) == nil
 	switch {
-	case c.Model != "" && unknown != nil, slices.Contains(assumptions, ownGraph):
+	case c.Network == "" && c.Model != "" && unknown != nil, slices.Contains(assumptions, ownGraph):
 		return "network " + c.Model
 	case c.OwnMethod != nil || !known:
 		return "optimizer " + c.Optimizer
@@ -31,7 +31,7 @@ func Foreign(c *config.Config, assumptions []string) string {
 // GoOn says by what the run in a directory goes on.
 func GoOn(c *config.Config, dir string, assumptions []string) string {
 	switch {
-	case nn.Registered(c.Model):
+	case c.Network == "" && nn.Registered(c.Model):
 		return fmt.Sprintf("running your program again, as `resume %s` or with Resume: train.ResumeAuto", dir)
 	case Foreign(c, assumptions) != "":
 		return "running your program again, with Resume: train.ResumeAuto"

@@ -23,7 +23,7 @@ func (p *Plan) resolveFront(o Options) (err error) {
 		spec := p.Front.Spec()
 		c.Features, c.Whiten, c.Mirror, c.Deskew = spec.Kind, string(spec.Whiten), spec.Mirror, spec.Deskew
 		return nil
-	case c.Features == "":
+	case p.Imported != nil, c.Features == "":
 		return nil
 	case p.Set.Train.Unit:
 		return usage.Errorf("features %s: they are of images, and data set %s is a table; leave out --features", c.Features, c.Data)
@@ -59,7 +59,7 @@ func (p *Plan) input() [3]int {
 
 // Reader says how the network is given records.
 func (p *Plan) Reader() tables.Reader {
-	return tables.Reader{Front: p.Front, Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
+	return tables.Reader{Front: p.Front, Reading: p.reading(), Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
 }
 
 func (p *Plan) defaultsFrom() string {

@@ -22,8 +22,10 @@ import (
 	"github.com/privgrad/privgrad/internal/convex"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
+	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/price"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/source"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -42,7 +44,8 @@ type Plan struct {
 	Recipe      string        // which one filled in what was left open, or why none did; empty where a file said all
 	FrontTime   time.Duration // that making its constants took
 	Network     *nn.Network
-	Initial     *Initial // nil: every weight begins as usual
+	Imported    *imported.Network // where the network came from a file; nil: it did not
+	Initial     *Initial          // nil: every weight begins as usual
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
@@ -78,6 +81,8 @@ type Options struct {
 	Device  device.Device   // nil: the named one
 	// Facts takes of the data set what is public of it, and opens no record. The front end may then have made-up constants.
 	Facts bool
+	// Kept is the directory of a run that may go on, from which the network is read if it came from a file; "" for none.
+	Kept rundir.Dir
 	// Rank is which part of the training records to open.
 	Rank datasets.Rank
 	// DeviceName names the device to open in the place of the configured one; "" for that one.
@@ -134,6 +139,9 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	p := &Plan{Config: c, Set: set, Network: o.Network, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.decideCount()
 	p.Method, p.Traits = p.Config.Method(), p.Config.Traits()
+	if err := p.resolveImported(o); err != nil {
+		return nil, d, err
+	}
 	if err := p.resolveFront(o); err != nil {
 		return nil, d, err
 	}
@@ -230,9 +238,12 @@ func (p *Plan) resolveNetwork() error {
 			return usage.Errorf("no network is made for images of size %s: declare 3x32x32 or 28x28 by --image-size, or choose --model logistic. The recipe and --features take sides that are multiples of 4, up to 96", datasets.SizeText(p.Set.Train.Shape))
 		}
 	}
-	if p.Network == nil {
+	if p.Network == nil { // else the caller's, or a file's
 		var err error
 		if err = p.settleModel(); err != nil {
+			return err
+		}
+		if err = p.fitsModel(); err != nil {
 			return err
 		}
 		o := nn.Options{Input: p.input(), Classes: p.Set.Classes, Activation: c.Activation, Seed: c.Seed, Version: c.ModelVersion}
@@ -263,6 +274,27 @@ func (p *Plan) settleModel() error {
 	return nil
 }
 
+// fitsModel refuses records of another size than a named model is made for, and says which flag changes it.
+func (p *Plan) fitsModel() error {
+	model, size := p.Config.Model, datasets.SizeText(p.input())
+	i := slices.IndexFunc(nn.Names(), func(m nn.Info) bool { return m.Name == model })
+	if i < 0 || p.Set.Train.Unit || p.Front != nil || source.FormOf(p.Config.Data) == nil {
+		return nil // which building it says
+	}
+	if want := nn.Names()[i].Input; want != [3]int{} && want != p.input() {
+		return usage.Errorf("model %s takes images of size %s, and those of %s are declared to be %s: add --image-size %[2]s, or choose another model", model, datasets.SizeText(want), p.Config.Data, size)
+	}
+	return nil
+}
+
+// sizeHint says which flag changes the size of the records, where one does; it is empty elsewhere.
+func (p *Plan) sizeHint() string {
+	if source.FormOf(p.Config.Data) == nil {
+		return ""
+	}
+	return fmt.Sprintf("; --image-size, now %s, is the size of a record", datasets.SizeText(p.Set.Train.Shape))
+}
+
 // fits checks the network against the data.
 func (p *Plan) fits() error {
 	g := p.Network.Program
@@ -272,7 +304,7 @@ func (p *Plan) fits() error {
 		if p.Front != nil {
 			of = "features " + p.Config.Features
 		}
-		return usage.Errorf("network %s reads %d values per record, those of %s have %d", g.Name, want, of, got)
+		return usage.Errorf("network %s reads %d values per record, of shape %v, and %s have %d, of shape %v%s", g.Name, want, g.Shape, of, got, input, p.sizeHint())
 	}
 	if p.Set.Classes == 0 {
 		if g.Loss != ir.Huber {

@@ -22,12 +22,12 @@ import (
 // choosing are the settings that a recipe settles, and those that say something of other networks and rules alone. Who gives one
 // has made a choice, beside which no recipe is taken that was not asked for. config.Looking is none: it refines a recipe's features.
 var choosing = []string{
-	"model", "activation", "init", "views", "augment", "features", "feature_norm",
+	"network", "model", "activation", "init", "views", "augment", "features", "feature_norm",
 	"optimizer", "lr", "lr_schedule", "momentum", "batch", "sampling_rate", "steps", "epochs", "clip", "clipping",
 }
 
 // bases are the choices without which, or with which, a recipe's learning rate means nothing.
-var bases = []string{"features", "model", "optimizer", "views", "augment"}
+var bases = []string{"network", "features", "model", "optimizer", "views", "augment"}
 
 // mostBytes bounds features that are kept in memory though nobody asked for them, whatever the machine has.
 const mostBytes = 8 << 30

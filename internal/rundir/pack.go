@@ -9,7 +9,7 @@ import (
 )
 
 // packed are the files from which a run goes on.
-var packed = []string{Config, Ledger, Metrics, Features, filepath.Join(Checkpoints, state)}
+var packed = []string{Config, Ledger, Metrics, Features, Network, Frozen, filepath.Join(Checkpoints, state)}
 
 // Pack gives the files from which a run goes on, for another process of it.
 func (d Dir) Pack() ([]byte, error) {

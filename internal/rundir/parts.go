@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,11 @@ const PartSize = 16 << 20
 // StateFile is the checkpoint's tensors, in the run directory.
 const StateFile = Checkpoints + "/" + state
 
+// large are files that are kept in parts where a run is carried from machine to machine.
+var large = []string{StateFile, Features, Frozen}
+
 // parted says whether a file of this directory is kept in parts.
-func (d Dir) parted(name string) bool { return d.IsSlice() && (name == StateFile || name == Features) }
+func (d Dir) parted(name string) bool { return d.IsSlice() && slices.Contains(large, name) }
 
 // An index says which parts are a file. It takes the place of the last one when all of them are on the disk, so that a crash
 // leaves the old file or the new one.

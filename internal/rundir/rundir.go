@@ -181,7 +181,7 @@ func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
 // of its own, and its bytes tell how often a run was interrupted.
 func (d Dir) Digests() (map[string]string, error) {
 	all := map[string]string{}
-	for _, name := range []string{Config, Metrics, Model, Average, Features} {
+	for _, name := range []string{Config, Metrics, Model, Average, Features, Network, Frozen} {
 		digest, err := d.Digest(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -157,7 +157,7 @@ func (d Dir) CopyState(to Dir) error {
 	if err := os.MkdirAll(to.Path(Checkpoints), 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{Config, Begun, StateFile, Features} {
+	for _, name := range []string{Config, Begun, StateFile, Features, Network, Frozen} {
 		f, err := d.open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -166,7 +166,7 @@ func (d Dir) CopyState(to Dir) error {
 			return err
 		}
 		write := func(w io.Writer) error { _, err := io.Copy(w, f); return err }
-		if name == StateFile || name == Features {
+		if slices.Contains(large, name) {
 			err = to.writeParts(name, write)
 		} else {
 			err = to.WriteTo(name, write)

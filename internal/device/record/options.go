@@ -22,7 +22,7 @@ func Check(s *ir.Schedule, o device.Options, r Repertoire) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if err := r.check(s.Program); err != nil {
+	if err := r.Check(s.Program); err != nil {
 		return err
 	}
 	if err := r.checkViews(s); err != nil {
@@ -45,8 +45,8 @@ func Check(s *ir.Schedule, o device.Options, r Repertoire) error {
 	return nil
 }
 
-// check names what a device lacks of a program.
-func (r Repertoire) check(p *ir.Program) error {
+// Check names what a device lacks of a program.
+func (r Repertoire) Check(p *ir.Program) error {
 	lacks := func(what, node string) error {
 		return fmt.Errorf("network %s: device %s does not have %s (%s): choose another device, or another layer", p.Name, r.Device, what, node)
 	}

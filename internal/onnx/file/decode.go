@@ -20,6 +20,7 @@ const (
 	modelVersion   = 3
 	modelGraph     = 7
 	modelOpsets    = 8
+	modelMetadata  = 14
 	modelFunctions = 25
 )
 

@@ -34,6 +34,12 @@ func (m *Model) Encode() ([]byte, error) {
 		set.int(2, int64(m.Opsets[domain]))
 		b.bytes(modelOpsets, set)
 	}
+	for _, key := range slices.Sorted(maps.Keys(m.Metadata)) {
+		var entry message
+		entry.text(1, key)
+		entry.text(2, m.Metadata[key])
+		b.bytes(modelMetadata, entry)
+	}
 	if len(b) > math.MaxInt32 {
 		return nil, fmt.Errorf("the model takes %d bytes, and an ONNX file holds at most 2³¹", len(b))
 	}

@@ -6,6 +6,8 @@ type Model struct {
 	Producer string         // and its version
 	Opsets   map[string]int // version of each set of operations, by domain; "" is the standard one
 	Graph    Graph
+	// Metadata is what is said of the model. It is written, and not read.
+	Metadata map[string]string
 
 	format int64 // version of the format; 0 in a model that was not read
 }

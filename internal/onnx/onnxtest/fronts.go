@@ -11,9 +11,13 @@ func more() map[string]func(n node) tensor {
 	return map[string]func(n node) tensor{
 		"Cast": cast, "Concat": concat, "Gather": gather, "Pad": reflect, "GridSample": gridSample, "MatMul": matMul, "LayerNormalization": layerNorm,
 		"Sub": pairwise(func(x, y float64) float64 { return x - y }), "Sqrt": each(func(_ node, x float64) float64 { return math.Sqrt(x) }),
-		"Erf": each(func(_ node, x float64) float64 { return math.Erf(x) }), "ReduceL2": reduce(math.Sqrt), "ReduceSumSquare": reduce(func(x float64) float64 { return x }),
+		"Erf":       each(func(_ node, x float64) float64 { return math.Erf(x) }),
+		"ReduceSum": reduce(func(x float64) float64 { return x }, func(x float64) float64 { return x }),
+		"ReduceL2":  reduce(square, math.Sqrt), "ReduceSumSquare": reduce(square, func(x float64) float64 { return x }),
 	}
 }
+
+func square(x float64) float64 { return x * x }
 
 // int is a number of a setting, or its default.
 func (n node) int(name string, standard int) int {
@@ -88,16 +92,19 @@ func reflect(n node) tensor {
 }
 
 // reduce is a function of the sum of squares along the only axis that is named.
-func reduce(f func(x float64) float64) func(n node) tensor {
+func reduce(each, f func(x float64) float64) func(n node) tensor {
 	return func(n node) tensor {
 		x, axis := n.in[0], n.ints("axes", 1, 0)[0]
+		if len(n.in) > 1 { // as in newer versions of an operation
+			axis = int(n.in[1].data[0])
+		}
 		before, along, behind := sides(x.shape, axis)
 		out := tensor{append([]int(nil), x.shape...), make([]float64, before*behind)}
 		if out.shape[axis] = 1; n.int("keepdims", 1) == 0 {
 			out.shape = append(out.shape[:axis], out.shape[axis+1:]...)
 		}
 		for i, v := range x.data {
-			out.data[i/(along*behind)*behind+i%behind] += v * v
+			out.data[i/(along*behind)*behind+i%behind] += each(v)
 		}
 		for i, v := range out.data {
 			out.data[i] = f(v)

@@ -1,0 +1,70 @@
+// Package imported has networks that come from ONNX files: what a run trains of one, what it freezes, and the files by which the run
+// keeps both. It needs the user's file once, when a run begins.
+package imported
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/lower"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A Network is what became of a file.
+type Network struct {
+	Program *ir.Program
+	Params  []float32       // the first weights; zeros of a network that a run keeps, which has others
+	Front   *features.Front // what is frozen; nil: nothing
+	// ByRuntime says that ONNX Runtime computes what is frozen.
+	ByRuntime bool
+}
+
+// Data is what a network has to fit.
+type Data struct {
+	Shape   [3]int // of a record
+	Classes int    // 0: a regression
+}
+
+// Open reads the file that a configuration names.
+func Open(c *config.Config, data Data) (*Network, error) {
+	m, err := file.Read(c.Network)
+	if err != nil {
+		return nil, usage.Errorf("network %s: %w", c.Network, err)
+	}
+	lowered, err := lower.Lower(m, Choices(c, data.Classes))
+	if err != nil {
+		return nil, usage.Errorf("network %s: %w", c.Network, err)
+	}
+	lowered.Program.Name = c.NetworkName()
+	n := &Network{Program: lowered.Program, Params: lowered.Params}
+	if lowered.Prefix == nil {
+		return n, nil
+	}
+	if n.Front, n.ByRuntime, err = front(lowered.Prefix, c.Normalization(), data.Shape); err != nil {
+		return nil, usage.Errorf("network %s, frozen up to %s: %w", c.Network, c.Freeze, err)
+	}
+	return n, nil
+}
+
+// Choices are what a configuration says about a file.
+func Choices(c *config.Config, classes int) lower.Choices {
+	l := lower.Choices{Freeze: c.Freeze, Classes: classes, NewHead: c.NewHead, Seed: c.Seed}
+	if c.WeightsArePublic {
+		l.Weights = lower.OfFile
+	}
+	switch c.BatchNorm {
+	case config.FrozenBatchNorm:
+		l.BatchNorm = lower.Frozen
+	case config.GroupedBatchNorm:
+		l.BatchNorm = lower.Grouped
+	}
+	return l
+}

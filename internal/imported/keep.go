@@ -1,0 +1,52 @@
+package imported
+
+import (
+	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/config"
+	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/lower"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// Keep writes what a run needs to go on, and its model to be used, without the user's file.
+func (n *Network) Keep(dir rundir.Dir) error {
+	if n.Front != nil {
+		if err := dir.WriteTo(rundir.Frozen, n.Front.Write); err != nil {
+			return err
+		}
+	}
+	return dir.WriteNetwork(n.Program)
+}
+
+// Read reads what Keep wrote of a run with a configuration, whose records have a shape.
+func Read(dir rundir.Dir, c *config.Config, shape [3]int) (*Network, error) {
+	p, err := dir.ReadNetwork()
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{Program: p, Params: make([]float32, p.NumParams())}
+	if c.Freeze == "" {
+		return n, nil
+	}
+	if n.Front, n.ByRuntime, err = readFront(dir, c, shape); err != nil {
+		return nil, usage.Errorf("%s: %w: the model reads records by that file: restore it", dir.Path(rundir.Frozen), err)
+	}
+	return n, nil
+}
+
+func readFront(dir rundir.Dir, c *config.Config, shape [3]int) (_ *features.Front, byRuntime bool, err error) {
+	text, err := dir.ReadFrozen()
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := file.Decode(text, "") // it holds all that it needs
+	if err != nil {
+		return nil, false, err
+	}
+	p, err := lower.Fixed(m)
+	if err != nil {
+		return nil, false, err
+	}
+	return front(p, c.Normalization(), shape)
+}
