@@ -129,6 +129,9 @@ var allowed = map[string][]string{
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
 	},
+	"internal/imported": {
+		"features", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage",
+	},
 	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},
 	"internal/deskew":   {"internal/ir"},
@@ -136,7 +139,7 @@ var allowed = map[string][]string{
 	"internal/wavelets": {"internal/cpu/gemm", "internal/ir"},
 	"internal/plan": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "dpoptim/sgd", "features", "internal/config", "internal/convex", "internal/device",
-		"internal/devices", "internal/engine", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
+		"internal/devices", "internal/engine", "internal/imported", "internal/ir", "internal/price", "internal/recipes", "internal/rundir", "internal/setting", "internal/source",
 		"internal/stream", "internal/tables", "internal/usage", "internal/views", "nn", "perexample",
 	},
 	"internal/dryrun": {
@@ -164,7 +167,7 @@ var allowed = map[string][]string{
 
 	"trained": {
 		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host", "internal/device/reference",
-		"internal/devices", "internal/engine", "internal/ir", "internal/onnx", "internal/onnx/export", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
+		"internal/devices", "internal/engine", "internal/imported", "internal/ir", "internal/onnx", "internal/onnx/export", "internal/onnx/file", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
 		"internal/source", "internal/tables", "internal/usage", "nn", "perexample",
 	},
 

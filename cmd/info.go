@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/machine"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -76,18 +77,27 @@ func about() info {
 
 func newInfo() *cobra.Command {
 	var model, activation string
+	var network config.Config
 	return cli.Command{
 		Use:   "info",
 		Short: "Show version, devices, models and data sets",
 		Long: `info shows what privgrad can do on this machine: its version, devices, models and data
 sets. With --model it shows one model: its operations with their shapes, parameters and
-arithmetic, and the names of its parameters in model.safetensors.`,
-		Example: "  privgrad info\n  privgrad info --model cnn-mnist",
+arithmetic, and the names of its parameters in model.safetensors. With --network it shows
+the network of an ONNX file: its layers, and what cannot be trained, why, and what to do.`,
+		Example: "  privgrad info\n  privgrad info --model cnn-mnist\n  privgrad info --network cnn.onnx --batchnorm group",
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&model, "model", "", "show one model")
 			f.StringVar(&activation, "activation", "", "with --model: "+strings.Join(nn.Activations(), ", ")+" (default the model's own)")
+			networkFlags(f, &network)
 		},
 		Run: func(c *cli.Call) error {
+			if c.Given("network") && !c.Given("model") {
+				return showNetwork(c, &network)
+			}
+			if err := network.CheckNetworkFile(); err != nil {
+				return err
+			}
 			if !c.Given("model") {
 				if c.Given("activation") {
 					return usage.Errorf("--activation %s belongs to a model; name it by --model", activation)

@@ -92,6 +92,16 @@ func (c *NetworkFile) NetworkName() string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
+// CheckNetworkFile is CheckValues and Check of a network's file alone.
+func (c *Config) CheckNetworkFile() error {
+	for _, r := range networkRows {
+		if err := r.Fault(c); err != nil {
+			return usage.Wrap(err)
+		}
+	}
+	return c.checkNetwork()
+}
+
 // checkNetwork finds settings of a network's file that do not go together.
 func (c *Config) checkNetwork() error {
 	if c.Network == "" {

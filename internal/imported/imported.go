@@ -3,12 +3,6 @@
 package imported
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"slices"
-	"sync"
-
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -35,15 +29,17 @@ type Data struct {
 
 // Open reads the file that a configuration names.
 func Open(c *config.Config, data Data) (*Network, error) {
-	m, err := file.Read(c.Network)
+	m, err := read(c)
+	if err != nil {
+		return nil, err
+	}
+	lowered, err := lower.Lower(m, choices(c, max(data.Classes, 1)))
 	if err != nil {
 		return nil, usage.Errorf("network %s: %w", c.Network, err)
 	}
-	lowered, err := lower.Lower(m, Choices(c, data.Classes))
-	if err != nil {
-		return nil, usage.Errorf("network %s: %w", c.Network, err)
+	if lowered.Program.Name = c.NetworkName(); data.Classes == 0 {
+		lowered.Program.Loss = ir.Huber
 	}
-	lowered.Program.Name = c.NetworkName()
 	n := &Network{Program: lowered.Program, Params: lowered.Params}
 	if lowered.Prefix == nil {
 		return n, nil
@@ -54,8 +50,33 @@ func Open(c *config.Config, data Data) (*Network, error) {
 	return n, nil
 }
 
-// Choices are what a configuration says about a file.
-func Choices(c *config.Config, classes int) lower.Choices {
+func read(c *config.Config) (*file.Model, error) {
+	m, err := file.Read(c.Network)
+	if err != nil {
+		return nil, usage.Errorf("network %s: %w", c.Network, err)
+	}
+	return m, nil
+}
+
+// Inspect says what a file has, and what of it cannot be trained; then there is no network.
+func Inspect(c *config.Config) (*lower.Report, *lower.Network, error) {
+	m, err := read(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	report := lower.Inspect(m, choices(c, 0))
+	if report.Err != nil {
+		return nil, nil, usage.Errorf("network %s: %w", c.Network, report.Err)
+	}
+	if len(report.Refusals) > 0 {
+		return report, nil, nil
+	}
+	network, err := lower.Lower(m, choices(c, 0))
+	return report, network, err
+}
+
+// choices are what a configuration says about a file.
+func choices(c *config.Config, classes int) lower.Choices {
 	l := lower.Choices{Freeze: c.Freeze, Classes: classes, NewHead: c.NewHead, Seed: c.Seed}
 	if c.WeightsArePublic {
 		l.Weights = lower.OfFile

@@ -10,6 +10,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -40,6 +41,7 @@ func (p *Plan) ModelFacts() map[string]string {
 	}
 	if p.Imported != nil {
 		facts["network_file"], facts[rundir.Normalize] = rundir.Network, c.NormalizeText()
+		facts["network_names"] = namesInFile(p.Network.Program)
 	}
 	if p.Front != nil {
 		facts["features"], facts["whiten"], facts[rundir.FeaturesDigest] = p.Front.Spec().Kind, string(p.Front.Spec().Whiten), p.FrontDigest
@@ -48,6 +50,16 @@ func (p *Plan) ModelFacts() map[string]string {
 		}
 	}
 	return facts
+}
+
+// namesInFile is the name that each tensor has in the network's file, as JSON.
+func namesInFile(p *ir.Program) string {
+	names := map[string]string{}
+	for _, q := range p.Params {
+		names[q.Name] = q.Node
+	}
+	text, _ := json.Marshal(names) // fails on no strings
+	return string(text)
 }
 
 // FrontFile is the file of a run that has its front end.
