@@ -37,6 +37,7 @@ var allowed = map[string][]string{
 	"internal/durable":       {"internal/usage", "internal/written"},
 	"internal/onnx":          nil,
 	"internal/onnx/export":   {"internal/device/reference", "internal/ir", "internal/onnx", "internal/usage"},
+	"internal/onnx/file":     {"internal/half"},
 	"internal/onnx/onnxtest": {"internal/half"}, // none but tests import it
 	"internal/safetensors":   {"internal/half"},
 	"internal/ptx":           {"internal/half"},

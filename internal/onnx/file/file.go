@@ -6,6 +6,8 @@ type Model struct {
 	Producer string         // and its version
 	Opsets   map[string]int // version of each set of operations, by domain; "" is the standard one
 	Graph    Graph
+
+	format int64 // version of the format; 0 in a model that was not read
 }
 
 // A Graph has its nodes in an order in which every value is made before it is read.
@@ -25,15 +27,16 @@ type Node struct {
 
 // An Attribute is a setting of a node. Only what its Type says is set.
 type Attribute struct {
-	Type    AttributeType
-	Float   float32
-	Int     int64
-	Text    string
-	Tensor  *Tensor
-	Floats  []float32
-	Ints    []int64
-	Texts   []string
-	Tensors []*Tensor
+	Type   AttributeType
+	Float  float32
+	Int    int64
+	Text   string
+	Tensor *Tensor
+	Floats []float32
+	Ints   []int64
+	Texts  []string
+
+	encoded []byte // as in the file, of a type that is not read
 }
 
 // AttributeType has the numbers of the format. Those of no name here are read as Other.
