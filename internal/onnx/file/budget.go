@@ -3,9 +3,10 @@ package file
 import "errors"
 
 // A model's nodes and names take more memory than in the file: two bytes can stand for a node. What is made of
-// the file, but for the bytes of names, is therefore paid from a budget before it is made. With the file itself,
-// its names once more, and the numbers of constants when they are asked for (four times the file, or eight times
-// for whole numbers of one byte each), a model takes less than 64 MiB and 8 times its files.
+// the file, but for the bytes of names, is therefore paid from a budget before it is made. A model takes the file,
+// its names once more, and this budget. Numbers that are asked for take as much as in the files and 4 bytes each, or 8 bytes each
+// for whole numbers, of which one constant has 2²⁰ at most. While whole numbers of one byte are not kept, all of that is less than 64 MiB
+// and 8 times the files.
 const mostMade = 48 << 20
 
 // What pieces take at most, in bytes: TestMemory measures them.

@@ -220,13 +220,20 @@ func (d *decoder) tensor(f field) (*Tensor, error) {
 	t := &Tensor{}
 	var kind, location int64
 	err := each(b, func(f field) error {
+		if f.number == tensorName { // it comes late, and errors name it
+			return f.text(&t.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		return t, err
+	}
+	err = each(b, func(f field) error {
 		switch f.number {
 		case tensorDims:
 			return f.numbers(protowire.VarintType, func(v uint64) error { return d.axis(t, v) })
 		case tensorType:
 			return f.int(&kind)
-		case tensorName:
-			return f.text(&t.Name)
 		case tensorLocation:
 			return f.int(&location)
 		case tensorSegment:

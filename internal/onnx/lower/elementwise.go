@@ -1,0 +1,272 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
+
+// binary is Add, Sub, Mul or Div.
+func binary(c *call) (*value, *Refusal) {
+	x, y := c.in[0], c.in[1]
+	if x.known != nil && y.known != nil {
+		return c.foldArithmetic()
+	}
+	if x.known == nil && y.known == nil {
+		if v, r, ok := c.normalizing(); ok {
+			return v, r
+		}
+		if v, ok := c.combined(); ok {
+			return v, nil
+		}
+		return c.two()
+	}
+	if v, r, ok := c.absorbed(); ok {
+		return v, r
+	}
+	if v, r, ok := c.normalizing(); ok {
+		return v, r
+	}
+	if v, ok := c.combined(); ok {
+		return v, nil
+	}
+	return c.constants()
+}
+
+// two computes with two values. Only a sum of equal shapes is known.
+func (c *call) two() (*value, *Refusal) {
+	x, r := c.activation(0)
+	if r != nil {
+		return nil, r
+	}
+	y, r := c.activation(1)
+	if r != nil {
+		return nil, r
+	}
+	if c.node.Kind != "Add" || !slices.Equal(x.view.shape, y.view.shape) {
+		return c.elsewhere()
+	}
+	if !x.view.like(y.view) {
+		if x, r = c.flat(x); r != nil {
+			return nil, r
+		}
+		if y, r = c.flat(y); r != nil {
+			return nil, r
+		}
+	}
+	shape := c.stored(x)
+	return c.emit(ir.Op{Kind: ir.Add, Shape: shape, Out: shape}, x.view, x, y), nil
+}
+
+// A spot says where a constant repeats along a record: its lengths for each axis, and the one axis along which it changes.
+type spot struct {
+	shape []int
+	axis  int // −1: none
+	axes  int // along which it changes
+}
+
+// repeats says how a constant repeats along a value. What the constant would make longer, or has for single records, is refused.
+func (c *call) repeats(k *constant, shape []int) (spot, *Refusal) {
+	s := spot{axis: -1}
+	extra := len(k.shape) - len(shape)
+	if extra > 0 {
+		if n, _ := count(k.shape[:extra]); n != 1 || extra > 1 {
+			return s, c.crossing("computes with a constant that changes, or adds axes,")
+		}
+	}
+	for a, n := range shape {
+		d := 1
+		if i := a + extra; i >= 0 {
+			d = k.shape[i]
+		}
+		if d != 1 && d != n {
+			return s, c.refuse(exportAgain, "computes with a constant of shape %v and records of shape %v", k.shape, shape)
+		}
+		if s.shape = append(s.shape, d); d > 1 {
+			s.axis = a
+			s.axes++
+		}
+	}
+	return s, nil
+}
+
+// absorbed makes a constant the scale of the normalization before, or the bias of the layer before.
+func (c *call) absorbed() (*value, *Refusal, bool) {
+	v, k := c.in[0], c.in[1].known
+	if k == nil {
+		v, k = c.in[1], c.in[0].known
+	}
+	if v.form != nil || !v.alone || k.whole {
+		return nil, nil, false
+	}
+	l := c.of(v)
+	if l == nil {
+		return nil, nil, false
+	}
+	kind, norm := l.op.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm
+	scale := c.node.Kind == "Mul" && norm && l.weight.open
+	shift := c.node.Kind == "Add" && (norm || kind == ir.Conv || kind == ir.Dense) && (l.bias == nil || l.bias.open)
+	if !scale && !shift {
+		return nil, nil, false
+	}
+	s, r := c.repeats(k, v.view.shape)
+	if r != nil {
+		return nil, r, true
+	}
+	n, places := c.spotOf(l, v, s)
+	if n == 0 {
+		return nil, nil, false
+	}
+	order := func(list []float32) []float32 { return ordered(list, places) }
+	out := *v
+	if scale {
+		w, r := c.slot(k, []int{n}, ones, order)
+		if r != nil {
+			return nil, r, true
+		}
+		l.weight, l.bias = w, nil
+		return &out, nil, true
+	}
+	b, r := c.slot(k, []int{n}, zeros, order)
+	if r != nil {
+		return nil, r, true
+	}
+	if l.bias = b; norm && l.weight.open && l.weight.shape[0] != n {
+		l.weight.shape = []int{n}
+	}
+	return &out, nil, true
+}
+
+// spotOf gives the number of parameters that a constant is for the op that made a value, 0 where it cannot be one, and where
+// the op has each, nil for their order.
+func (c *call) spotOf(l *layer, v *value, s spot) (n int, places []int32) {
+	op := &l.op
+	if op.Kind == ir.LayerNorm {
+		n = op.Shape[len(op.Shape)-1]
+		first := len(s.shape)
+		size := 1
+		for first > 0 && size < n {
+			first--
+			size *= s.shape[first]
+		}
+		if rest, _ := count(s.shape[:first]); size != n || rest != 1 || !slices.Equal(s.shape[first:], v.view.shape[first:]) {
+			return 0, nil
+		}
+		if f := merged(slices.Concat(v.view.axes[first:]...)); len(f) == 1 && f[0].stride == 1 {
+			return n, nil
+		}
+		return n, v.view.places()
+	}
+	n = 1
+	if s.axes > 1 || s.axes == 1 && !v.view.outermost(s.axis) {
+		return 0, nil
+	}
+	if s.axes == 1 {
+		n = s.shape[s.axis]
+	}
+	if op.Kind != ir.GroupNorm {
+		if n != op.Out[0] {
+			return 0, nil
+		}
+		return n, nil
+	}
+	if n == op.Shape[0] {
+		return n, nil
+	}
+	if n%op.Groups != 0 || !l.weight.open {
+		return 0, nil
+	}
+	op.Shape = []int{n, 1, v.view.size() / n}
+	if v.view.plain() && len(v.view.shape) == 3 && v.view.shape[0] == n {
+		op.Shape = slices.Clone(v.view.shape)
+	}
+	op.Out = op.Shape
+	return n, nil
+}
+
+// constants computes with a value and a constant that is no parameter: only in a frozen part.
+func (c *call) constants() (*value, *Refusal) {
+	i, k := 0, c.in[1].known
+	if k == nil {
+		i, k = 1, c.in[0].known
+	}
+	v, r := c.activation(i)
+	if r != nil {
+		return nil, r
+	}
+	s, r := c.repeats(k, v.view.shape)
+	if r != nil {
+		return nil, r
+	}
+	if c.role == trained {
+		why := "computes with a constant that is neither the bias nor the scale of the layer right before it"
+		do := "give it to the layer before, leave it out, or freeze it and all before it with --freeze"
+		if !v.trained {
+			why, do = "changes the data by a constant", "leave it out and use --normalize, or freeze it with --freeze"
+		}
+		return &value{at: v.at, view: v.view, trained: v.trained}, c.refuse(do, "%s", why)
+	}
+	list, r := c.floats(k)
+	if r != nil {
+		return nil, r
+	}
+	if list, r = c.repeated(v, k, s, list); r != nil {
+		return nil, r
+	}
+	each := func(f func(x float32) float32) []float32 {
+		out := make([]float32, len(list))
+		for i, x := range list {
+			out[i] = f(x)
+		}
+		return out
+	}
+	switch kind := c.node.Kind; {
+	case kind == "Add":
+		return c.affine(v, nil, list), nil
+	case kind == "Mul":
+		return c.affine(v, list, nil), nil
+	case kind == "Sub" && i == 0:
+		return c.affine(v, nil, each(func(x float32) float32 { return -x })), nil
+	case kind == "Sub":
+		return c.affine(v, []float32{-1}, list), nil
+	case i == 0:
+		return c.affine(v, each(func(x float32) float32 { return 1 / x }), nil), nil
+	}
+	return c.elsewhere()
+}
+
+// repeated gives the numbers of a constant in the order in which a value is stored: one, one of each channel, or one of each element.
+func (c *call) repeated(v *value, k *constant, s spot, list []float32) ([]float32, *Refusal) {
+	if s.axes == 0 || s.axes == 1 && v.view.outermost(s.axis) && c.stored(v)[0] == len(list) {
+		return list, nil
+	}
+	if r := c.mayFold(v.view.size()); r != nil {
+		return nil, r
+	}
+	full := along(k, v.view.shape)
+	if v.view.plain() {
+		return full, nil
+	}
+	out := make([]float32, len(full))
+	for i, p := range v.view.places() {
+		out[p] = full[i]
+	}
+	return out, nil
+}
+
+// affine multiplies by constants and adds some: each one, one of each channel, or one of each element; nil for none.
+func (c *call) affine(v *value, weight, bias []float32) *value {
+	shape := c.stored(v)
+	slotOf := func(list []float32) *slot {
+		switch {
+		case list == nil:
+			return nil
+		case len(list) == 1:
+			return &slot{shape: []int{1}, values: list}
+		case len(list) == shape[0] && len(shape) == 3:
+			return &slot{shape: []int{shape[0], 1, 1}, values: list}
+		}
+		return &slot{shape: shape, values: list}
+	}
+	return c.parameters(c.emit(ir.Op{Kind: ir.Affine, Shape: shape, Out: shape}, v.view, v), slotOf(weight), slotOf(bias))
+}

@@ -1,0 +1,348 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/file"
+)
+
+// A value is what a name of the graph stands for: a constant, or for every record something that the program computes.
+type value struct {
+	known *constant
+
+	at      ir.Value
+	view    view
+	alone   bool  // nobody else reads what the program has at this place
+	trained bool  // parameters lie before it
+	form    *form // what the nodes behind that place have made of it so far; nil: nothing
+	forced  *value
+	broken  bool // a refusal stands before it; nothing is known of it
+}
+
+// A role says what becomes of the weights of a graph.
+type role uint8
+
+const (
+	trained role = iota // they are parameters
+	fixed               // they are constants, those of the file
+)
+
+// A lowerer turns one graph into one program.
+type lowerer struct {
+	choices Choices
+	role    role
+	graph   *file.Graph
+	version int // of the operator set
+	nodes   []*file.Node
+	records int // what the file says of the length of axis 0; 0: it is open
+	input   string
+	values  map[string]*value
+	readers map[string]int
+	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
+	folded  int                   // elements that folding may still make
+	needs   map[string]bool       // kinds of nodes that the program cannot say
+	program
+	refusals Refusals
+	report   []Layer
+	nodeOf   []*file.Node // of each row of report
+}
+
+func newLowerer(m *file.Model, c Choices, r role) *lowerer {
+	l := &lowerer{
+		choices: c, role: r, graph: &m.Graph, version: version(m),
+		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
+		folded: mostMade,
+	}
+	for name, t := range m.Graph.Constants {
+		if t == nil {
+			continue
+		}
+		l.values[name] = &value{known: constantOf(t, name)}
+		if n, ok := count(t.Shape); ok {
+			l.folded += 2 * n
+		}
+	}
+	return l
+}
+
+// mostMade is how many numbers may be made that do not stand in the file, such as the places of a layout.
+const mostMade = 1 << 24
+
+// reach keeps the nodes that a value depends on, in their order, and counts who reads what. It does not look behind the input.
+func (l *lowerer) reach(output string) {
+	wanted := map[string]bool{output: true}
+	l.readers[output]++
+	for i := len(l.graph.Nodes) - 1; i >= 0; i-- {
+		n := &l.graph.Nodes[i]
+		if !slices.ContainsFunc(n.Outputs, func(s string) bool { return s != "" && s != l.input && wanted[s] }) {
+			continue
+		}
+		l.nodes = append(l.nodes, n)
+		for _, in := range n.Inputs {
+			if in != "" {
+				wanted[in] = true
+				l.readers[in]++
+			}
+		}
+	}
+	slices.Reverse(l.nodes)
+}
+
+// run lowers the nodes in their order.
+func (l *lowerer) run() {
+	for _, n := range l.nodes {
+		v, refusal := l.evaluate(n)
+		if refusal != nil {
+			l.refusals = append(l.refusals, refusal)
+		}
+		if v == nil {
+			v = &value{broken: true}
+		}
+		for i, out := range n.Outputs {
+			switch {
+			case out == "" || out == l.input:
+			case i == 0 || v.broken:
+				v.alone = v.alone && l.readers[out] == 1
+				l.values[out] = v
+			default:
+				l.values[out] = nil
+			}
+		}
+		if v.known == nil && !v.broken {
+			l.report = append(l.report, Layer{Node: nameOf(n), Op: n.Kind, Shape: v.shape()})
+			l.nodeOf = append(l.nodeOf, n)
+		}
+	}
+}
+
+// evaluate lowers a node. With a refusal it gives a value of the right shape where that is known, so that the nodes behind it
+// are looked at too.
+func (l *lowerer) evaluate(n *file.Node) (*value, *Refusal) {
+	c := &call{lowerer: l, node: n}
+	for i, name := range n.Inputs {
+		v, ok := l.values[name]
+		switch {
+		case name == "":
+		case ok && v == nil:
+			return nil, refuse(n, exportAgain+" in inference mode", "reads %s, a further output of another node, which is not there", name)
+		case !ok:
+			return nil, refuse(n, exportAgain, "reads %s, which nothing makes before it", name)
+		case v.broken:
+			return nil, nil
+		}
+		c.in = append(c.in, v)
+		if i > mostInputs {
+			return nil, refuse(n, freezeIt, "reads more than %d values", mostInputs)
+		}
+	}
+	if len(n.Outputs) == 0 {
+		return nil, refuse(n, exportAgain, "has no outputs")
+	}
+	o, ok := operations[n.Kind]
+	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
+		return c.unknown()
+	}
+	needed := o.inputs
+	for i := range needed {
+		if i >= len(c.in) || c.in[i] == nil {
+			return nil, refuse(n, exportAgain, "has %d inputs, and input %d must be there", len(c.in), i+1)
+		}
+	}
+	for _, v := range c.in {
+		if v != nil && v.known != nil {
+			if err := l.small(v.known); err != nil {
+				return nil, refuse(n, exportAgain, "%v", err)
+			}
+		}
+	}
+	return o.lower(c)
+}
+
+// mostInputs bounds what a node reads; the densest networks join some hundred values.
+const mostInputs = 4096
+
+// small reads a constant that is a setting rather than a weight. Weights are read where they are used.
+func (l *lowerer) small(k *constant) error {
+	if len(k.shape) <= 1 && k.size() <= 64 || k.whole {
+		return k.read()
+	}
+	return nil
+}
+
+// A call is a node with what it reads.
+type call struct {
+	*lowerer
+	node *file.Node
+	in   []*value // nil: left out
+}
+
+func (c *call) refuse(do, reason string, args ...any) *Refusal {
+	return refuse(c.node, do, reason, args...)
+}
+
+// at is input i, nil where it is left out.
+func (c *call) at(i int) *value {
+	if i < len(c.in) {
+		return c.in[i]
+	}
+	return nil
+}
+
+// int, float, text and ints are attributes, or what they usually are.
+func (c *call) int(name string, usual int) int {
+	if a, ok := c.node.Attributes[name]; ok && a.Type == file.IsInt {
+		return int(a.Int)
+	}
+	return usual
+}
+
+func (c *call) float(name string, usual float32) float32 {
+	if a, ok := c.node.Attributes[name]; ok && a.Type == file.IsFloat {
+		return a.Float
+	}
+	return usual
+}
+
+func (c *call) text(name string) string { return c.node.Attributes[name].Text }
+
+func (c *call) ints(name string) ([]int, bool) {
+	a, ok := c.node.Attributes[name]
+	if !ok || a.Type != file.IsInts {
+		return nil, false
+	}
+	list := make([]int, len(a.Ints))
+	for i, v := range a.Ints {
+		list[i] = int(v)
+	}
+	return list, true
+}
+
+// numbers are those of an input that is a constant of whole numbers, none of which depends on the number of records.
+func (c *call) numbers(i int) ([]int, *Refusal) {
+	v := c.at(i)
+	if v == nil || v.known == nil || !v.known.whole {
+		return nil, c.refuse(exportAgain+" with fixed sizes", "needs input %d as a constant of whole numbers", i+1)
+	}
+	list := make([]int, len(v.known.dims))
+	for k, d := range v.known.dims {
+		if d.records != 0 {
+			return nil, c.refuse(keepRecords, "has a setting, input %d, that depends on the number of records", i+1)
+		}
+		list[k] = int(d.n)
+	}
+	return list, nil
+}
+
+// axesOr are the axes that a node names in an attribute or in input i, as places among the axes of an input of so many; usual
+// where it names none.
+func (c *call) axesOr(i, rank int, usual []int) ([]int, *Refusal) {
+	list, ok := c.ints("axes")
+	if !ok && c.at(i) != nil {
+		var r *Refusal
+		if list, r = c.numbers(i); r != nil {
+			return nil, r
+		}
+		ok = len(list) > 0
+	}
+	if !ok {
+		return usual, nil
+	}
+	out := make([]int, len(list))
+	for k, a := range list {
+		if out[k] = a; a < 0 {
+			out[k] += rank
+		}
+		if out[k] < 0 || out[k] >= rank || slices.Contains(out[:k], out[k]) {
+			return nil, c.refuse(exportAgain, "names axis %d of %d, or one twice", a, rank)
+		}
+	}
+	return out, nil
+}
+
+// crossing is the refusal of what reaches across the axis of records.
+func (c *call) crossing(what string) *Refusal {
+	return c.refuse(keepRecords, "%s along axis 0, that of the records: one record would see another", what)
+}
+
+// unknown refuses a kind of node, or in a frozen part leaves it to ONNX Runtime.
+func (c *call) unknown() (*value, *Refusal) {
+	all := true
+	for _, v := range c.in {
+		all = all && (v == nil || v.known != nil)
+	}
+	if all {
+		return nil, c.refuse("simplify the graph, for example with onnxsim, and "+exportAgain, "computes a constant by an operation that is not folded here")
+	}
+	return c.elsewhere()
+}
+
+// shape is a value's as the file describes it, without axis 0.
+func (v *value) shape() []int {
+	if v.form != nil {
+		return v.form.shape
+	}
+	return v.view.shape
+}
+
+// activation is input i as something that the program has computed.
+func (c *call) activation(i int) (*value, *Refusal) {
+	v := c.at(i)
+	if v == nil || v.known != nil {
+		return nil, c.refuse(freezeIt, "reads a constant as input %d, where what records become is expected", i+1)
+	}
+	return c.force(v)
+}
+
+// stored is a value's shape in one of the program's forms.
+func (l *lowerer) stored(v *value) []int {
+	if v.view.plain() {
+		return planShape(v.view.shape)
+	}
+	return l.shapeAt(v.at)
+}
+
+func (l *lowerer) shapeAt(v ir.Value) []int {
+	if v == ir.Input {
+		return l.program.shape
+	}
+	return l.layers[v-1].op.Out
+}
+
+// planShape gives a record's shape in the program's two forms, (C,H,W) and (n).
+func planShape(shape []int) []int {
+	if len(shape) == 3 {
+		return slices.Clone(shape)
+	}
+	return []int{ir.Size(shape)}
+}
+
+// flat is a value as it is stored in the file's order: where it is not, it is picked, which has no gradient.
+func (c *call) flat(v *value) (*value, *Refusal) {
+	if v.view.plain() {
+		return v, nil
+	}
+	if v.trained || v.view.size() > c.folded {
+		return nil, c.refuse("keep images in one layout, channels first, between the layers", "reads a value whose axes were moved, %v, and would need it moved back", v.view.shape)
+	}
+	c.folded -= v.view.size()
+	out := planShape(v.view.shape)
+	return c.emit(ir.Op{Kind: ir.Pick, Shape: c.stored(v), Out: out, Index: v.view.places()}, viewOf(v.view.shape), v), nil
+}
+
+// image is a value of channels and one or two axes of pixels, as channels, rows and columns.
+func (c *call) image(v *value) (*value, []int, *Refusal) {
+	s := v.view.shape
+	if len(s) != 2 && len(s) != 3 {
+		return nil, nil, c.refuse("give it images (N, C, H, W)", "reads records of shape %v, and needs channels and one or two axes of pixels", s)
+	}
+	v, r := c.flat(v)
+	if r != nil {
+		return nil, nil, r
+	}
+	if len(s) == 2 {
+		return v, []int{s[0], 1, s[1]}, nil
+	}
+	return v, slices.Clone(s), nil
+}
+
