@@ -70,7 +70,7 @@ func showNetwork(call *cli.Call, c *config.Config) error {
 		Layers: []layerInfo{}, Refusals: []refusalInfo{}, Tensors: []tensorInfo{},
 	}
 	for _, l := range report.Layers {
-		i.Layers = append(i.Layers, layerInfo(l))
+		i.Layers = append(i.Layers, layerInfo{l.Node, l.Op, l.Shape, l.Parameters, l.Frozen})
 	}
 	for _, r := range report.Refusals {
 		i.Refusals = append(i.Refusals, refusalInfo{r.Node, r.Op, r.Reason, r.Do})

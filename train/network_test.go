@@ -25,8 +25,8 @@ import (
 	"github.com/privgrad/privgrad/trained"
 )
 
-// own is a small network with a residual sum, of a seed, for images of the made set.
-func own(t *testing.T, seed uint64) *nn.Network {
+// residual is a small network with a residual sum, of a seed, for images of the made set.
+func residual(t *testing.T, seed uint64) *nn.Network {
 	t.Helper()
 	x := G.NewTensor(G.NewGraph(), tensor.Float32, 4, G.WithShape(1, 1, 8, 8), G.WithName("x"))
 	logits, err := nn.Apply(x, nn.Conv("edges", 6, 3, 1, 1, nn.Glorot(seed)), nn.Tanh,
@@ -62,7 +62,7 @@ func imports(path string) Config {
 // same. Everything is then done without the file: the model is used, the result is shown again, and the export is a network
 // with the same logits, which can be trained in its turn.
 func TestNetworkFromFile(t *testing.T) {
-	network := own(t, 1)
+	network := residual(t, 1)
 	path := fileOf(t, network)
 	c := imports(path)
 	c.Network, c.Strategy = "", "materialise"
@@ -98,10 +98,17 @@ func TestNetworkFromFile(t *testing.T) {
 	exported := filepath.Join(t.TempDir(), "again.onnx")
 	agrees(t, m, exported)
 
-	c = imports(exported) // with the normalization that the file has inside
+	c = imports(exported) // it reads bytes, and normalizes them by itself
 	c.WeightsArePublic = true
-	if _, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")}); err == nil {
-		t.Error("a network that reads bytes and normalizes them was taken as one of values from 0 to 1")
+	c.LR = ptr(1e-12) // nothing moves
+	same := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run")})
+	// Scales are rounded to float32 twice.
+	if math.Abs(*same.TestLoss-*got.TestLoss) > 1e-5 || *same.TestAccuracy != *got.TestAccuracy {
+		t.Errorf("what was exported has the loss %v, want %v", *same.TestLoss, *got.TestLoss)
+	}
+	c.Normalize = "0.5,0.5"
+	if _, err := resolve(c, Options{Sources: sources(made(1, 400))}); err == nil || !strings.Contains(err.Error(), "leave --normalize out") {
+		t.Errorf("two normalizations: %v", err)
 	}
 }
 
@@ -133,7 +140,7 @@ func agrees(t *testing.T, m *trained.Model, path string) {
 // The weights of a file that nobody declared public leave no trace: neither in the model nor in any file of the run.
 func TestWeightsOfTheFileStayThere(t *testing.T) {
 	model := func(seed uint64) (weights []float32, files []string) {
-		n := own(t, seed)
+		n := residual(t, seed)
 		out := filepath.Join(t.TempDir(), "run")
 		finished(t, imports(fileOf(t, n)), Options{Sources: sources(made(1, 400)), Out: out})
 		secret := binary.LittleEndian.AppendUint32(nil, math.Float32bits(n.Params()[0]))
@@ -157,7 +164,7 @@ func TestWeightsOfTheFileStayThere(t *testing.T) {
 
 // A frozen part is computed once, kept with the run, and a part of the exported file. What is trained is the rest.
 func TestFrozenPart(t *testing.T) {
-	n := own(t, 3)
+	n := residual(t, 3)
 	path := fileOf(t, n)
 	c := imports(path)
 	c.WeightsArePublic, c.Freeze = true, frozenNode(t, path)
@@ -218,13 +225,13 @@ func frozenNode(t *testing.T, path string) string {
 
 // What does not go together is refused, with what to do.
 func TestNetworkIsRefused(t *testing.T) {
-	path := fileOf(t, own(t, 1))
+	path := fileOf(t, residual(t, 1))
 	for want, change := range map[string]func(*Config){
 		"name the file by --network":     func(c *Config) { c.Network, c.Model, c.NewHead = "", "logistic", true },
 		"give one":                       func(c *Config) { c.Model = "logistic" },
 		"add --weights-are-public":       func(c *Config) { c.Freeze = "x" },
 		"or use --batchnorm group":       func(c *Config) { c.BatchNorm = "frozen" },
-		"batchnorm sometimes":            func(c *Config) { c.BatchNorm = "sometimes" },
+		"unknown batchnorm":              func(c *Config) { c.BatchNorm = "sometimes" },
 		"a mean and a standard":          func(c *Config) { c.Normalize = "1" },
 		"standard deviations in":         func(c *Config) { c.Normalize = "0,0" },
 		"no number":                      func(c *Config) { c.Normalize = "a,1" },
@@ -244,7 +251,7 @@ func TestNetworkIsRefused(t *testing.T) {
 		}
 	}
 	c := imports(path)
-	if _, err := resolve(c, Options{Sources: sources(made(1, 400)), Network: own(t, 1)}); err == nil {
+	if _, err := resolve(c, Options{Sources: sources(made(1, 400)), Network: residual(t, 1)}); err == nil {
 		t.Error("two networks were taken")
 	}
 }

@@ -253,8 +253,7 @@ func (m *Model) imported() *tables.Reading {
 	if m.file == nil || m.front != nil {
 		return nil
 	}
-	scale, shift := m.config.Normalization().Affine()
-	return &tables.Reading{Scale: scale[0], Shift: shift[0]}
+	return (*tables.Reading)(&m.file.Reading)
 }
 
 // Shape is that of a record: channels, height and width of an image; 1, 1 and the number of

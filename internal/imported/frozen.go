@@ -2,7 +2,6 @@ package imported
 
 import (
 	"bytes"
-	"cmp"
 	"io"
 	"slices"
 	"sync"

@@ -17,9 +17,13 @@ type Network struct {
 	Program *ir.Program
 	Params  []float32       // the first weights; zeros of a network that a run keeps, which has others
 	Front   *features.Front // what is frozen; nil: nothing
+	Reading Reading         // what it reads of a value, where nothing is frozen
 	// ByRuntime says that ONNX Runtime computes what is frozen.
 	ByRuntime bool
 }
+
+// Reading is x·Scale + Shift of a value x, from 0 to 1 of a pixel.
+type Reading = rundir.Reading
 
 // Data is what a network has to fit.
 type Data struct {
@@ -42,12 +46,25 @@ func Open(c *config.Config, data Data) (*Network, error) {
 	}
 	n := &Network{Program: lowered.Program, Params: lowered.Params}
 	if lowered.Prefix == nil {
-		return n, nil
+		n.Reading, err = reading(lowered.Reads, c.Normalization())
+		return n, err
 	}
 	if n.Front, n.ByRuntime, err = front(lowered.Prefix, c.Normalization(), data.Shape); err != nil {
 		return nil, usage.Errorf("network %s, frozen up to %s: %w", c.Network, c.Freeze, err)
 	}
 	return n, nil
+}
+
+// reading is by the file or, where that reads values as they are, by the configuration.
+func reading(own lower.Reading, n config.Normalization) (Reading, error) {
+	switch {
+	case own == lower.Plain:
+		scale, shift := n.Affine()
+		return Reading{Scale: scale[0], Shift: shift[0]}, nil
+	case !n.Identity():
+		return Reading{}, usage.Errorf("the network normalizes what it reads by itself: leave --normalize out")
+	}
+	return Reading{Scale: float32(own.Scale), Shift: float32(own.Shift)}, nil
 }
 
 func read(c *config.Config) (*file.Model, error) {

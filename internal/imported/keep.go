@@ -16,16 +16,16 @@ func (n *Network) Keep(dir rundir.Dir) error {
 			return err
 		}
 	}
-	return dir.WriteNetwork(n.Program)
+	return dir.WriteNetwork(n.Program, n.Reading)
 }
 
 // Read reads what Keep wrote of a run with a configuration, whose records have a shape.
 func Read(dir rundir.Dir, c *config.Config, shape [3]int) (*Network, error) {
-	p, err := dir.ReadNetwork()
+	p, reading, err := dir.ReadNetwork()
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Program: p, Params: make([]float32, p.NumParams())}
+	n := &Network{Program: p, Params: make([]float32, p.NumParams()), Reading: reading}
 	if c.Freeze == "" {
 		return n, nil
 	}

@@ -53,6 +53,5 @@ func (p *Plan) reading() *tables.Reading {
 	if p.Imported == nil || p.Front != nil {
 		return nil
 	}
-	scale, shift := p.Config.Normalization().Affine()
-	return &tables.Reading{Scale: scale[0], Shift: shift[0]}
+	return (*tables.Reading)(&p.Imported.Reading)
 }

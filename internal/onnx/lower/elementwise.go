@@ -21,6 +21,9 @@ func binary(c *call) (*value, *Refusal) {
 		}
 		return c.two()
 	}
+	if v, ok := c.reread(); ok {
+		return v, nil
+	}
 	if v, r, ok := c.absorbed(); ok {
 		return v, r
 	}

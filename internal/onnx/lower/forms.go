@@ -20,6 +20,7 @@ type form struct {
 	pads pads // padding
 	last bool // padding of images whose channels come last
 
+	// reading: scale and shift
 	// product: scale·x, or without x where power is 0, times shift + slope·erf(inner·x) where erf is set
 	scale, shift, slope, inner float64
 	power                      int
@@ -43,6 +44,7 @@ const (
 	deviation                 // √variance
 	precision                 // 1/deviation
 	softmaxed                 // softmax or its logarithm
+	reading                   // scale·x + shift of the input
 )
 
 // leftover says why a form is no operation.
@@ -74,6 +76,8 @@ func (c *call) force(v *value) (*value, *Refusal) {
 	var r *Refusal
 	made := &call{lowerer: c.lowerer, node: f.node}
 	switch {
+	case f.kind == reading:
+		f.forced, r = made.reads(f)
 	case f.kind == mean:
 		f.forced, r = made.whole(ir.AvgPool, f.base, f.axes, f.keep)
 	case f.kind == product && f.power == 1 && !f.erf && c.role == fixed:

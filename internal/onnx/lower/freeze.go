@@ -24,12 +24,26 @@ type Prefix struct {
 	before map[string]bool // what depends on the file's input, the cut aside
 }
 
+// Fixed makes the prefix of a file that holds one alone, as Prefix.Model does.
+func Fixed(m *file.Model) (*Prefix, error) {
+	if len(m.Graph.Outputs) != 1 {
+		return nil, usage.Errorf("the file of a frozen part has %d outputs, want one", len(m.Graph.Outputs))
+	}
+	cut := m.Graph.Outputs[0].Name
+	return new(result).upTo(cut, m, Choices{Weights: OfFile, Freeze: cut})
+}
+
 // freeze makes the prefix of a file, and reports it.
 func (out *result) freeze(m *file.Model, c Choices) (*Prefix, error) {
 	cut, err := findCut(&m.Graph, c.Freeze)
 	if err != nil {
 		return nil, err
 	}
+	return out.upTo(cut, m, c)
+}
+
+// upTo makes the prefix that gives a value.
+func (out *result) upTo(cut string, m *file.Model, c Choices) (*Prefix, error) {
 	l := newLowerer(m, c, fixed)
 	l.reach(cut)
 	l.readers[cut]++ // what follows reads it
@@ -62,6 +76,7 @@ func (out *result) freeze(m *file.Model, c Choices) (*Prefix, error) {
 	if len(p.Needs) > 0 {
 		return p, nil
 	}
+	var err error
 	if p.Program, p.Constants, err = l.finish("prefix", 0); err != nil {
 		return nil, usage.Errorf("--freeze %s: %v", c.Freeze, err)
 	}

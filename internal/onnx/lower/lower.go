@@ -39,6 +39,7 @@ type Network struct {
 	Program *ir.Program // its loss is SoftmaxCrossEntropy, or Logistic of one output
 	Params  []float32   // the first weights, flat, in the order of the program
 	Prefix  *Prefix     // nil: nothing is frozen
+	Reads   Reading     // what the program reads of a value; of what a prefix gives it is Plain
 }
 
 // The operator sets that are read.
@@ -104,7 +105,7 @@ func work(m *file.Model, c Choices) (*result, error) {
 	if want := p.Outputs(); c.Classes != 0 && c.Classes != want && !(want == 1 && c.Classes == 2) {
 		return out, usage.Errorf("the network has %d outputs and the data have %d classes; --new-head replaces its last dense layer by a fresh one of %d", want, c.Classes, c.Classes)
 	}
-	out.network = &Network{Program: p, Params: params, Prefix: prefix}
+	out.network = &Network{Program: p, Params: params, Prefix: prefix, Reads: l.read}
 	return out, nil
 }
 
@@ -157,6 +158,7 @@ func (l *lowerer) lowerFrom(output string, prefix *Prefix, cut string) {
 	l.input = cut
 	l.reach(output)
 	if prefix == nil {
+		l.atInput = true
 		l.findInput()
 	} else {
 		l.crossed(prefix)
@@ -203,7 +205,8 @@ func (l *lowerer) findInput() {
 		return
 	}
 	in := inputs[0]
-	if in.Type != 0 && !isFloat(in.Type) {
+	ofBytes := in.Type == file.Uint8 && l.role == trained
+	if in.Type != 0 && !isFloat(in.Type) && !ofBytes {
 		stop("export it with a floating-point input", "the input %s is of whole numbers", in.Name)
 		return
 	}
@@ -224,6 +227,12 @@ func (l *lowerer) findInput() {
 		return
 	}
 	l.records = max(in.Shape[0].Length, 0)
+	if ofBytes {
+		defer func() {
+			v := l.values[in.Name]
+			l.values[in.Name] = formed(&form{kind: reading, base: v, shape: v.view.shape, scale: bytes.Scale})
+		}()
+	}
 	if l.channelsLast(in.Name, shape) {
 		stored := []int{shape[2], shape[0], shape[1]}
 		l.begin(in.Name, stored, viewOf(stored).transposed([]int{1, 2, 0}))

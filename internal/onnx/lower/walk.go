@@ -40,6 +40,8 @@ type lowerer struct {
 	values  map[string]*value
 	readers map[string]int
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
+	atInput bool                  // it begins at the file's input
+	read    Reading               // of the input
 	folded  int                   // elements that folding may still make
 	needs   map[string]bool       // kinds of nodes that the program cannot say
 	program
@@ -52,7 +54,7 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 	l := &lowerer{
 		choices: c, role: r, graph: &m.Graph, version: version(m),
 		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
-		folded: mostMade,
+		folded: mostMade, read: Plain,
 	}
 	for name, t := range m.Graph.Constants {
 		if t == nil {
@@ -345,4 +347,3 @@ func (c *call) image(v *value) (*value, []int, *Refusal) {
 	}
 	return v, slices.Clone(s), nil
 }
-
