@@ -203,7 +203,7 @@ func (l *lowerer) findInput() {
 		return
 	}
 	in := inputs[0]
-	if in.Type != 0 && !isFloat(in.Type) {
+	if in.Type != 0 && !in.Type.IsFloating() {
 		stop("export it with a floating-point input", "the input %s is of whole numbers", in.Name)
 		return
 	}

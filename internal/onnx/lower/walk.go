@@ -345,4 +345,3 @@ func (c *call) image(v *value) (*value, []int, *Refusal) {
 	}
 	return v, slices.Clone(s), nil
 }
-

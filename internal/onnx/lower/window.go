@@ -263,7 +263,7 @@ func globalPool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		return c.whole(kind, v, upTo(len(v.view.shape)+1)[min(2, len(v.view.shape)+1):], true)
+		return c.whole(kind, v, upTo(len(v.view.shape) + 1)[min(2, len(v.view.shape)+1):], true)
 	}
 }
 
