@@ -20,18 +20,9 @@ type constant struct {
 // A dim is a whole number: n, and so many times the number of records, which no file knows.
 type dim struct{ n, records int64 }
 
-func isFloat(t file.ElementType) bool {
-	return t == file.Float32 || t == file.Float16 || t == file.Float64 || t == file.BFloat16
-}
-
-// isWhole says of a type that its numbers are whole; truth values are.
-func isWhole(t file.ElementType) bool {
-	return t == file.Int64 || t == file.Int32 || t == file.Int8 || t == file.Uint8 || t == file.Bool
-}
-
 // constantOf is a tensor of the file.
 func constantOf(t *file.Tensor, root string) *constant {
-	return &constant{shape: t.Shape, roots: []string{root}, tensor: t, whole: !isFloat(t.Type)}
+	return &constant{shape: t.Shape, roots: []string{root}, tensor: t, whole: !t.Type.IsFloating()}
 }
 
 func wholes(shape []int, dims []dim) *constant {
@@ -75,7 +66,7 @@ func (k *constant) read() error {
 	return nil
 }
 
-// axesOf gives a constant of the same numbers another shape.
+// reshaped gives a constant of the same numbers another shape.
 func (k *constant) reshaped(shape []int) *constant {
 	c := *k
 	c.shape = shape

@@ -34,7 +34,17 @@ func (l *lowerer) end(output string) {
 		l.refusals = append(l.refusals, r)
 		return
 	}
-	if n := len(v.view.shape); n > 1 || !v.view.plain() {
+	if int(v.at) != len(l.layers) {
+		stop("export the network's logits", "is not what is computed last")
+		return
+	}
+	long := 0
+	for _, n := range v.view.shape {
+		if n > 1 {
+			long++
+		}
+	}
+	if long > 1 || !v.view.plain() {
 		stop("flatten them to one number for each class", "gives records of shape "+words(v.view.shape)+" or in another order than the layers'")
 		return
 	}

@@ -25,14 +25,14 @@ func cast(c *call) (*value, *Refusal) {
 		}
 	}
 	switch {
-	case v.known == nil && !isFloat(to):
+	case v.known == nil && !to.IsFloating():
 		return nil, c.refuse("keep floating-point numbers between the layers", "makes whole numbers of what records become")
 	case v.known == nil:
 		return &v, nil
-	case !isFloat(to) && !isWhole(to):
+	case !to.IsFloating() && !to.IsWhole():
 		return nil, c.refuse(exportAgain, "makes numbers of type %d", to)
 	}
-	return c.converted(v.known, !isFloat(to))
+	return c.converted(v.known, !to.IsFloating())
 }
 
 // converted makes whole numbers of others, or the other way round.

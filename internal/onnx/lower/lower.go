@@ -206,7 +206,7 @@ func (l *lowerer) findInput() {
 	}
 	in := inputs[0]
 	ofBytes := in.Type == file.Uint8 && l.role == trained
-	if in.Type != 0 && !isFloat(in.Type) && !ofBytes {
+	if in.Type != 0 && !in.Type.IsFloating() && !ofBytes {
 		stop("export it with a floating-point input", "the input %s is of whole numbers", in.Name)
 		return
 	}
