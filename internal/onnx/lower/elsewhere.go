@@ -34,9 +34,9 @@ var acrossRecords = map[string]string{
 
 // elsewhere leaves a node to ONNX Runtime in a frozen part, and refuses it in one that is trained.
 func (c *call) elsewhere() (*value, *Refusal) {
-	f := shapesElsewhere[c.node.Kind]
-	if f == nil || c.node.Domain != "" && c.node.Domain != "ai.onnx" {
-		if what := acrossRecords[c.node.Kind]; what != "" {
+	f := shapesElsewhere[kindOf(c.node)]
+	if f == nil {
+		if what := acrossRecords[kindOf(c.node)]; what != "" {
 			return c.along(c.int("axis", 0), what)
 		}
 		return c.elsewhereOf(nil, "is no operation that is known here")
@@ -69,7 +69,7 @@ func (c *call) elsewhereOf(shape []int, why string) (*value, *Refusal) {
 	case !ok || n > most:
 		return nil, c.refuse("make it smaller", "gives records of shape %v, which are too large", shape)
 	case c.role == fixed:
-		c.needs[c.node.Kind] = true
+		c.needs[kindOf(c.node)] = true
 		return c.standIn(shape), nil
 	}
 	return c.standIn(shape), c.refuse(freezeIt, "%s", why)
@@ -246,6 +246,9 @@ func concat(c *call) (*value, *Refusal) {
 	}
 	if known > 0 {
 		return c.elsewhereOf(nil, "joins constants to what records become")
+	}
+	if v := c.pair(); v != nil {
+		return v, nil
 	}
 	var parts []*value
 	var shape []int

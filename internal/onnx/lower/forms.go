@@ -42,7 +42,8 @@ const (
 	variance                  // mean of the squares, and epsilon
 	deviation                 // √variance
 	precision                 // 1/deviation
-	softmaxed                 // softmax or its logarithm
+	softmaxed                 // softmax or its logarithm; of one output p that is a sigmoid, 1 − p and p
+	opposite                  // 1 − p of it
 )
 
 // leftover says why a form is no operation.
@@ -56,6 +57,7 @@ var leftover = [...]string{
 	deviation: "takes a root, and is a part of no layer normalization that is known",
 	precision: "divides by a deviation, and is a part of no layer normalization that is known",
 	softmaxed: "is a softmax, which is known only at the end",
+	opposite:  "computes with a constant that is no bias of the layer before",
 }
 
 func formed(f *form) *value {
@@ -196,6 +198,11 @@ func (c *call) normalizing() (*value, *Refusal, bool) {
 	switch kind := c.node.Kind; {
 	case kind == "Sub" && x.known == nil && x.form == nil && formOf(y, mean) != nil && one(x, y.form.base) && y.form.keep:
 		return c.step(y.form, centered), nil, true
+	case kind == "Sub" && x.known != nil && c.probability(y):
+		if n, ok := c.scalar(x); !ok || n != 1 || len(x.known.shape) > 2 {
+			return nil, nil, false
+		}
+		return formed(&form{kind: opposite, node: c.node, base: y, shape: y.view.shape}), nil, true
 	case kind == "Mul" && formOf(x, centered) != nil && formOf(y, centered) != nil && one(x, y) && slices.Equal(x.form.axes, y.form.axes):
 		return c.step(x.form, square), nil, true
 	case kind == "Add" && formOf(x, variance) != nil && number && n > 0:
@@ -228,6 +235,23 @@ func (c *call) normalized(f *form) (*value, *Refusal) {
 		return nil, r
 	}
 	return c.open(v), nil
+}
+
+// probability says that a value is the sigmoid of one number.
+func (c *call) probability(v *value) bool {
+	if v.known != nil || v.form != nil || len(v.view.shape) != 1 || v.view.shape[0] != 1 {
+		return false
+	}
+	l := c.of(v)
+	return l != nil && l.op.Kind == ir.Sigmoid
+}
+
+// pair gives the probabilities of two classes, if that is what a Concat joins.
+func (c *call) pair() *value {
+	if axis := c.int("axis", 0); len(c.in) != 2 || axis != 1 && axis != -1 || formOf(c.in[0], opposite) == nil || !c.probability(c.in[1]) || !one(c.in[0], c.in[1]) {
+		return nil
+	}
+	return formed(&form{kind: softmaxed, node: c.node, base: c.in[1], shape: []int{2}})
 }
 
 // root is a Sqrt, and power a Pow: steps of a layer normalization.

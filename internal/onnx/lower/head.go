@@ -34,6 +34,10 @@ func (l *lowerer) end(output string) {
 		l.refusals = append(l.refusals, r)
 		return
 	}
+	if int(v.at) != len(l.layers) {
+		stop("export the network's logits", "is not what is computed last")
+		return
+	}
 	long := 0
 	for _, n := range v.view.shape {
 		if n > 1 {

@@ -65,5 +65,7 @@ func init() { // rows lower what other rows made
 		"Slice":           {3, slice},
 		"Concat":          {1, concat},
 		"Range":           {3, ranged},
+
+		"ai.onnx.ml.ZipMap": {1, same}, // names the columns
 	}
 }

@@ -52,11 +52,15 @@ func nameOf(n *file.Node) string {
 
 // refuse makes a refusal of a node: what is wrong, as words behind its name, and what to do.
 func refuse(n *file.Node, do, reason string, args ...any) *Refusal {
-	op := n.Kind
+	return &Refusal{Node: nameOf(n), Op: kindOf(n), Reason: fmt.Sprintf(reason, args...), Do: do}
+}
+
+// kindOf is a node's kind, behind its domain if that is not the standard one.
+func kindOf(n *file.Node) string {
 	if n.Domain != "" && n.Domain != "ai.onnx" {
-		op = n.Domain + "." + op
+		return n.Domain + "." + n.Kind
 	}
-	return &Refusal{Node: nameOf(n), Op: op, Reason: fmt.Sprintf(reason, args...), Do: do}
+	return n.Kind
 }
 
 // What to do, where several nodes share it.

@@ -139,12 +139,11 @@ func (l *lowerer) evaluate(n *file.Node) (*value, *Refusal) {
 	if len(n.Outputs) == 0 {
 		return nil, refuse(n, exportAgain, "has no outputs")
 	}
-	o, ok := operations[n.Kind]
-	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
+	o, ok := operations[kindOf(n)]
+	if !ok {
 		return c.unknown()
 	}
-	needed := o.inputs
-	for i := range needed {
+	for i := range o.inputs {
 		if i >= len(c.in) || c.in[i] == nil {
 			return nil, refuse(n, exportAgain, "has %d inputs, and input %d must be there", len(c.in), i+1)
 		}
