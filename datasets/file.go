@@ -19,8 +19,12 @@ import (
 const maxFile = 1 << 30
 
 // ReadFile returns the whole content of a file, decompressed where its name ends
-// in .gz, or of name.gz where only that exists. The error is fs.ErrNotExist if neither does.
+// in .gz, or of name.gz where only that exists. The error is fs.ErrNotExist if neither does. Of Piped it is all of
+// standard input, as it comes.
 func ReadFile(name string) ([]byte, error) {
+	if name == Piped {
+		return ReadPiped(maxFile)
+	}
 	fsys, base := os.DirFS(filepath.Dir(name)), filepath.Base(name)
 	data, found, err := readFile(fsys, base, maxFile)
 	if err == nil && found == base && filepath.Ext(base) == ".gz" {
@@ -29,7 +33,7 @@ func ReadFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// OpenFile is ReadFile for files beyond memory, of any size.
+// OpenFile is ReadFile for files beyond memory, of any size. It does not read standard input.
 func OpenFile(name string) (io.ReadCloser, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

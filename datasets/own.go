@@ -76,13 +76,16 @@ func (d Declared) Shape() (shape [3]int, err error) {
 func SizeText(shape [3]int) string { return fmt.Sprintf("%dx%dx%d", shape[0], shape[1], shape[2]) }
 
 // NewSet is an empty set of the declared shape and classes. The class file is read
-// where no classes are declared: one name per line.
+// where no classes are declared: one name per line. Of data that no file holds it is "".
 func (d Declared) NewSet(path, classFile string) (*Set, error) {
 	shape, err := d.Shape()
 	if err != nil {
 		return nil, err
 	}
 	names := slices.Clone(d.Classes)
+	if len(names) == 0 && classFile == "" {
+		return nil, errors.New("nothing says which classes there are: list them, as in --class-names cat,dog")
+	}
 	if len(names) == 0 {
 		text, err := readBounded(os.DirFS(filepath.Dir(classFile)), filepath.Base(classFile), 1<<20)
 		if errors.Is(err, fs.ErrNotExist) {

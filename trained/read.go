@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/datasets/folder"
 	"github.com/privgrad/privgrad/datasets/numpy"
 	"github.com/privgrad/privgrad/features"
@@ -16,7 +17,8 @@ import (
 
 // Read reads records for Predict, and their names. Each path is an image in PNG or JPEG, a folder of some, also in folders inside it, an array that
 // numpy.save wrote, whose name ends in .npy, or, of a model that was trained on a table, a table with the
-// columns of its schema, of which a column of labels is ignored. Options.Warn hears of values there that could not be read. Images are brought to the model's shape as those of an image folder are.
+// columns of its schema, of which a column of labels is ignored. Of datasets.Piped it is the table, or else the array, that
+// standard input has. Options.Warn hears of values there that could not be read. Images are brought to the model's shape as those of an image folder are.
 func (m *Model) Read(paths ...string) (names []string, records features.Images, err error) {
 	for _, path := range paths {
 		its, more, err := m.readOne(path)
@@ -30,6 +32,12 @@ func (m *Model) Read(paths ...string) (names []string, records features.Images, 
 }
 
 func (m *Model) readOne(path string) (names []string, records features.Images, err error) {
+	switch {
+	case path == datasets.Piped && m.readsTables():
+		return m.readTable(path)
+	case path == datasets.Piped:
+		return m.readArray(path)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		give := "an image, a folder of images, or a .npy file"

@@ -2,6 +2,7 @@ package numpy
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -9,15 +10,24 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 )
 
-// Array reads records of a shape, without labels, from a file that numpy.save wrote. It is for public
-// records.
+// openArray opens a file, or has the whole of standard input.
+func openArray(path string) (io.ReadCloser, error) {
+	if path != datasets.Piped {
+		return os.Open(path)
+	}
+	data, err := datasets.ReadPiped(mostBytes)
+	return io.NopCloser(bytes.NewReader(data)), err
+}
+
+// Array reads records of a shape, without labels, from a file that numpy.save wrote, or that comes through standard
+// input as datasets.Piped. It is for public records.
 func Array(path string, shape [3]int) (s datasets.Split, err error) {
-	f, err := os.Open(path)
+	in, err := openArray(path)
 	if err != nil {
 		return s, fmt.Errorf("array %s %w", path, datasets.Unread(err, nil))
 	}
-	defer f.Close()
-	r := bufio.NewReader(f)
+	defer in.Close()
+	r := bufio.NewReader(in)
 	s.Shape = shape
 	h, err := readHeader(r)
 	if err == nil && !fitsOne(h, shape) {

@@ -6,7 +6,8 @@
 // are. Labels are whole numbers from 0 on, in the order of the declared classes. The shape
 // of a record is declared, too; images may have their channels first or last, and records
 // may be flat. Nothing in a file is executed or believed before it has been read: sizes
-// that its headers announce reserve no memory.
+// that its headers announce reserve no memory. A file that comes through standard input, as
+// datasets.Piped, is read to memory first.
 //
 // A file that is not so is refused. A record whose label is no class, or with a value that
 // is not finite, counts as zero, without a word.
@@ -14,6 +15,7 @@ package numpy
 
 import (
 	"archive/zip"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,9 +33,17 @@ var Form = datasets.Form{Prefix: "npz:", Open: open, Facts: facts, Labeled: labe
 // classFile is what a class file's name adds to that of the arrays.
 const classFile = ".classes.txt"
 
+// classesOf is the class file of arrays; empty of those that no file holds.
+func classesOf(path string) string {
+	if path == datasets.Piped {
+		return ""
+	}
+	return path + classFile
+}
+
 // facts is the set as it is declared, without its records.
 func facts(path string, d datasets.Declared) (*datasets.Set, error) {
-	return d.Facts(path, path+classFile)
+	return d.Facts(path, classesOf(path))
 }
 
 func open(path string, d datasets.Declared) (*datasets.Set, error) {
@@ -47,23 +57,41 @@ func open(path string, d datasets.Declared) (*datasets.Set, error) {
 
 // file is an archive of arrays.
 type file struct {
-	*zip.ReadCloser
+	*zip.Reader
+	io.Closer
 	path   string
 	arrays map[string]*zip.File
 }
 
+// openZip opens an archive of a path, or reads it from standard input.
+func openZip(path string) (*zip.Reader, io.Closer, error) {
+	if path != datasets.Piped {
+		z, err := zip.OpenReader(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &z.Reader, z, nil
+	}
+	data, err := datasets.ReadPiped(mostBytes)
+	if err != nil {
+		return nil, nil, &fs.PathError{Op: "read", Path: path, Err: err} // which is no damage
+	}
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	return z, io.NopCloser(nil), err
+}
+
 func openFile(path string) (*file, error) {
-	z, err := zip.OpenReader(path)
+	z, closer, err := openZip(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("arrays %s: there is no such file: give the path of what numpy.savez wrote", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("arrays %s: %w", path, datasets.Unread(err, errors.New("not a file that numpy.savez writes: save the arrays again")))
 	}
-	f := &file{z, path, map[string]*zip.File{}}
+	f := &file{z, closer, path, map[string]*zip.File{}}
 	for _, entry := range z.File {
 		if f.arrays[entry.Name] != nil {
-			z.Close()
+			f.Close()
 			return nil, fmt.Errorf("arrays %s: one name stands for two arrays: save them again", path)
 		}
 		f.arrays[entry.Name] = entry
@@ -73,7 +101,7 @@ func openFile(path string) (*file, error) {
 
 // set reads all that training needs.
 func (f *file) set(d datasets.Declared) (*datasets.Set, error) {
-	set, err := d.NewSet(f.path, f.path+classFile)
+	set, err := d.NewSet(f.path, classesOf(f.path))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +135,7 @@ func labeled(path string, d datasets.Declared) (*datasets.Set, error) {
 			return nil, fmt.Errorf("arrays %s: %s is not there: save the records and their labels by numpy.savez(%[1]q, x_test=…, y_test=…)", path, name)
 		}
 	}
-	set, err := d.NewSet(path, path+classFile)
+	set, err := d.NewSet(path, classesOf(path))
 	if err != nil {
 		return nil, err
 	}

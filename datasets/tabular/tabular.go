@@ -101,6 +101,9 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 		return nil, nil, nil, err
 	}
 	s.DropFirst, s.places = s.DropFirst || o.DropFirst, o.Places
+	if path == datasets.Piped && (s.Test != "" || len(s.Also) > 0) {
+		return nil, nil, nil, errors.New("the schema names files beside the table (test, also), and nothing lies beside one from standard input: leave them out, or give the path of a file")
+	}
 	if s.Width() == 0 {
 		return nil, nil, nil, fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
 	}
@@ -375,6 +378,9 @@ func find(path, name string) (known *Known, s *Schema, err error) {
 		}
 	}
 	candidates := []string{name}
+	if name == "" && path == datasets.Piped {
+		return nil, nil, fmt.Errorf("nothing says what the columns of a table from standard input are: name its schema by --schema, one of %s or a file", strings.Join(SchemaNames(), ", "))
+	}
 	if name == "" {
 		candidates = []string{path + suffix, trim(path) + suffix}
 	}

@@ -86,6 +86,9 @@ func OpenFiles(c *config.Config, sources map[string]Source, facts bool) (*datase
 // Open is OpenData, or of the set's public facts alone: then no record is opened. A rank gets its
 // part of the training records.
 func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets.Rank) (*datasets.Set, []string, error) {
+	if rank.Of > 1 && piped(c) {
+		return nil, nil, usage.Errorf("data %s: standard input reaches one process alone, and this run has %d: give the path of a file", c.Data, rank.Of)
+	}
 	set, builtIn, err := openSource(c, sources, facts, rank)
 	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
 		set, err = set.Take(rank)
@@ -305,9 +308,16 @@ func formNames() string {
 
 // Path is the whole path that Data names behind a prefix. The directory to which that was
 // relative is kept in DataDir, so that the configuration means the same elsewhere: the
-// working directory, or the given one. Tables may lie in a folder of it.
+// working directory, or the given one. Tables may lie in a folder of it. Of what comes
+// through standard input it is datasets.Piped.
 func Path(c *config.Config) (string, error) {
 	prefix, name, _ := strings.Cut(c.Data, ":")
+	if piped(c) {
+		if c.DataDir != "" {
+			return "", usage.Errorf("data-dir %s: --data %s comes through standard input; leave one of them out", c.DataDir, c.Data)
+		}
+		return datasets.Piped, nil
+	}
 	folders := []string{""}
 	if prefix+":" == TablePrefix {
 		folders = append(folders, "tabular")
@@ -343,6 +353,11 @@ func Path(c *config.Config) (string, error) {
 	return leads(bases[0], name), nil
 }
 
+// piped says whether the data come through standard input.
+func piped(c *config.Config) bool {
+	return c.Data == TablePrefix+datasets.Piped || c.Data == numpy.Form.Prefix+datasets.Piped
+}
+
 // leads is where a path leads from a folder.
 func leads(folder, name string) string {
 	return written.Path(folder + string(filepath.Separator) + name)
@@ -362,7 +377,7 @@ func Absent(c config.Config) string {
 		return ""
 	}
 	path, err := Path(&c)
-	if err != nil || isThere(path) {
+	if err != nil || path == datasets.Piped || isThere(path) {
 		return ""
 	}
 	return path
@@ -414,6 +429,9 @@ func CheckCommand(c *config.Config) string {
 		return ""
 	}
 	line := "privgrad data verify " + usage.Quote(c.Data)
+	if piped(c) {
+		line = "… | " + line
+	}
 	add := func(flag, value string) {
 		if value != "" {
 			line += " --" + flag + " " + usage.Quote(value)

@@ -69,11 +69,11 @@ func Predict() *cobra.Command {
 		Short: "Classify new records with a saved model",
 		Long: `predict runs the saved model of a run on new records. Each PATH is a PNG or JPEG image, a
 folder of images, also in folders inside it, such as one per class, or an array from
-numpy.save (.npy, uint8 images or float32 values). It
-resizes images and converts their colors as --data dir: does. A model of a table reads a
-table with the columns of its schema, and ignores the column of labels. It warns of values
-there that it cannot read, and says what they count as. For each record
-predict prints the class and its probability, or for a regression the value in the units of
+numpy.save (.npy, uint8 images or float32 values). The PATH - is standard input, for such
+an array, or a table. It resizes images and converts their colors as --data dir: does. A
+model of a table reads a table with the columns of its schema, and ignores the column of
+labels. It warns of values there that it cannot read, and says what they count as. For
+each record predict prints the class and its probability, or for a regression the value in the units of
 the label. With --csv it writes a table instead, with a column for each class's probability
 if the model gives probabilities. Using a model costs no privacy.`,
 		Example: `  privgrad predict runs/first photo.png other.jpg

@@ -1,0 +1,337 @@
+"""How records go to the privgrad program: tables as CSV with a schema, images as arrays.
+
+Nothing here is computed from the records but the form that all of them have: the number of columns and their names, or the
+shape and the type of an image. What a record becomes depends on that record alone, and none raises an error.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ._command import UsageError, Warned
+
+Pair = tuple[float, float]
+#: One pair for all columns; a pair for each; or pairs by the names of columns.
+Bounds = Union[Pair, Sequence[Pair], Mapping[Any, Pair]]
+#: The categories of columns, by the names of columns, or of an array by their numbers from 0.
+Categories = Mapping[Any, Sequence[Any]]
+
+_BLOCK = 4096  # records that are written at a time
+_NO_CLASS = 255  # a label that is none
+
+
+def pair(value: Any, what: str) -> Pair:
+    """A pair of numbers (low, high)."""
+    try:
+        low, high = (float(x) for x in value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{what} {value!r}: give a pair (low, high) of numbers") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UsageError(f"{what} {value!r}: low must be below high, and both finite")
+    return low, high
+
+
+def _is_pair(value: Any) -> bool:
+    return not isinstance(value, Mapping) and len(value) == 2 and all(np.ndim(x) == 0 for x in value)
+
+
+def _distinct(values: Sequence[Any], what: str) -> list[str]:
+    names = [str(v) for v in values]
+    if len(names) < 1 or len(set(names)) != len(names):
+        raise UsageError(f"{what}: name each once, and at least one")
+    if any("\n" in n or "\r" in n for n in names):
+        raise UsageError(f"{what}: a name must not have an end of a line")
+    return names
+
+
+def no_name(names: Sequence[str]) -> str:
+    """A text that is none of the names."""
+    none = ""
+    while none in names:
+        none += "-"
+    return none
+
+
+class Labels:
+    """The classes of a classifier, in their order."""
+
+    def __init__(self, classes: Sequence[Any]) -> None:
+        self.values = list(classes.tolist() if hasattr(classes, "tolist") else classes)
+        self.names = _distinct(self.values, "classes")
+        if len(self.names) < 2:
+            raise UsageError("1 class was declared: give two or more")
+        self._number = {v: i for i, v in enumerate(self.values)}
+
+    def check(self, y: np.ndarray) -> None:
+        """Refuse labels of a type that no class has: what a type is, is no record's."""
+        text = all(isinstance(v, str) for v in self.values)
+        if y.dtype.kind in "biuf" and text or y.dtype.kind in "US" and not any(isinstance(v, str) for v in self.values):
+            raise UsageError(f"y has the type {y.dtype}, and no class is of it: declare the classes as they stand in y")
+
+    def numbers(self, y: np.ndarray) -> list[Optional[int]]:
+        """The class of each label, from 0; None where it is none."""
+        return [self._of(v) for v in y.tolist()]
+
+    def _of(self, value: Any) -> Optional[int]:
+        try:
+            return self._number.get(value)
+        except TypeError:  # of a value that cannot be a key
+            return None
+
+
+def _conversion() -> type[Warning]:
+    """The warning that scikit-learn has for this, where it is installed."""
+    try:
+        from sklearn.exceptions import DataConversionWarning
+    except ImportError:
+        return Warned
+    kind: type[Warning] = DataConversionWarning
+    return kind
+
+
+def labels_of(y: Any, records: int) -> np.ndarray:
+    """y as an array of one axis, a label a record."""
+    if y is None:
+        raise UsageError("requires y to be passed, but the target y is None: give the labels")
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise UsageError("Complex data not supported: y has complex numbers")
+    if values.ndim == 2 and values.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected: its one column is taken", _conversion(), stacklevel=4)
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise UsageError("y must have one label a record: give an array of one axis")
+    if len(values) != records:
+        raise UsageError("X and y have different numbers of records: give the label of each record")
+    return values
+
+
+def array_of(X: Any) -> np.ndarray:
+    """X as an array of numbers or objects."""
+    if hasattr(X, "tocsr"):
+        raise UsageError("X is a sparse matrix, which is not supported: give X.toarray()")
+    values = np.asarray(X)
+    if values.dtype.kind == "c":
+        raise UsageError("Complex data not supported: X has complex numbers")
+    if values.dtype.kind == "M":
+        raise UsageError("X has dates: a CSV file with a schema can have them (fit(\"visits.csv\"), docs/guides/own-table.md)")
+    return values
+
+
+def is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
+
+
+def columns_of(X: Any) -> tuple[Optional[list[Any]], list[np.ndarray]]:
+    """The columns of a table, and their names where it is a DataFrame."""
+    if is_frame(X):
+        names = list(X.columns)
+        return names, [array_of(X[name]) for name in names]
+    values = array_of(X)
+    if values.ndim != 2:
+        raise UsageError(
+            f"Expected 2D array, got {values.ndim} axes. Reshape your data, records first: a table has two axes, images have three or four"
+        )
+    if values.shape[1] == 0:
+        raise UsageError(f"0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
+    return None, [values[:, i] for i in range(values.shape[1])]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, as it was declared: it has bounds or categories."""
+
+    name: str
+    bounds: Optional[Pair]
+    categories: Optional[tuple[Any, ...]]
+
+    def schema(self) -> dict[str, Any]:
+        if self.categories is not None:
+            return {"name": self.name, "categories": _distinct(self.categories, f"categories of column {self.name}")}
+        return {"name": self.name, "bounds": self.bounds}
+
+    def texts(self, values: np.ndarray) -> list[str]:
+        """What stands in the file. A value that is none of the categories gets a text that is none, whatever is in it."""
+        if self.categories is None:
+            return [repr(x) for x in floats(values)]
+        names = [str(c) for c in self.categories]
+        none = no_name(names)
+        known = dict(zip(self.categories, names))
+        return [_known(known, v, none) for v in values.tolist()]
+
+
+def _known(known: dict[Any, str], value: Any, none: str) -> str:
+    try:
+        return known.get(value, none)
+    except TypeError:
+        return none
+
+
+def floats(values: np.ndarray) -> list[float]:
+    """The numbers of an array; NaN of what is none."""
+    if values.dtype.kind in "biuf":
+        numbers: list[float] = values.astype(np.float64).tolist()
+        return numbers
+    return [_float(v) for v in values.tolist()]
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan  # which counts as the lower bound
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records of two axes."""
+
+    columns: tuple[Column, ...]
+    label: str
+
+    @staticmethod
+    def declared(names: Optional[list[Any]], width: int, bounds: Optional[Bounds], categories: Optional[Categories]) -> Table:
+        keys = list(range(width)) if names is None else names
+        categories = categories or {}
+        unknown = [k for k in categories if k not in keys]
+        if isinstance(bounds, Mapping):
+            unknown += [k for k in bounds if k not in keys]
+        if unknown:
+            raise UsageError(f"X has no column {unknown[0]!r}, of which bounds or categories were declared: declare those of its columns alone")
+        columns = []
+        for i, key in enumerate(keys):
+            name = f"x{i}" if names is None else str(key)
+            if "\n" in name or "\r" in name:
+                raise UsageError(f"column {name!r}: a name must not have an end of a line")
+            if key in categories:
+                columns.append(Column(name, None, tuple(categories[key])))
+            else:
+                columns.append(Column(name, _bounds(bounds, key, i, width), None))
+        label = "y"
+        while label in {c.name for c in columns}:
+            label += "_"
+        return Table(tuple(columns), label)
+
+    def schema(self, label: dict[str, Any]) -> str:
+        """The schema of the table as the program reads it: all that was declared, and nothing else."""
+        return json.dumps({"columns": [c.schema() for c in self.columns], "label": {"column": self.label, **label}}, ensure_ascii=False, indent=1)
+
+    def write(self, out: Any, columns: list[np.ndarray], labels: Optional[list[str]]) -> None:
+        """Write records as CSV, with their labels where there are some. A record is one line, whatever is in it."""
+        names = [c.name for c in self.columns]
+        out.write(_lines([names if labels is None else [*names, self.label]]))
+        for first in range(0, len(columns[0]), _BLOCK):
+            texts = [c.texts(values[first : first + _BLOCK]) for c, values in zip(self.columns, columns)]
+            if labels is not None:
+                texts.append(labels[first : first + _BLOCK])
+            out.write(_lines(zip(*texts)))
+
+
+def _lines(rows: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _bounds(bounds: Optional[Bounds], key: Any, number: int, width: int) -> Pair:
+    what = f"bounds of column {key!r}"
+    if bounds is None:
+        raise UsageError(
+            "bounds are not declared: give bounds=(low, high), a pair for each column, or pairs by name, and categories={…} of columns that are no numbers. "
+            "Take them from what you know, and not from X"
+        )
+    if isinstance(bounds, Mapping):
+        if key not in bounds:
+            raise UsageError(f"column {key!r} has no bounds and no categories: declare them, or leave it out of X")
+        return pair(bounds[key], what)
+    if _is_pair(bounds):
+        return pair(bounds, "bounds")
+    if len(bounds) != width:
+        raise UsageError(f"bounds has {len(bounds)} pairs, and X {width} columns: give one for all, or a pair for each")
+    return pair(bounds[number], what)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Records of three or four axes: gray images, or images with channels."""
+
+    shape: tuple[int, int, int]  # channels, height, width
+    last: bool  # the channels stand last in X
+    bounds: Optional[Pair]  # None: bytes
+
+    @staticmethod
+    def declared(X: np.ndarray, bounds: Optional[Bounds]) -> Images:
+        if X.dtype.kind not in "biuf":
+            raise UsageError(f"X has the type {X.dtype}: give images as uint8, or as numbers with bounds=(low, high)")
+        if bounds is None and X.dtype != np.uint8:
+            raise UsageError(f"bounds are not declared: give bounds=(low, high), the least and the largest value of a pixel of the type {X.dtype}; images of uint8 need none")
+        if bounds is not None and (isinstance(bounds, Mapping) or not _is_pair(bounds)):
+            raise UsageError("bounds: give one pair (low, high) for all pixels of images")
+        limits = None if bounds is None else pair(bounds, "bounds")
+        if X.ndim == 3:
+            return Images((1, X.shape[1], X.shape[2]), False, limits)
+        few = (1, 2, 3, 4)
+        first, last = X.shape[1] in few, X.shape[3] in few
+        if first == last:
+            raise UsageError(f"X has images of {X.shape[1:]}, and it is not plain which axis is the channels': give images with one to four channels, first or last, and larger sides")
+        if last:
+            return Images((X.shape[3], X.shape[1], X.shape[2]), True, limits)
+        return Images((X.shape[1], X.shape[2], X.shape[3]), False, limits)
+
+    @property
+    def size(self) -> str:
+        return "x".join(map(str, self.shape))
+
+    def check(self, X: np.ndarray) -> None:
+        """Refuse images of another form than those that were trained on."""
+        channels, height, width = self.shape
+        gray = (height, width)
+        form = (height, width, channels) if self.last else self.shape
+        if X.shape[1:] != form and not (channels == 1 and X.shape[1:] == gray):
+            raise UsageError(f"X has images of {X.shape[1:]}, but {form} were trained on: give such images")
+        if self.bounds is None and X.dtype != np.uint8:
+            raise UsageError(f"X has the type {X.dtype}, and images of uint8 were trained on: give such images")
+
+    def blocks(self, X: np.ndarray) -> Iterator[bytes]:
+        """The records as the program reads them, channels first: bytes, or numbers from 0 to 1."""
+        for first in range(0, len(X), _BLOCK):
+            block = X[first : first + _BLOCK]
+            if self.last and block.ndim == 4:
+                block = np.moveaxis(block, -1, 1)
+            if self.bounds is not None:
+                low, high = self.bounds
+                block = np.clip((block.astype(np.float64) - low) / (high - low), 0, 1).astype("<f4")
+            yield np.ascontiguousarray(block).tobytes()
+
+    def header(self, records: int) -> bytes:
+        """What stands before the values in NumPy's format."""
+        out = io.BytesIO()
+        kind = "|u1" if self.bounds is None else "<f4"
+        np.lib.format.write_array_header_1_0(out, {"descr": kind, "fortran_order": False, "shape": (records, *self.shape)})
+        return out.getvalue()
+
+    def write(self, out: Any, X: np.ndarray) -> None:
+        """Write the records as numpy.save does."""
+        out.write(self.header(len(X)))
+        for block in self.blocks(X):
+            out.write(block)
+
+    def write_labelled(self, out: Any, X: np.ndarray, numbers: list[Optional[int]]) -> None:
+        """Write the records with their labels as numpy.savez does."""
+        import zipfile
+
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+            with archive.open("x_train.npy", "w", force_zip64=True) as entry:
+                self.write(entry, X)
+            with archive.open("y_train.npy", "w", force_zip64=True) as entry:
+                labels = np.array([_NO_CLASS if n is None else n for n in numbers], dtype=np.uint8)
+                np.lib.format.write_array(entry, labels, allow_pickle=False)

@@ -1,0 +1,342 @@
+"""What the estimators promise: nothing is taken from X or y, a record is one record whatever is in it, errors have the program's words."""
+
+import copy
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import privgrad
+from privgrad import _command, _data
+
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
+FAST = {"delta": 1e-6, "noise_multiplier": 0.1, "steps": 20, "batch": 50, "lr": 1.0, "progress": "off", "count_records": False, "threads": 1}
+
+
+def two_sides(n=200, seed=1):
+    """Records of two classes that a line parts by a wide gap."""
+    r = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = r.uniform(0, 1, (n, 3))
+    X[:, 0] = np.where(y == 1, X[:, 0] * 0.3 + 0.7, X[:, 0] * 0.3)
+    return X, y
+
+
+def csv_of(table, columns, labels=None):
+    out = io.BytesIO()
+    table.write(out, columns, labels)
+    return out.getvalue().decode()
+
+
+warnings.simplefilter("ignore", privgrad.Warned)  # most runs here have little noise
+
+
+class Declarations(unittest.TestCase):
+    def test_each_is_asked_for(self):
+        X, y = two_sides(20)
+        whole = {"delta": 1e-6, "public_n": 20, "classes": [0, 1], "bounds": (0, 1)}
+        for name in whole:
+            given = {k: v for k, v in whole.items() if k != name}
+            with self.assertRaisesRegex(privgrad.UsageError, f"declared.*{name}|{name}.*declared"):
+                privgrad.Classifier(epsilon=1, **given).fit(X, y)
+        for name in ("target_bounds", "bounds"):
+            given = {"delta": 1e-6, "public_n": 20, "target_bounds": (0, 1), "bounds": (0, 1)}
+            given.pop(name)
+            with self.assertRaisesRegex(privgrad.UsageError, f"declared.*{name}|{name}.*declared"):
+                privgrad.Regressor(epsilon=1, **given).fit(X, y)
+        with self.assertRaisesRegex(privgrad.UsageError, "bounds.*images of uint8 need none"):
+            privgrad.Classifier(epsilon=1, delta=1e-6, public_n=20, classes=[0, 1]).fit(np.zeros((20, 8, 8)), y)
+
+    def test_what_contradicts(self):
+        X, y = two_sides(20)
+        for message, more in {
+            "3 columns": {"bounds": [(0, 1), (0, 1)]},
+            "no bounds and no categories": {"bounds": {0: (0, 1)}},
+            "no column 7": {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1), 7: (0, 1)}},
+            "low must be below high": {"bounds": (1, 0)},
+            "pair": {"bounds": ("a", "b")},
+            "two or more": {"classes": [1]},
+            "each once": {"classes": [1, 1]},
+            "no class is of it": {"classes": ["0", "1"]},
+            "give run_dir": {"out": "runs/a"},
+            "is for data at a path": {"schema": "s.yaml"},
+        }.items():
+            with self.subTest(message), self.assertRaisesRegex(privgrad.UsageError, message):
+                privgrad.Classifier(**{"epsilon": 1, "delta": 1e-6, "public_n": 20, "classes": [0, 1], "bounds": (0, 1), **more}).fit(X, y)
+
+    def test_schema_has_what_was_declared_alone(self):
+        table = _data.Table.declared(["a,b", "ward"], 2, {"a,b": (0, 2)}, {"ward": ["north", "s\"outh"]})
+        self.assertEqual(
+            json.loads(table.schema({"classes": ["0", "1"]})),
+            {
+                "columns": [{"name": "a,b", "bounds": [0, 2]}, {"name": "ward", "categories": ["north", "s\"outh"]}],
+                "label": {"column": "y", "classes": ["0", "1"]},
+            },
+        )
+
+
+class Records(unittest.TestCase):
+    def test_one_record_is_one_line(self):
+        """Texts that would end a line, or a field, of a file reach none."""
+        table = _data.Table.declared(None, 2, (0, 1), {1: ["a", ""]})
+        evil = ["a", "a\n0.5,a,1", "b\r", '"', None, ["list"], "", 7]
+        columns = [np.array([0.5] * len(evil)), np.array(evil, dtype=object)]
+        self.assertEqual(csv_of(table, columns, ["0"] * len(evil)).split("\n"), ["x0,x1,y"] + ["0.5,a,0"] + ["0.5,-,0"] * 5 + ["0.5,,0", "0.5,-,0", ""])
+
+    def test_no_value_raises(self):
+        table = _data.Table.declared(None, 1, (0, 1), None)
+        odd = np.array([1, "x\ny", None, {}, 10**400, "0.5", float("inf")], dtype=object)
+        self.assertEqual(csv_of(table, [odd]).split(), ["x0", "1.0", "nan", "nan", "nan", "nan", "0.5", "inf"])
+
+    def test_a_record_moves_no_other(self):
+        X, _ = two_sides(10)
+        table = _data.Table.declared(None, 3, (0, 1), None)
+        whole = csv_of(table, list(X.T)).split()
+        for i in range(10):
+            other = X.copy()
+            other[i] = [np.nan, 1e300, -1]
+            got = csv_of(table, list(other.T)).split()
+            self.assertEqual(got[: i + 1] + got[i + 2 :], whole[: i + 1] + whole[i + 2 :])
+
+    def test_images(self):
+        X = np.arange(2 * 5 * 6 * 3).reshape(2, 5, 6, 3)
+        images = _data.Images.declared(X, (10, 100))
+        self.assertEqual((images.size, images.last), ("3x5x6", True))
+        out = io.BytesIO()
+        images.write(out, X)
+        got = np.load(io.BytesIO(out.getvalue()))
+        np.testing.assert_array_equal(got, np.clip((np.moveaxis(X, -1, 1) - 10) / 90, 0, 1).astype("f4"))
+        raw = X.astype(np.uint8)
+        whole = _data.Images.declared(raw, None)
+        out = io.BytesIO()
+        whole.write_labelled(out, raw, [1, None])
+        got = np.load(io.BytesIO(out.getvalue()))
+        np.testing.assert_array_equal(got["x_train"], np.moveaxis(raw, -1, 1))
+        np.testing.assert_array_equal(got["y_train"], [1, 255])
+        with self.assertRaisesRegex(privgrad.UsageError, "not plain which axis"):
+            _data.Images.declared(np.zeros((2, 3, 3, 3), np.uint8), None)
+
+
+class Training(unittest.TestCase):
+    def fitted(self, **more):
+        X, y = two_sides()
+        return privgrad.Classifier(**{**FAST, "public_n": 200, "classes": [0, 1], "bounds": (0, 1), **more}).fit(X, y), X, y
+
+    def test_learns_and_keeps_order(self):
+        """Classes in the order that was declared, of any type. The gap is wide and the noise small: a line that is wrong for
+        one record in ten would be a fault."""
+        X, y = two_sides()
+        for classes in ([0, 1], [1, 0], ["yes", "no"], [True, False], [2.0, 1.0]):
+            with self.subTest(classes=classes):
+                truth = np.array(sorted(classes))[y]
+                m = privgrad.Classifier(**FAST, public_n=200, classes=classes, bounds=(0, 1)).fit(X, truth)
+                self.assertEqual(m.classes_.tolist(), classes)
+                self.assertGreater(m.score(X, truth), 0.9)
+                p = m.predict_proba(X)
+                np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
+                np.testing.assert_array_equal(m.classes_[p.argmax(axis=1)], m.predict(X))
+                self.assertEqual(m.predict(X).dtype, truth.dtype)
+
+    def test_result_and_run(self):
+        with tempfile.TemporaryDirectory() as dir:
+            run = Path(dir) / "runs" / "a"
+            m, X, y = self.fitted(run_dir=run)
+            self.assertEqual(m.result_, json.loads((run / "result.json").read_text()))
+            self.assertEqual((m.result_["steps"], m.result_["public_n"], m.result_["dataset"]), (20, 200, "csv:-"))
+            self.assertEqual(Path(m.run_dir_), run)
+            self.assertEqual(m.n_features_in_, 3)
+            with self.assertRaisesRegex(privgrad.UsageError, "is not empty"):
+                m.fit(X, y)
+            again = privgrad.Classifier(**{**m.get_params(), "resume": "auto"}).fit(X, y)
+            self.assertEqual(again.result_["epsilon"], m.result_["epsilon"])
+
+    def test_temporary_run_goes_away(self):
+        m, X, _ = self.fitted()
+        run, predicted = m.run_dir_, m.predict_proba(X)
+        copies = [copy.deepcopy(m), pickle.loads(pickle.dumps(m))]
+        del m
+        self.assertFalse(os.path.exists(run), "the run of an estimator that is gone is there")
+        for other in copies:
+            np.testing.assert_array_equal(other.predict_proba(X), predicted)
+
+    def test_data_are_in_no_file(self):
+        """A value that stands nowhere else is in no file of the run."""
+        X, y = two_sides()
+        X[:, 1] = 0.123456789012345
+        m = privgrad.Classifier(**FAST, public_n=200, classes=[0, 1], bounds=(0, 1)).fit(X, y)
+        for path in Path(m.run_dir_).parent.rglob("*"):
+            if path.is_file():
+                self.assertNotIn(b"0.1234567890", path.read_bytes(), path)
+
+    def test_out_of_bounds_is_the_bound(self):
+        m, X, _ = self.fitted()
+        beyond = X.copy()
+        beyond[:, 1] = 7
+        at = X.copy()
+        at[:, 1] = 1
+        np.testing.assert_array_equal(m.predict_proba(beyond), m.predict_proba(at))
+
+    def test_missing_values_warn_in_predict_alone(self):
+        X, y = two_sides()
+        X[3, 1] = np.nan
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            m = privgrad.Classifier(**FAST, public_n=200, classes=[0, 1], bounds=(0, 1)).fit(X, y)
+        self.assertFalse([w for w in said if "value" in str(w.message)])
+        self.assertEqual({w.filename for w in said}, {__file__}, "a warning points into the module")
+        with self.assertWarnsRegex(privgrad.Warned, 'column "x1": 1 of 200 values is'):
+            m.predict(X)
+
+    def test_regression(self):
+        X, _ = two_sides()
+        y = 10 + 80 * X[:, 0]
+        m = privgrad.Regressor(delta=1e-6, public_n=200, target_bounds=(0, 100), bounds=(0, 1), epsilon=1000, progress="off", count_records=False).fit(X, y)
+        self.assertGreater(m.score(X, y), 0.9, "of a line, at hardly any noise")
+        self.assertTrue(-50 < m.predict(X).min() and m.predict(X).max() < 150, "not in the units of y")
+
+    @unittest.skipIf(pandas is None, "pandas is not installed")
+    def test_frames(self):
+        X, y = two_sides()
+        frame = pandas.DataFrame({"age": X[:, 0] * 100, "ward": np.where(y == 1, "north", "east"), "dose": X[:, 2]})
+        m = privgrad.Classifier(**FAST, public_n=200, classes=["no", "yes"], bounds={"age": (0, 100), "dose": (0, 1)}, categories={"ward": ["north", "east", "south"]})
+        m.fit(frame, pandas.Series(np.where(y == 1, "yes", "no")))
+        self.assertEqual(m.feature_names_in_.tolist(), ["age", "ward", "dose"])
+        self.assertGreater(m.score(frame, np.where(y == 1, "yes", "no")), 0.9)
+        np.testing.assert_array_equal(m.predict_proba(frame[["dose", "age", "ward"]]), m.predict_proba(frame))
+        with self.assertRaisesRegex(privgrad.UsageError, "feature names should match"):
+            m.predict(frame[["dose", "age"]])
+
+    def test_bytes_and_paths(self):
+        r = np.random.default_rng(1)
+        y = np.arange(60) % 2
+        X = (r.integers(0, 40, (60, 8, 8)) + 200 * y[:, None, None]).astype(np.uint8)
+        flags = {**FAST, "model": "logistic", "public_n": 60, "classes": ["dark", "light"]}
+        m = privgrad.Classifier(**flags).fit(X, np.array(["dark", "light"])[y])
+        self.assertGreater(m.score(X, np.array(["dark", "light"])[y]), 0.9)
+        with self.assertRaisesRegex(privgrad.UsageError, "were trained on"):
+            m.predict(X[:, :7])
+        with self.assertRaisesRegex(privgrad.UsageError, "uint8 were trained on"):
+            m.predict(X.astype(float))
+        with tempfile.TemporaryDirectory() as dir:
+            np.savez(os.path.join(dir, "a.npz"), x_train=X, y_train=y)
+            np.save(os.path.join(dir, "b.npy"), X)
+            other = privgrad.Classifier(**flags, image_size="8x8").fit(os.path.join(dir, "a.npz"))
+            np.testing.assert_array_equal(other.predict(Path(dir) / "b.npy"), other.classes_[y])
+            with self.assertRaisesRegex(privgrad.UsageError, "trained on a path"):
+                other.predict(X)
+            with self.assertRaisesRegex(privgrad.UsageError, "leave out y"):
+                other.fit(os.path.join(dir, "a.npz"), y)
+
+
+class TheProgramsWords(unittest.TestCase):
+    def refused(self, **more):
+        X, y = two_sides(50)
+        return privgrad.Classifier(**{"epsilon": 1, "delta": 1e-6, "public_n": 50, "classes": [0, 1], "bounds": (0, 1), "progress": "off", **more}).fit(X, y)
+
+    def test_usage(self):
+        with self.assertRaisesRegex(ValueError, "unknown flag: --stepz") as caught:
+            self.refused(stepz=4)
+        self.assertEqual(caught.exception.exit_code, 2)
+        with self.assertRaisesRegex(privgrad.UsageError, "no privacy budget given"):
+            self.refused(epsilon=None)
+
+    def test_budget(self):
+        with self.assertRaisesRegex(privgrad.BudgetError, "out of reach") as caught:
+            self.refused(epsilon=1e-13)
+        self.assertEqual(caught.exception.exit_code, 3)
+
+    def test_count(self):
+        """Records of no class are far too few by the noisy count, which stops the run. Its noise has a deviation of about
+        5% of public_n, and 0 of 2000 stands five deviations below a quarter: it passes once in a million runs."""
+        X, y = two_sides(2000)
+        with self.assertRaisesRegex(privgrad.Error, "usable"):
+            privgrad.Classifier(epsilon=1, delta=1e-6, public_n=2000, classes=[5, 6], bounds=(0, 1), progress="off").fit(X, y)
+
+    def test_not_fitted(self):
+        with self.assertRaisesRegex(privgrad.NotFittedError, "fit"):
+            privgrad.Classifier().predict([[1]])
+
+    def test_missing_program(self):
+        old = os.environ.get(_command.VARIABLE)
+        os.environ[_command.VARIABLE] = "/nowhere/privgrad"
+        try:
+            with self.assertRaisesRegex(privgrad.UsageError, "no such program"):
+                self.refused()
+        finally:
+            os.environ.pop(_command.VARIABLE)
+            if old is not None:
+                os.environ[_command.VARIABLE] = old
+
+    def test_flags(self):
+        for value, want in {None: [], True: ["--a-b=true"], False: ["--a-b=false"], 1e-5: ["--a-b=1e-05"], "x": ["--a-b=x"]}.items():
+            self.assertEqual(_command.flag("a_b", value), want)
+        self.assertEqual(_command.flag("a", ["flip", "crop"]), ["--a=flip,crop"])
+        self.assertEqual(_command.flag("init", Path("m.safetensors")), ["--init=m.safetensors"])
+
+    def test_parameters(self):
+        m = privgrad.Classifier(epsilon=1, steps=3)
+        self.assertEqual(m.get_params()["steps"], 3)
+        m.set_params(steps=4, public_n=5)
+        self.assertEqual((m.get_params()["steps"], m.public_n), (4, 5))
+        self.assertEqual(repr(m), "Classifier(epsilon=1, public_n=5, steps=4)")
+        for wrong in ("fit", "_form", "classes_"):
+            with self.assertRaises(privgrad.UsageError):
+                m.set_params(**{wrong: 1})
+
+    def test_progress_is_shown_and_errors_are_not(self):
+        code = """
+            import numpy as np, privgrad
+            X, y = np.random.default_rng(1).uniform(0, 1, (100, 2)), np.arange(100) % 2
+            m = privgrad.Classifier(epsilon=5, delta=1e-6, public_n=100, classes=[0, 1], bounds=(0, 1), steps=5).fit(X, y)
+            try:
+                privgrad.Classifier(epsilon=5, delta=1e-6, public_n=100, classes=[0, 1], bounds=(0, 1), optimizer="none").fit(X, y)
+            except privgrad.UsageError as error:
+                print(error)
+        """
+        got = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertRegex(got.stderr, r"privgrad: epoch .*, ε 5 so far")
+        self.assertIn("optimizer", got.stdout)
+        self.assertNotIn("optimizer", got.stderr)
+
+    @unittest.skipIf(os.name == "nt", "signals are those of POSIX")
+    def test_interrupt_saves(self):
+        """An interrupt ends the run in good order: it can be resumed."""
+        X, y = two_sides()
+        with tempfile.TemporaryDirectory() as dir:
+            run = Path(dir) / "a"
+            m = privgrad.Classifier(**{**FAST, "steps": 900_000, "noise_multiplier": 100}, public_n=200, classes=[0, 1], bounds=(0, 1), run_dir=run)
+
+            def interrupt():
+                for _ in range(600):
+                    if (run / "metrics.jsonl").exists():
+                        break
+                    time.sleep(0.1)
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=interrupt).start()
+            with self.assertRaises(KeyboardInterrupt):
+                m.fit(X, y)
+            self.assertTrue((run / "checkpoint" / "state.safetensors").exists())
+            self.assertFalse((run / "result.json").exists())
+            self.assertFalse(hasattr(m, "run_dir_"))
+
+
+if __name__ == "__main__":
+    unittest.main()
