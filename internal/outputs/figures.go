@@ -23,14 +23,14 @@ const (
 	classesAlone = 3e11 // of two classes, where evaluating is all that is done
 )
 
-// Measurer gives the figures on public records for the parameters that read gives. It is nil for a network that has none, and
-// for one that takes long on so many records.
+// Measurer gives the figures on public records for the parameters that read gives. It is nil for a network that has none, for
+// one that takes long on so many records, and for features of images that a device alone has.
 func Measurer(p *ir.Program, r tables.Records, b datasets.Bounds, threads int, read func(params []float32) error) (func() (Figures, error), error) {
 	most := errorsInRun
 	if p.Loss != ir.Huber {
 		most = classesInRun
 	}
-	if p.Loss != ir.Huber && !twoClasses(p) || work(p, r) > most {
+	if !measured(p, r) || work(p, r) > most {
 		return nil, nil
 	}
 	t, err := reference.Load(r.Rows, r.Values)
@@ -43,10 +43,10 @@ func Measurer(p *ir.Program, r tables.Records, b datasets.Bounds, threads int, r
 	}, err
 }
 
-// Measure finds the figures of a network on records, which are public. They are nil of a network that has none, and of two
-// classes where a network takes very long.
+// Measure finds the figures of a network on records, which are public. They are nil of a network that has none, of two
+// classes where a network takes very long, and of features of images that a device alone has.
 func Measure(n Network, r tables.Records, b datasets.Bounds, threads int) (Figures, error) {
-	if n.program.Loss != ir.Huber && (!twoClasses(n.program) || work(n.program, r) > classesAlone) {
+	if !measured(n.program, r) || n.program.Loss != ir.Huber && work(n.program, r) > classesAlone {
 		return Figures{}, nil
 	}
 	t, err := reference.Load(r.Rows, r.Values)
@@ -54,6 +54,11 @@ func Measure(n Network, r tables.Records, b datasets.Bounds, threads int) (Figur
 		return Figures{}, err
 	}
 	return measure(n, t, b, threads)
+}
+
+// measured says whether a network has figures on records.
+func measured(p *ir.Program, r tables.Records) bool {
+	return r.Values != nil && (p.Loss == ir.Huber || twoClasses(p))
 }
 
 // work is the number of floating-point operations for all records.

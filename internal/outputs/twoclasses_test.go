@@ -94,7 +94,7 @@ func TestAreaOfTwoLogits(t *testing.T) {
 	}
 }
 
-// There is no area of a network that diverged, or of one that takes very long.
+// There is no area of a network that diverged, of one that takes very long, or of values that are not at hand.
 func TestNoArea(t *testing.T) {
 	p := *line(t)
 	p.Loss = ir.Logistic
@@ -102,6 +102,9 @@ func TestNoArea(t *testing.T) {
 	diverged := outputs.New(&p, []float32{float32(math.NaN()), 0})
 	if f, err := outputs.Measure(diverged, two, datasets.Bounds{}, 1); err != nil || f != (outputs.Figures{}) {
 		t.Errorf("diverged: %+v, %v", f, err)
+	}
+	if f, err := outputs.Measure(outputs.New(&p, []float32{1, 0}), tables.Records{Rows: two.Rows}, datasets.Bounds{}, 1); err != nil || f != (outputs.Figures{}) {
+		t.Errorf("records that a device alone has: %+v, %v", f, err)
 	}
 	long := two
 	long.Rows.Count = 1 << 40
