@@ -157,7 +157,7 @@ func (s summary) losses() {
 	if s.AverageAccuracy != nil {
 		s.row("of the average", "%.1f%%", 100**s.AverageAccuracy)
 	}
-	for _, x := range cli.Errors(s.Errors) {
+	for _, x := range cli.Figures(s.Figures) {
 		s.row("Test "+x.Name, "%s", x.Text)
 	}
 	if s.TestLoss != nil && s.TestAccuracy == nil {

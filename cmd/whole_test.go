@@ -68,6 +68,9 @@ func wholeWay(t *testing.T, takes func(model string) bool) {
 		{"huber-regression", table("number"), []string{"--device", "reference"}},
 		{"huber-regression", sharded(table("number")), nil},
 		{"logistic", sharded(table("three")), nil},
+		{"mlp-table", table("two"), nil},
+		{"mlp-table", table("three"), []string{"--feature-norm", "0.5"}},
+		{"mlp-regression", table("number"), nil},
 		{"logistic", folder(8), nil},
 		{"logistic", folder(12), []string{"--features", "scatter", "--whiten", "none"}},
 		{"logistic", arrays([3]int{1, 12, 12}, 3, 12), []string{"--features", "scatter", "--whiten", "none", "--feature-norm", "0.5"}},
@@ -153,7 +156,7 @@ func (w whole) way(name string, flags []string, export string) {
 	result := object(w.T, ok(w.T, args...))
 	found := object(w.T, ok(w.T, "eval", w.run, "--json"))
 	again := object(w.T, ok(w.T, "eval", w.run, "--data", w.data.labeled, "--test-is-public", "--json"))
-	for _, key := range []string{"test_loss", "test_accuracy", "test_rmse", "test_mae", "test_r2"} {
+	for _, key := range []string{"test_loss", "test_accuracy", "test_rmse", "test_mae", "test_r2", "test_auc", "test_balanced_accuracy"} {
 		if (found[key] != nil) != (result[key] != nil) || result[key] != nil && !close32(found[key].(float64), result[key].(float64)) || again[key] != found[key] {
 			w.Errorf("%s is %v by train, %v by eval, %v by eval --data", key, result[key], found[key], again[key])
 		}
@@ -249,11 +252,34 @@ func (w whole) judge(all []model.Predicted, found map[string]any) {
 	if w.loss == nn.Huber {
 		want = map[string]float64{"test_rmse": math.Sqrt(squares / n), "test_mae": sizes / n, "test_r2": 1 - squares/variance}
 	}
+	if area, ok := areaOf(all, truth); ok {
+		want["test_auc"] = area
+	}
 	for key, x := range want {
 		if got, ok := found[key].(float64); !ok || !close32(got, x) {
 			w.Errorf("%s is %v by eval, and by predictions %v", key, found[key], x)
 		}
 	}
+}
+
+// areaOf is the share of pairs of a record of either of two classes that the second one's probabilities order rightly.
+func areaOf(all []model.Predicted, truth []float64) (area float64, ok bool) {
+	pairs, right := 0., 0.
+	for i, p := range all {
+		for j, q := range all {
+			if len(p.Probabilities) != 2 || truth[i] <= truth[j] {
+				continue
+			}
+			pairs++
+			switch a, b := p.Probabilities[1], q.Probabilities[1]; {
+			case a > b:
+				right++
+			case a == b:
+				right += 0.5
+			}
+		}
+	}
+	return right / pairs, pairs > 0
 }
 
 // close32 allows for the rounding of float32.

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Batch      int    // rows of the graph's input node; 0 means 1
 	Input      [3]int // C, H, W of the data; zero means what the model was made for
-	Classes    int    // 0 means what the model was made for; huber-regression ignores it
+	Classes    int    // 0 means what the model was made for; regressions ignore it
 	Activation string // one of Activations; "" means the model's own (Info). Linear models have none.
 	Seed       uint64 // of the initial weights
 	Version    int    // of the model, from 1 to Info.Versions; 0 means the last. Networks of a user's own have one
@@ -25,6 +25,7 @@ type Options struct {
 type Info struct {
 	Name       string
 	Input      [3]int // C, H, W; zero for any
+	Linear     bool   // an affine layer alone
 	Classes    int    // 2 for a model of one logit; logistic takes more
 	Loss       Loss
 	Parameters int    // for 10 classes, or on the default data
@@ -87,7 +88,7 @@ func Activations() (names []string) {
 
 // Build makes the graph of a named model with initial weights that follow from
 // the seed alone: He for ReLU and GELU, Glorot for tanh and sigmoid, of variance 1/fan-in for wide residual networks, zero for
-// linear models and all biases. The same options give the same bits on every platform.
+// linear models, the last layer of the networks for tables, and all biases. The same options give the same bits on every platform.
 func Build(name string, o Options) (*Model, error) {
 	if build := registered(name); build != nil {
 		return buildOwn(name, build, o)

@@ -13,7 +13,7 @@ import (
 
 func build(t testing.TB, name string, o Options) (*Model, *Network) {
 	t.Helper()
-	if o.Input == [3]int{} && slices.Contains([]string{"logistic", "svm", "huber-svm", "huber-regression"}, name) {
+	if o.Input == [3]int{} && slices.Contains([]string{"logistic", "svm", "huber-svm", "huber-regression", "mlp-table", "mlp-regression"}, name) {
 		o.Input = [3]int{1, 28, 28}
 	}
 	m, err := Build(name, o)
@@ -136,12 +136,15 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Named models have ReLU by themselves where they are residual, tanh else.
+// Named models have ReLU by themselves where they are residual, GELU where they are networks for tables, tanh else.
 func TestOwnActivation(t *testing.T) {
 	for _, info := range Names() {
 		want, residual := ir.Tanh, slices.Contains([]string{"resnet-small", "wrn-16-4", "wrn-40-4"}, info.Name)
 		if residual {
 			want = ir.ReLU
+		}
+		if info.Input == [3]int{} && !info.Linear {
+			want = ir.GELU
 		}
 		if info.Activation != want.String() {
 			t.Errorf("%s has %s by itself, want %s", info.Name, info.Activation, want)
@@ -271,7 +274,7 @@ func TestBuildRefuses(t *testing.T) {
 		o    Options
 		want []string
 	}{
-		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, resnet-small, wrn-16-4, wrn-40-4, logistic, svm, huber-svm, huber-regression"}},
+		{"resnet", Options{}, []string{`"resnet"`, "mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist, mnist-tf, cifar-small, cifar-paper, resnet-small, wrn-16-4, wrn-40-4, logistic, svm, huber-svm, huber-regression, mlp-table, mlp-regression"}},
 		{"cnn-mnist", Options{Input: [3]int{3, 32, 32}}, []string{"takes 1×28×28, the data is 3×32×32", "fit are cifar-small, cifar-paper, resnet-small, wrn-16-4, wrn-40-4, logistic"}},
 		{"cifar-paper", Options{Input: [3]int{1, 28, 28}}, []string{"takes 3×32×32", "fit are mlp-mnist, mlp-fmnist, mlp-small, cnn-mnist"}},
 		{"svm", Options{Input: [3]int{0, 4, 4}}, []string{"no named model fits"}},
@@ -326,6 +329,25 @@ func TestLinearModelsOfManyClasses(t *testing.T) {
 	for _, name := range []string{"svm", "huber-svm"} {
 		if _, err := Build(name, Options{Input: [3]int{1, 1, 6}, Classes: 3}); err == nil || !strings.Contains(err.Error(), "the data has 3 classes") {
 			t.Errorf("%s of 3 classes: %v", name, err)
+		}
+	}
+}
+
+// The networks for tables have one logit for two classes and for a number, one each for more classes, and begin with logits of
+// zero, whatever the record.
+func TestNetworksOfTables(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		classes, outputs int
+		loss             Loss
+	}{{"mlp-table", 2, 1, Logistic}, {"mlp-table", 3, 3, SoftmaxCrossEntropy}, {"mlp-regression", 0, 1, Huber}} {
+		_, net := build(t, c.name, Options{Input: [3]int{1, 1, 6}, Classes: c.classes, Seed: 1})
+		if p := net.Program; p.Loss != c.loss || p.Outputs() != c.outputs || p.NumParams() != 7*64+65*c.outputs {
+			t.Errorf("%s of %d classes: loss %v over %d logits with %d parameters", c.name, c.classes, p.Loss, p.Outputs(), p.NumParams())
+		}
+		first, last := net.Params()[:6*64], net.Params()[7*64:]
+		if !slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) || slices.ContainsFunc(last, func(x float32) bool { return x != 0 }) {
+			t.Errorf("%s of %d classes: its hidden layer begins at zero, or its last one does not", c.name, c.classes)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func scalars(m train.Measurement) []byte {
 	}{
 		{"test/accuracy", m.TestAccuracy}, {"test/loss", m.TestLoss},
 		{"test/rmse", m.RMSE}, {"test/mae", m.MAE}, {"test/r2", m.R2},
+		{"test/auc", m.AUC}, {"test/balanced_accuracy", m.BalancedAccuracy},
 		{"test/average_accuracy", m.AverageAccuracy}, {"test/average_loss", m.AverageLoss},
 		{epsilon, m.EpsilonSoFar}, {"train/lr", m.LR}, {"train/clip", m.Clip},
 		{"train/loss", m.TrainLoss}, {"train/accuracy", m.TrainAccuracy},

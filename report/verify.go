@@ -407,7 +407,7 @@ func (v *verification) metrics() {
 	for _, x := range []struct {
 		name         string
 		claimed, had *float64
-	}{{"test_rmse", r.RMSE, last.RMSE}, {"test_mae", r.MAE, last.MAE}, {"test_r2", r.R2, last.R2}} {
+	}{{"test_rmse", r.RMSE, last.RMSE}, {"test_mae", r.MAE, last.MAE}, {"test_r2", r.R2, last.R2}, {"test_auc", r.AUC, last.AUC}, {"test_balanced_accuracy", r.BalancedAccuracy, last.BalancedAccuracy}} {
 		f.add(show(x.had) != show(x.claimed), "%s is %v, the last evaluation's %v", x.name, show(x.claimed), show(x.had))
 	}
 	for _, m := range r.Evaluations {

@@ -29,15 +29,15 @@ type Measurement struct {
 	Clip            *float64      `json:"clip,omitempty"` // of the next step, where it moves
 	TrainLoss       *float64      `json:"train_loss"`
 	TrainAccuracy   *float64      `json:"train_accuracy,omitempty"`
-	Errors
+	Figures
 	// Confusion counts the public test records of a class (row) by the class that they were
 	// taken for (column); nil of a regression, and of very many classes.
 	Confusion [][]int `json:"confusion,omitempty"`
 }
 
-// Errors are those of a regression on public test records, in the units of its label: RMSE, MAE and R2. They are nil where
-// there is none.
-type Errors = outputs.Errors
+// Figures are Errors, those of a regression on public test records in the units of its label: RMSE, MAE and R2; and
+// TwoClasses: AUC and BalancedAccuracy. They are nil where there are none.
+type Figures = outputs.Figures
 
 // mostConfused is the number of classes up to which every evaluation keeps a confusion matrix.
 const mostConfused = 100
@@ -122,7 +122,7 @@ func (r *run) evaluate(loss *float64) error {
 	}
 	m.TestLoss, m.TestAccuracy = plan.Means(scores.Test)
 	m.AverageLoss, m.AverageAccuracy = plan.Means(scores.Average)
-	if m.Errors = scores.Errors; len(scores.Test.Confusion) <= mostConfused {
+	if m.Figures = scores.Figures; len(scores.Test.Confusion) <= mostConfused {
 		m.Confusion = scores.Test.Confusion
 	}
 	if c.DataIsPublic || c.PrivateDiagnostics {

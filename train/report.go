@@ -23,7 +23,7 @@ func (r *run) result() (*Result, error) {
 		Released:    []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics: c.PrivateDiagnostics,
 		Counted:     r.counted,
-		TrainLoss:   r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy, Errors: r.last.Errors,
+		TrainLoss:   r.last.TrainLoss, TestLoss: r.last.TestLoss, TestAccuracy: r.last.TestAccuracy, Figures: r.last.Figures,
 		AverageAccuracy:   r.last.AverageAccuracy,
 		Initial:           p.Initial,
 		Classes:           p.Set.ClassNames,

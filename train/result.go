@@ -60,7 +60,7 @@ type Result struct {
 	TrainLossIs  *string  `json:"train_loss_is,omitempty"`
 	TestLoss     *float64 `json:"test_loss"`
 	TestAccuracy *float64 `json:"test_accuracy"`
-	Errors
+	Figures
 	AverageAccuracy   *float64 `json:"average_test_accuracy"` // of the average of the parameters, where one is kept
 	Seconds           float64  `json:"seconds"`               // of this process, whole, at least 1
 	ExamplesPerSecond float64  `json:"examples_per_second"`

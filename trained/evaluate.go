@@ -16,9 +16,9 @@ import (
 	"github.com/privgrad/privgrad/perexample"
 )
 
-// Errors are those of a regression on public test records, in the units of its label: RMSE, MAE and R2. They are nil of
-// other models.
-type Errors = outputs.Errors
+// Figures are Errors, those of a regression on public test records in the units of its label: RMSE, MAE and R2; and
+// TwoClasses: AUC and BalancedAccuracy. They are nil of other models.
+type Figures = outputs.Figures
 
 // Evaluation is a saved model's showing on its public test data.
 type Evaluation struct {
@@ -31,7 +31,7 @@ type Evaluation struct {
 	Accuracy  *float64 `json:"test_accuracy"`
 	Classes   []string `json:"classes"`
 	Confusion [][]int  `json:"confusion"` // rows: true class, columns: predicted
-	Errors
+	Figures
 	// NotPrivate says why the model's ε is none, if it is not.
 	NotPrivate string `json:"not_private,omitempty"`
 	// Unfinished says that the run had steps to go when it was evaluated.
@@ -123,7 +123,8 @@ func (m *Model) evaluate(set *datasets.Set, data string) (*Evaluation, error) {
 		Classes: set.ClassNames, Confusion: got.Confusion, NotPrivate: plan.Label(c), Unfinished: m.Unfinished() != "",
 	}
 	e.Loss, e.Accuracy = plan.Means(got)
-	e.Errors, err = outputs.Measure(outputs.New(m.network.Program, m.params), records, m.bounds, m.options.Threads)
+	e.Figures, err = outputs.Measure(outputs.New(m.network.Program, m.params), records, m.bounds, m.options.Threads)
+	e.BalancedAccuracy = outputs.Balanced(got.Confusion)
 	return e, err
 }
 

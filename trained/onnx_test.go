@@ -125,7 +125,7 @@ func exported(t testing.TB, long bool) map[string]*Model {
 			shape = [3]int{1, 12, 11}
 		}
 		activations := []string{"relu", "tanh", "sigmoid"}
-		if i.Input == [3]int{} { // of linear models, which have none
+		if i.Linear { // which have none
 			activations = activations[1:2]
 		}
 		for _, activation := range activations {

@@ -18,7 +18,7 @@ type kernel struct{ module, name string }
 func dynamicShared() (map[string]map[kernel]int, error) {
 	var programs []*ir.Program
 	for _, info := range nn.Names() {
-		if info.Input == [3]int{} { // a linear model
+		if info.Input == [3]int{} { // its launches follow from the data
 			continue
 		}
 		model, err := nn.Build(info.Name, nn.Options{})

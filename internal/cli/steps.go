@@ -112,7 +112,7 @@ func attributes(m train.Measurement, elapsed time.Duration) []slog.Attr {
 	for _, f := range []struct {
 		key   string
 		value *float64
-	}{{"epsilon_so_far", m.EpsilonSoFar}, {"test_accuracy", m.TestAccuracy}, {"test_loss", m.TestLoss}, {"test_rmse", m.RMSE}, {"test_mae", m.MAE}, {"test_r2", m.R2}, {"train_loss", m.TrainLoss}} {
+	}{{"epsilon_so_far", m.EpsilonSoFar}, {"test_accuracy", m.TestAccuracy}, {"test_loss", m.TestLoss}, {"test_rmse", m.RMSE}, {"test_mae", m.MAE}, {"test_r2", m.R2}, {"test_auc", m.AUC}, {"test_balanced_accuracy", m.BalancedAccuracy}, {"train_loss", m.TrainLoss}} {
 		if f.value != nil {
 			all = append(all, slog.Float64(f.key, *f.value))
 		}

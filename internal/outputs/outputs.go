@@ -1,5 +1,6 @@
-// Package outputs runs a network on records, one by one and in float64 on the processor: for predictions, and for the
-// errors of a regression. So these do not depend on the device that trained.
+// Package outputs runs a network on records, one by one and in float64 on the processor: for predictions, for the
+// errors of a regression, and for the order in which a classifier of two classes puts records. So these do not depend on
+// the device that trained.
 package outputs
 
 import (
@@ -14,7 +15,6 @@ import (
 	"github.com/privgrad/privgrad/internal/device/reference"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/ir"
-	"github.com/privgrad/privgrad/internal/tables"
 )
 
 // A Network is a program with its parameters.
@@ -73,47 +73,9 @@ type Errors struct {
 	R2   *float64 `json:"test_r2,omitempty"`   // 1 − the mean squared error / the variance of the labels
 }
 
-// mostWork is the number of floating-point operations up to which an evaluation during a run measures errors: some
-// tens of seconds of one core. Every linear model stays far below.
-const mostWork = 3e10
-
-// Measurer gives the errors on public records for the parameters that read gives. It is nil for a network that is no
-// regression, and for one that takes long on so many records.
-func Measurer(p *ir.Program, r tables.Records, b datasets.Bounds, threads int, read func(params []float32) error) (func() (Errors, error), error) {
-	if p.Loss != ir.Huber || float64(p.ForwardFLOPs())*float64(r.Rows.Count) > mostWork {
-		return nil, nil
-	}
-	t, err := reference.Load(r.Rows, r.Values)
-	params := make([]float32, p.NumParams())
-	return func() (Errors, error) {
-		if err := read(params); err != nil {
-			return Errors{}, err
-		}
-		return measure(New(p, params), t, b, threads)
-	}, err
-}
-
-// Measure finds the errors of a network on records, which are public; they are nil of one that is no regression.
-func Measure(n Network, r tables.Records, b datasets.Bounds, threads int) (Errors, error) {
-	if n.program.Loss != ir.Huber {
-		return Errors{}, nil
-	}
-	t, err := reference.Load(r.Rows, r.Values)
-	if err != nil {
-		return Errors{}, err
-	}
-	return measure(n, t, b, threads)
-}
-
-// measure leaves out a record without a target, or with a value that is not finite.
-func measure(n Network, t *host.Table, b datasets.Bounds, threads int) (Errors, error) {
-	off := make([]float64, t.Count)
-	err := Each(threads, t.Count, func(i int) error {
-		if !t.Void(int32(i)) {
-			off[i] = n.Of(t, i)[0] - float64(t.Targets[i])
-		}
-		return nil
-	})
+// errorsOf leaves out a record without a target, or with a value that is not finite.
+func errorsOf(n Network, t *host.Table, b datasets.Bounds, threads int) (Errors, error) {
+	off, err := n.each(t, threads, func(z []float64, target float64) float64 { return z[0] - target })
 	if err != nil {
 		return Errors{}, err
 	}

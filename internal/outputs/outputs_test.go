@@ -68,7 +68,7 @@ func TestNoErrors(t *testing.T) {
 		"diverged":  {outputs.New(p, []float32{float32(math.Inf(1)), 0}), points([]float32{1}, []float32{1})},
 		"classes":   {outputs.New(&classes, []float32{1, 0}), points([]float32{1}, []float32{1})},
 	} {
-		if e, err := outputs.Measure(x.network, x.records, datasets.Bounds{}, 1); err != nil || e != (outputs.Errors{}) {
+		if e, err := outputs.Measure(x.network, x.records, datasets.Bounds{}, 1); err != nil || e != (outputs.Figures{}) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}

@@ -43,7 +43,7 @@ func Reprice(c config.Config, records, params, classes int) (*Plan, error) {
 // relinear builds the linear model of so many parameters, if the run's is one.
 func (p *Plan) relinear(params, classes int) (err error) {
 	const most = 1 << 27 // of a file that may say anything
-	if p.Config.Network != "" || nn.Registered(p.Config.Model) || !slices.ContainsFunc(nn.Names(), func(m nn.Info) bool { return m.Name == p.Config.Model && m.Input == [3]int{} }) {
+	if p.Config.Network != "" || nn.Registered(p.Config.Model) || !slices.ContainsFunc(nn.Names(), func(m nn.Info) bool { return m.Name == p.Config.Model && m.Linear }) {
 		return nil
 	}
 	outputs := 1

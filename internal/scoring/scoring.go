@@ -16,14 +16,14 @@ import (
 // A Scorer measures what an engine trains. Its zero value measures nothing.
 type Scorer struct {
 	test, average, training func() (device.Score, error) // nil: not measured
-	errors                  func() (outputs.Errors, error)
+	figures                 func() (outputs.Figures, error)
 }
 
 // Scores are those on public test records, zero where there are none.
 type Scores struct {
 	Test    device.Score
-	Average device.Score   // of the average of the parameters, where one is kept
-	Errors  outputs.Errors // of a regression
+	Average device.Score    // of the average of the parameters, where one is kept
+	Figures outputs.Figures // of a regression, or of two classes
 }
 
 // OpenTest makes ready to measure the network on public test records.
@@ -34,7 +34,7 @@ func (s *Scorer) OpenTest(e *engine.Engine, network *ir.Program, test tables.Rec
 	if s.average, err = e.Scorer(test.Data, true); err != nil {
 		return err
 	}
-	s.errors, err = outputs.Measurer(network, test, b, threads, e.ReadParams)
+	s.figures, err = outputs.Measurer(network, test, b, threads, e.ReadParams)
 	return err
 }
 
@@ -49,13 +49,16 @@ func (s *Scorer) Test(step int) (all Scores, err error) {
 	if all.Test, err = score(s.test, "evaluation", step); err != nil {
 		return all, err
 	}
-	if all.Average, err = score(s.average, "evaluation of the average", step); err != nil || s.errors == nil {
+	if all.Average, err = score(s.average, "evaluation of the average", step); err != nil {
 		return all, err
 	}
-	if all.Errors, err = s.errors(); err != nil {
-		err = fmt.Errorf("evaluation after step %d: %w", step, err)
+	if s.figures != nil {
+		if all.Figures, err = s.figures(); err != nil {
+			return all, fmt.Errorf("evaluation after step %d: %w", step, err)
+		}
 	}
-	return all, err
+	all.Figures.BalancedAccuracy = outputs.Balanced(all.Test.Confusion)
+	return all, nil
 }
 
 // Training measures on training records after a step.

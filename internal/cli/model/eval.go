@@ -26,9 +26,9 @@ func Eval() *cobra.Command {
 		Use:   "eval RUN",
 		Short: "Evaluate a saved model on the test data",
 		Long: `eval measures the saved model of a run on the public test data: accuracy, loss and
-confusion matrix. For a regression these are loss, RMSE, MAE and R². It evaluates the
-parameters after the last step. If the run was trained with --average, eval --average
-evaluates their moving average instead.
+confusion matrix, with AUC and balanced accuracy for two classes. For a regression these
+are loss, RMSE, MAE and R². It evaluates the parameters after the last step. If the run
+was trained with --average, eval --average evaluates their moving average instead.
 
 With --data it evaluates the model on other labelled data, which must be public, as its
 figures have no noise: declare that by --test-is-public. They are read as the data of the
@@ -106,7 +106,7 @@ func describeEvaluation(w io.Writer, e *trained.Evaluation) {
 		if e.Loss != nil {
 			fmt.Fprintf(w, "  test loss\t%.4f\n", *e.Loss)
 		}
-		for _, x := range cli.Errors(e.Errors) {
+		for _, x := range cli.Figures(e.Figures) {
 			fmt.Fprintf(w, "  test %s\t%s\n", x.Name, x.Text)
 		}
 	})

@@ -44,3 +44,17 @@ func TestErrorsInWords(t *testing.T) {
 		t.Errorf("a model of classes has errors:\n%s", b.String())
 	}
 }
+
+// How well two classes are told apart stands there, too.
+func TestTwoClassesInWords(t *testing.T) {
+	area, balanced := 0.75, 0.625
+	e := &trained.Evaluation{Accuracy: &area}
+	e.AUC, e.BalancedAccuracy = &area, &balanced
+	var b strings.Builder
+	describeEvaluation(&b, e)
+	for _, want := range []string{"test AUC", "0.750 (area under the ROC curve", "test balanced accuracy", "62.5% ("} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, b.String())
+		}
+	}
+}

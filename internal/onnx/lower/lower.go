@@ -230,7 +230,7 @@ func (l *lowerer) findInput() {
 	if ofBytes {
 		defer func() {
 			v := l.values[in.Name]
-			l.values[in.Name] = formed(&form{kind: reading, base: v, shape: v.view.shape, scale: bytes.Scale})
+			l.values[in.Name] = formed(&form{kind: reading, base: v, shape: v.view.shape, scale: ofByte.Scale})
 		}()
 	}
 	if l.channelsLast(in.Name, shape) {

@@ -9,8 +9,8 @@ type Reading struct{ Scale, Shift float64 }
 // Plain is the value itself.
 var Plain = Reading{Scale: 1}
 
-// bytes is how a byte follows from the value that it stands for.
-var bytes = Reading{Scale: 255}
+// ofByte is how a byte follows from the value that it stands for.
+var ofByte = Reading{Scale: 255}
 
 // reread computes with the input and a number, if the input is read in this one way alone.
 func (c *call) reread() (*value, bool) {
