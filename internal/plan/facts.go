@@ -52,11 +52,11 @@ func (p *Plan) ModelFacts() map[string]string {
 	return facts
 }
 
-// namesInFile is the name that each tensor has in the network's file, as JSON.
+// namesInFile pairs each tensor's name with the one in the network's file, in the order of the network, as JSON.
 func namesInFile(p *ir.Program) string {
-	names := map[string]string{}
+	names := [][2]string{}
 	for _, q := range p.Params {
-		names[q.Name] = q.Node
+		names = append(names, [2]string{q.Name, q.Node})
 	}
 	text, _ := json.Marshal(names) // fails on no strings
 	return string(text)

@@ -63,7 +63,7 @@ func batchNormalization(c *call) (*value, *Refusal) {
 		}
 		return c.affinity(out, 1, 2)
 	}
-	return through, c.refuse("put group normalizations in their place (--batch-norm group), or keep the statistics of a public file (--batch-norm frozen --weights-are-public)",
+	return through, c.refuse("put group normalizations in their place (--batchnorm group), or keep the statistics of a public file (--batchnorm frozen --weights-are-public)",
 		"normalizes by the records of a batch when it is trained: one record would see another")
 }
 
@@ -96,7 +96,7 @@ func (c *call) statistics(v, through *value) (*value, *Refusal) {
 	case c.role == fixed:
 		return c.elsewhereOf(v.view.shape, "normalizes channels that do not lie one behind the other")
 	default:
-		return through, c.refuse("use --batch-norm group", "has statistics, which can be folded into a convolution or a dense layer right before it, and none is there")
+		return through, c.refuse("use --batchnorm group", "has statistics, which can be folded into a convolution or a dense layer right before it, and none is there")
 	}
 	weight := make([]float32, len(l.weight.values))
 	row := len(weight) / channels

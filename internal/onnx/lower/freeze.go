@@ -113,7 +113,7 @@ func findCut(g *file.Graph, name string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", usage.Errorf("--freeze %s: no node has that name%s; list the nodes with onnx inspect", name, usage.Meant(name, known))
+		return "", usage.Errorf("--freeze %s: no node has that name%s; `privgrad info --network FILE` lists them", name, usage.Meant(name, known))
 	}
 	return "", usage.Errorf("--freeze %s: %d nodes have that name; name one of their outputs: %s", name, len(found), strings.Join(found, ", "))
 }

@@ -103,7 +103,7 @@ func work(m *file.Model, c Choices) (*result, error) {
 	out.report.count(l)
 	out.report.Outputs = p.Outputs()
 	if want := p.Outputs(); c.Classes != 0 && c.Classes != want && !(want == 1 && c.Classes == 2) {
-		return out, usage.Errorf("the network has %d outputs and the data have %d classes; --new-head replaces its last dense layer by a fresh one of %d", want, c.Classes, c.Classes)
+		return out, usage.Errorf("the network has %d outputs, and the data need %d; --new-head replaces its last dense layer by a fresh one of %d", want, c.Classes, c.Classes)
 	}
 	out.network = &Network{Program: p, Params: params, Prefix: prefix, Reads: l.read}
 	return out, nil
@@ -113,11 +113,11 @@ func work(m *file.Model, c Choices) (*result, error) {
 func check(m *file.Model, c Choices) error {
 	switch {
 	case c.Weights == Fresh && c.BatchNorm == Frozen:
-		return usage.Errorf("--batch-norm frozen keeps the statistics of the file, which may come from private data; declare them public with --weights-are-public, or use --batch-norm group")
+		return usage.Errorf("--batchnorm frozen keeps the statistics of the file, which may come from private data; declare them public with --weights-are-public, or use --batchnorm group")
 	case c.Weights == Fresh && c.Freeze != "":
 		return usage.Errorf("--freeze keeps weights of the file, which may come from private data; declare them public with --weights-are-public")
-	case c.NewHead && c.Classes < 2:
-		return usage.Errorf("a new head needs at least two classes, and the data have %d", c.Classes)
+	case c.NewHead && c.Classes < 1:
+		return usage.Errorf("a new head needs the number of outputs that the data need")
 	}
 	if v := version(m); v < firstVersion || v > lastVersion {
 		return Refusals{{Reason: fmt.Sprintf("the file uses version %d of the standard operator set, and versions %d to %d are read", v, firstVersion, lastVersion),

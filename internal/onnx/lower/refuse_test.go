@@ -157,10 +157,10 @@ func TestBatchNormRefused(t *testing.T) {
 		}
 		return g.done(g.dense(g.node("Flatten", "f", in(x)), "d", 144, 3))
 	}
-	refused(t, "nothing said", build(false, "Conv"), Choices{}, "node bn (BatchNormalization)", "one record would see another", "--batch-norm group", "--batch-norm frozen --weights-are-public")
+	refused(t, "nothing said", build(false, "Conv"), Choices{}, "node bn (BatchNormalization)", "one record would see another", "--batchnorm group", "--batchnorm frozen --weights-are-public")
 	refused(t, "training", build(false, "Conv", number("training_mode", 1)), Choices{BatchNorm: Grouped}, "training mode", "model.eval()")
 	refused(t, "further outputs", build(true, "Conv"), Choices{BatchNorm: Grouped}, "training mode")
-	refused(t, "nothing to fold into", build(false, "Relu"), Choices{BatchNorm: Frozen, Weights: OfFile}, "none is there", "use --batch-norm group")
+	refused(t, "nothing to fold into", build(false, "Relu"), Choices{BatchNorm: Frozen, Weights: OfFile}, "none is there", "use --batchnorm group")
 	refused(t, "private statistics", build(false, "Conv"), Choices{BatchNorm: Frozen}, "--weights-are-public")
 }
 
@@ -203,9 +203,13 @@ func TestRefused(t *testing.T) {
 		{"data changed by a constant", func(g *graph) string {
 			return g.dense(g.node("Flatten", "f", in(g.node("Sub", "s", in("x", g.param("m", 4, 1, 1))))), "d", 144, 3)
 		}, []string{"node s (Sub)", "--normalize"}},
-		{"data times a number", func(g *graph) string {
-			return g.dense(g.node("Flatten", "f", in(g.node("Mul", "s", in("x", g.scalar("k", 2))))), "d", 144, 3)
+		{"data times two numbers", func(g *graph) string {
+			one, two := g.node("Mul", "s", in("x", g.scalar("k", 2))), g.node("Mul", "t", in("x", g.scalar("l", 3)))
+			return g.dense(g.node("Flatten", "f", in(g.node("Add", "a", in(one, two)))), "d", 144, 3)
 		}, []string{"node s (Mul)", "--freeze"}},
+		{"data times zero", func(g *graph) string {
+			return g.dense(g.node("Flatten", "f", in(g.node("Mul", "s", in("x", g.scalar("k", 0))))), "d", 144, 3)
+		}, []string{"0 times itself"}},
 		{"uncounted pads", func(g *graph) string {
 			return g.node("AveragePool", "p", in("x"), list("kernel_shape", 3, 3), list("pads", 1, 1, 1, 1))
 		}, []string{"without the padding"}},
