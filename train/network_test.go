@@ -227,21 +227,21 @@ func frozenNode(t *testing.T, path string) string {
 func TestNetworkIsRefused(t *testing.T) {
 	path := fileOf(t, residual(t, 1))
 	for want, change := range map[string]func(*Config){
-		"name the file by --network":     func(c *Config) { c.Network, c.Model, c.NewHead = "", "logistic", true },
-		"give one":                       func(c *Config) { c.Model = "logistic" },
-		"add --weights-are-public":       func(c *Config) { c.Freeze = "x" },
-		"or use --batchnorm group":       func(c *Config) { c.BatchNorm = "frozen" },
-		"unknown batchnorm":              func(c *Config) { c.BatchNorm = "sometimes" },
-		"a mean and a standard":          func(c *Config) { c.Normalize = "1" },
-		"standard deviations in":         func(c *Config) { c.Normalize = "0,0" },
-		"no number":                      func(c *Config) { c.Normalize = "a,1" },
-		"one mean and one deviation":     func(c *Config) { c.Normalize = "0,1,0,1,1,1" },
-		"leave one of both out":          func(c *Config) { c.WeightsArePublic, c.Freeze, c.Augment = true, "x", []string{"crop"} },
-		"--features none":                func(c *Config) { c.Features = "scatter" },
-		"nowhere.onnx":                   func(c *Config) { c.Network = "nowhere.onnx" },
-		"--new-head":                     func(c *Config) { c.Classes = []int{0, 1} },
-		"no node":                        func(c *Config) { c.WeightsArePublic, c.Freeze = true, "elsewhere" },
-		"a network from a file has its ": func(c *Config) { c.Activation, c.Given = "relu", map[string]bool{"activation": true} },
+		"name the file by --network": func(c *Config) { c.Network, c.Model, c.NewHead = "", "logistic", true },
+		"give one":                   func(c *Config) { c.Model = "logistic" },
+		"add --weights-are-public":   func(c *Config) { c.Freeze = "x" },
+		"or use --batchnorm group":   func(c *Config) { c.BatchNorm = "frozen" },
+		"unknown batchnorm":          func(c *Config) { c.BatchNorm = "sometimes" },
+		"a mean and a standard":      func(c *Config) { c.Normalize = "1" },
+		"standard deviations in":     func(c *Config) { c.Normalize = "0,0" },
+		"no number":                  func(c *Config) { c.Normalize = "a,1" },
+		"one mean and one deviation": func(c *Config) { c.Normalize = "0,1,0,1,1,1" },
+		"leave one of both out":      func(c *Config) { c.WeightsArePublic, c.Freeze, c.Augment = true, "x", []string{"crop"} },
+		"--features none":            func(c *Config) { c.Features = "scatter" },
+		"nowhere.onnx":               func(c *Config) { c.Network = "nowhere.onnx" },
+		"--new-head":                 func(c *Config) { c.Classes = []int{0, 1} },
+		"no node":                    func(c *Config) { c.WeightsArePublic, c.Freeze = true, "elsewhere" },
+		"has its own":                func(c *Config) { c.Activation = "relu" },
 	} {
 		c := imports(path)
 		change(&c)

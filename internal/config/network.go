@@ -120,8 +120,6 @@ func (c *Config) checkNetwork() error {
 		return usage.Errorf("%s and model %s were both given: give one", file, c.Model)
 	case c.NetworkName() == "":
 		return usage.Errorf("%s: give the file a name in front of its ending", file)
-	case c.Given["activation"]:
-		return usage.Errorf("activation %s: a network from a file has its own; leave it out", c.Activation)
 	case c.Features != "":
 		return usage.Errorf("%s with features %s: a network from a file reads the records; add --features none", file, c.Features)
 	case c.BatchNorm == FrozenBatchNorm && !c.WeightsArePublic:

@@ -33,10 +33,12 @@ func NewOutputs(p *ir.Program, constants []float32, threads int) (*Outputs, erro
 	n := o.n
 	phases := []phase{{each: []func(int, *worker){n.gather}}}
 	for _, st := range s.Steps {
-		phases = append(phases, n.compileStep(st)...)
+		for _, p := range n.compileStep(st) {
+			phases = fused(phases, p)
+		}
 	}
 	width := p.Outputs()
-	phases = append(phases, phase{each: []func(int, *worker){func(b int, _ *worker) {
+	phases = fused(phases, phase{each: []func(int, *worker){func(b int, _ *worker) {
 		copy(row(o.dst, n.first+b, width), n.value(p.Logits(), b))
 	}}})
 	n.all = []phase{n.through(phases)}

@@ -27,7 +27,10 @@ func residual(r *rand.Rand) *fixed.Builder {
 	}
 	y := conv(x, "a", []int{3, 12, 10}, []int{8, 12, 10}, ir.Square(3, 1, 1))
 	y = b.Add(ir.Op{Kind: ir.ReLU, In: []ir.Value{y}, Shape: []int{8, 12, 10}, Out: []int{8, 12, 10}})
-	z := conv(y, "b", []int{8, 12, 10}, []int{8, 12, 10}, ir.Square(3, 1, 1))
+	z := conv(y, "c", []int{8, 12, 10}, []int{8, 12, 10}, ir.Square(5, 1, 2)) // whose outputs live until the pool alone
+	z = b.Add(ir.Op{Kind: ir.ReLU, In: []ir.Value{z}, Shape: []int{8, 12, 10}, Out: []int{8, 12, 10}})
+	y = b.Add(ir.Op{Kind: ir.MaxPool, In: []ir.Value{z}, Shape: []int{8, 12, 10}, Out: []int{8, 12, 10}, Window: ir.Square(3, 1, 1)})
+	z = conv(y, "b", []int{8, 12, 10}, []int{8, 12, 10}, ir.Square(3, 1, 1))
 	z = b.Affine(z, []int{8, 12, 10}, ir.None, random("norm", 8, 1, 1))
 	z = b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{y, z}, Shape: []int{8, 12, 10}, Out: []int{8, 12, 10}})
 	z = b.Add(ir.Op{Kind: ir.GELU, In: []ir.Value{z}, Shape: []int{8, 12, 10}, Out: []int{8, 12, 10}})

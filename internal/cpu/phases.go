@@ -33,18 +33,22 @@ func (p *phase) inGroup(views, r0, r1 int, w *worker) {
 // small says that a phase takes one example, or record, at a time.
 func (p *phase) small() bool { return len(p.each)+len(p.records) > 0 }
 
+// fused appends a phase. What takes one example at a time joins its neighbour that does: rows that are needed by the next op alone
+// are there for one example.
+func fused(all []phase, p phase) []phase {
+	if last := &all[len(all)-1]; p.small() && last.small() && p.grouped == last.grouped && (p.each == nil || last.records == nil) {
+		last.each, last.records = append(last.each, p.each...), append(last.records, p.records...)
+		return all
+	}
+	return append(all, p)
+}
+
 // build turns the steps into phases, each step's changed by wrap. Neighbours that treat
 // each example, or record, by itself are fused: one then stays in cache through all of them.
 func (n *net) build(wrap func(step int, p phase) phase) {
 	all := []phase{{each: []func(int, *worker){n.gather}}}
 	var sums []phase // of the whole chunk, after everything that an example goes through by itself
-	add := func(p phase) {
-		if last := &all[len(all)-1]; p.small() && last.small() && p.grouped == last.grouped && (p.each == nil || last.records == nil) {
-			last.each, last.records = append(last.each, p.each...), append(last.records, p.records...)
-		} else {
-			all = append(all, p)
-		}
-	}
+	add := func(p phase) { all = fused(all, p) }
 	// A worker has memory for the gradients of one example, which stay there up to its factor. So they are computed after
 	// the last op that takes several examples together: all of them, so that norms are added up in the schedule's order. Until
 	// then nothing overwrites the values and deltas that they are computed from.

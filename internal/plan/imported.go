@@ -29,7 +29,11 @@ func (p *Plan) resolveImported(o Options) (err error) {
 	if err != nil {
 		return usage.Errorf("network %s: %w", c.Network, err)
 	}
-	c.Activation = activation(p.Imported.Program)
+	own := activation(p.Imported.Program)
+	if c.Activation != "" && c.Activation != own {
+		return usage.Errorf("activation %s: the network of %s has its own; leave it out", c.Activation, c.Network)
+	}
+	c.Activation = own
 	return nil
 }
 
