@@ -79,9 +79,12 @@ func (l *lowerer) reach(output string) {
 			continue
 		}
 		l.nodes = append(l.nodes, n)
-		for _, in := range n.Inputs {
-			if in != "" {
-				wanted[in] = true
+		for i, in := range n.Inputs {
+			if in == "" {
+				continue
+			}
+			wanted[in] = true
+			if n.Kind != "Shape" && (n.Kind != "CastLike" || i == 0) { // which read the shape or the type alone
 				l.readers[in]++
 			}
 		}
