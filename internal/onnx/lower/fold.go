@@ -124,36 +124,85 @@ func gather(c *call) (*value, *Refusal) {
 	return &value{known: out}, nil
 }
 
-// slice cuts a list of constants.
+// slice cuts a constant along axes, forwards or backwards.
 func slice(c *call) (*value, *Refusal) {
 	k := c.in[0].known
 	if k == nil {
 		return c.elsewhere()
 	}
-	var at [4][]int // starts, ends, axes, steps
-	for i := range at {
-		at[i] = []int{[]int{0, most, 0, 1}[i]}
-		if c.at(i+1) != nil {
-			var r *Refusal
-			if at[i], r = c.numbers(i + 1); r != nil {
+	rank := len(k.shape)
+	if k.size() == 0 {
+		return c.unknown()
+	}
+	var of [4][]int // starts, ends, axes, steps
+	var r *Refusal
+	for _, i := range []int{0, 1, 3} {
+		if of[i] = slices.Repeat([]int{1}, len(of[0])); i < 3 || c.at(4) != nil {
+			if of[i], r = c.numbers(i + 1); r != nil {
 				return nil, r
 			}
 		}
-		if len(at[i]) != 1 {
+	}
+	if of[2], r = c.axesOr(3, rank, upTo(len(of[0]))); r != nil {
+		return nil, r
+	}
+	taken := make([][]int, rank) // of each axis
+	for a, n := range k.shape {
+		taken[a] = upTo(n)
+	}
+	for i, a := range of[2] {
+		if a >= rank || i >= min(len(of[0]), len(of[1]), len(of[3])) || of[3][i] == 0 {
 			return c.unknown()
 		}
+		taken[a] = cut(k.shape[a], of[0][i], of[1][i], of[3][i])
 	}
-	if len(k.shape) != 1 || !k.whole || at[2][0] != 0 && at[2][0] != -1 || at[3][0] != 1 {
-		return c.unknown()
-	}
-	for i := range 2 {
-		if at[i][0] < 0 {
-			at[i][0] += len(k.dims)
+	out := &constant{roots: k.roots, whole: k.whole, shape: []int{}}
+	places := []int{0}
+	for a, list := range taken {
+		if len(list) == 0 {
+			return c.unknown()
 		}
-		at[i][0] = min(max(at[i][0], 0), len(k.dims))
+		if r := c.mayFold(len(places) * len(list)); r != nil {
+			return nil, r
+		}
+		var next []int
+		for _, p := range places {
+			for _, i := range list {
+				next = append(next, p*k.shape[a]+i)
+			}
+		}
+		out.shape, places = append(out.shape, len(list)), next
 	}
-	list := k.dims[min(at[0][0], at[1][0]):at[1][0]]
-	return &value{known: wholes([]int{len(list)}, list)}, nil
+	if err := k.read(); err != nil {
+		return nil, c.refuse(exportAgain, "%v", err)
+	}
+	for _, p := range places {
+		if k.whole {
+			out.dims = append(out.dims, k.dims[p])
+		} else {
+			out.floats = append(out.floats, k.floats[p])
+		}
+	}
+	return &value{known: out}, nil
+}
+
+// cut lists the places of an axis of length n from start to end, by steps.
+func cut(n, start, end, step int) (list []int) {
+	bound := func(v int) int {
+		if v < 0 {
+			v += n
+		}
+		if step < 0 {
+			return min(max(v, -1), n-1)
+		}
+		return min(max(v, 0), n)
+	}
+	i, last := bound(start), bound(end)
+	step = min(max(step, -n-1), n+1) // so that no place overflows
+	for ; step > 0 && i < last || step < 0 && i > last; i += step {
+		list = append(list, i)
+	}
+	return list
 }
 
 // foldConcat joins lists of constants.
