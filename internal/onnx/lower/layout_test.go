@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // moved gives a constant of numbers with its axes in another order.
 func moved(list []float32, shape, order []int) []float32 {
 	out := make([]float32, 0, len(list))
-	for _, p := range viewOf(shape).transposed(order).places() {
+	for _, p := range strides.Of(shape).Transposed(order).Places() {
 		out = append(out, list[p])
 	}
 	return out
@@ -74,36 +75,6 @@ func TestChannelsLast(t *testing.T) {
 	g := records(6, 8, 3)
 	columns := moved(dense[:144*2], []int{3, 6, 8, 2}, []int{1, 2, 0, 3})
 	equal(t, "dense layers alone", wantMLP, g.done(g.node("MatMul", "d", in(g.node("Flatten", "f", in("x")), g.floats("v", columns, 144, 2)))))
-}
-
-// Reshapes and moves of axes keep track of every element.
-func TestViews(t *testing.T) {
-	r := rand.New(rand.NewPCG(2, 9))
-	for range 2000 {
-		shape := []int{1 + r.IntN(4), 1 + r.IntN(6), 1 + r.IntN(4)}
-		v, list := viewOf(shape), make([]int32, shape[0]*shape[1]*shape[2])
-		for i := range list {
-			list[i] = int32(i)
-		}
-		for range 4 {
-			order := r.Perm(len(v.shape))
-			next := make([]int32, len(list)) // the elements in the file's order, moved one by one
-			old := viewOf(v.shape).transposed(order)
-			for i, p := range old.places() {
-				next[i] = list[p]
-			}
-			v, list = v.transposed(order), next
-			if w, ok := v.reshaped([][]int{{len(list)}, {2, len(list) / 2}, {v.shape[0], len(list) / v.shape[0]}}[r.IntN(3)]); ok && w.size() == len(list) {
-				v = w
-			}
-			if !slices.Equal(v.places(), list) {
-				t.Fatalf("view %+v has the places %v, want %v", v, v.places(), list)
-			}
-			if v.plain() != slices.IsSorted(list) {
-				t.Fatalf("view %+v of places %v is plain: %v", v, list, v.plain())
-			}
-		}
-	}
 }
 
 // The number of records flows through shapes: what is computed from it is no guess.
