@@ -98,24 +98,10 @@ func (c *call) statistics(v, through *value) (*value, *Refusal) {
 	default:
 		return through, c.refuse("use --batch-norm group", "has statistics, which can be folded into a convolution or a dense layer right before it, and none is there")
 	}
-	weight := make([]float32, len(l.weight.values))
-	row := len(weight) / channels
-	for i, w := range l.weight.values {
-		weight[i] = w * factor[i/row]
+	l.fold(factor, shift)
+	if l.bias != nil && l.bias.root == "" && len(c.in[2].known.roots) > 0 {
+		l.bias.root = c.in[2].known.roots[0]
 	}
-	bias := &slot{shape: []int{channels}, values: shift}
-	if len(c.in[2].known.roots) > 0 {
-		bias.root = c.in[2].known.roots[0]
-	}
-	if l.bias != nil {
-		bias.root, bias.values = l.bias.root, make([]float32, channels)
-		for i, b := range l.bias.values {
-			bias.values[i] = float32(float64(b)*float64(factor[i]) + float64(shift[i]))
-		}
-	}
-	moved := *l.weight
-	moved.values = weight
-	l.weight, l.bias = &moved, bias
 	out := *v
 	return &out, nil
 }

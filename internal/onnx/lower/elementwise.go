@@ -103,9 +103,9 @@ func (c *call) absorbed() (*value, *Refusal, bool) {
 	if l == nil {
 		return nil, nil, false
 	}
-	kind, norm := l.op.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm
-	scale := c.node.Kind == "Mul" && norm && l.weight.open
-	shift := c.node.Kind == "Add" && (norm || kind == ir.Conv || kind == ir.Dense) && (l.bias == nil || l.bias.open)
+	kind, norm, layer := c.node.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm, l.op.Kind == ir.Conv || l.op.Kind == ir.Dense
+	scale := kind == "Mul" && (layer || norm && l.weight.open)
+	shift := kind == "Add" && (layer || norm && (l.bias == nil || l.bias.open))
 	if !scale && !shift {
 		return nil, nil, false
 	}
@@ -117,24 +117,61 @@ func (c *call) absorbed() (*value, *Refusal, bool) {
 	if n == 0 {
 		return nil, nil, false
 	}
-	order := func(list []float32) []float32 { return ordered(list, places) }
 	out := *v
-	if scale {
-		w, r := c.slot(k, []int{n}, ones, order)
+	if layer && (scale || l.bias != nil) {
+		list, r := c.floats(k)
 		if r != nil {
 			return nil, r, true
 		}
-		l.weight, l.bias = w, nil
+		if scale {
+			l.fold(list, make([]float32, n))
+		} else {
+			l.fold(slices.Repeat([]float32{1}, n), list)
+		}
 		return &out, nil, true
 	}
-	b, r := c.slot(k, []int{n}, zeros, order)
+	f := zeros
+	if scale {
+		f = ones
+	}
+	made, r := c.slot(k, []int{n}, f, func(list []float32) []float32 { return ordered(list, places) })
 	if r != nil {
 		return nil, r, true
 	}
-	if l.bias = b; norm && l.weight.open && l.weight.shape[0] != n {
-		l.weight.shape = []int{n}
+	if scale {
+		l.weight, l.bias = made, nil
+		return &out, nil, true
+	}
+	l.bias = made
+	if norm && l.weight.open && l.weight.shape[0] != n {
+		c.open(v)
+		l.bias = made
 	}
 	return &out, nil, true
+}
+
+// fold puts what follows a layer, y·factor + shift of every output or channel y, into its parameters. Of fresh ones nothing changes.
+func (l *layer) fold(factor, shift []float32) {
+	weight, bias := *l.weight, slot{shape: []int{len(factor)}}
+	if weight.values == nil {
+		return
+	}
+	row := len(weight.values) / len(factor)
+	weight.values = make([]float32, len(l.weight.values))
+	for i, w := range l.weight.values {
+		weight.values[i] = w * factor[i/row]
+	}
+	l.weight, bias.values = &weight, shift
+	switch {
+	case l.bias != nil:
+		bias.root, bias.values = l.bias.root, make([]float32, len(factor))
+		for i, b := range l.bias.values {
+			bias.values[i] = float32(float64(b)*float64(factor[i]) + float64(shift[i]))
+		}
+	case uniform(shift, 0):
+		return
+	}
+	l.bias = &bias
 }
 
 // spotOf gives the number of parameters that a constant is for the op that made a value, 0 where it cannot be one, and where
