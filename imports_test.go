@@ -38,7 +38,10 @@ var allowed = map[string][]string{
 	"internal/onnx":          nil,
 	"internal/onnx/export":   {"internal/device/reference", "internal/ir", "internal/onnx", "internal/usage"},
 	"internal/onnx/file":     {"internal/half"},
+	"internal/onnx/fold":     {"internal/onnx/file", "internal/onnx/strides"},
+	"internal/onnx/lower":    {"internal/ir", "internal/onnx/file", "internal/onnx/fold", "internal/onnx/strides", "internal/usage", "nn"},
 	"internal/onnx/onnxtest": {"internal/half"}, // none but tests import it
+	"internal/onnx/strides":  nil,
 	"internal/safetensors":   {"internal/half"},
 	"internal/ptx":           {"internal/half"},
 	"internal/sass":          nil,

@@ -86,21 +86,21 @@ func (g *GoldenViews) Record(t testing.TB, record int, got []float64, tolerance 
 	if n := norm64(got); !(math.Abs(n-g.norms[record]) <= tolerance*g.norms[record]) {
 		t.Errorf("record %d: the mean gradient has the norm %v, in PyTorch %v", record, n, g.norms[record])
 	}
-	g.check(t, fmt.Sprintf("record %d", record), got, g.records[record], tolerance)
+	checkDigests(t, g.Program, fmt.Sprintf("record %d", record), got, g.records[record], tolerance)
 }
 
 // Sum checks the sum of all records, clipped at Clip.
 func (g *GoldenViews) Sum(t testing.TB, got []float64, tolerance float64) {
 	t.Helper()
-	g.check(t, "the clipped sum", got, g.sum, tolerance)
+	checkDigests(t, g.Program, "the clipped sum", got, g.sum, tolerance)
 }
 
-// check allows each tensor an error that is as long as a part of the tensor: so its length and each element are off by no more than that. A
+// checkDigests allows each tensor an error that is as long as a part of the tensor: so its length and each element are off by no more than that. A
 // sum that is weighted by independent weights of mean zero within -1 and 1 is off by more than 7 times the error's length with
 // a probability below 2·exp(-49/2) (Hoeffding), which is 10⁻⁷ for all sums of the file; the weights are fixed.
-func (g *GoldenViews) check(t testing.TB, what string, got []float64, want []digest, tolerance float64) {
+func checkDigests(t testing.TB, p *ir.Program, what string, got []float64, want []digest, tolerance float64) {
 	t.Helper()
-	for k, q := range g.Program.Params {
+	for k, q := range p.Params {
 		x := got[q.Offset:][:q.Size()]
 		d := digestOf(x, k)
 		most := tolerance * want[k][0]

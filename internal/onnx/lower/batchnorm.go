@@ -40,17 +40,17 @@ func batchNormalization(c *call) (*value, *Refusal) {
 	if c.int("training_mode", 0) != 0 || further {
 		return through, c.refuse(exportAgain+" in inference mode (model.eval())", "is in training mode and normalizes by the records of a batch: one record would see another")
 	}
-	if len(v.view.shape) == 0 {
+	if len(v.view.Shape) == 0 {
 		return nil, c.refuse(exportAgain, "normalizes records without channels")
 	}
-	channels := v.view.shape[0]
+	channels := v.view.Shape[0]
 	for i := 1; i < 5; i++ {
 		k, r := c.weights(i, 1, 1)
 		if r != nil {
 			return nil, r
 		}
-		if k.size() != channels {
-			return nil, c.refuse(exportAgain, "has %d numbers as input %d for %d channels", k.size(), i+1, channels)
+		if k.Size() != channels {
+			return nil, c.refuse(exportAgain, "has %d numbers as input %d for %d channels", k.Size(), i+1, channels)
 		}
 	}
 	switch {
@@ -85,37 +85,23 @@ func (c *call) statistics(v, through *value) (*value, *Refusal) {
 		}
 	}
 	l := c.of(v)
-	foldable := l != nil && v.alone && (l.op.Kind == ir.Conv || l.op.Kind == ir.Dense) && v.view.outermost(0) && l.op.Out[0] == channels && l.weight.values != nil
+	foldable := l != nil && v.alone && (l.op.Kind == ir.Conv || l.op.Kind == ir.Dense) && v.view.Outermost(0) && l.op.Out[0] == channels && l.weight.values != nil
 	switch {
 	case foldable:
-	case c.role == fixed && v.view.outermost(0):
+	case c.role == fixed && v.view.Outermost(0):
 		if c.stored(v)[0] == channels {
 			return c.affine(v, factor, shift), nil
 		}
 		fallthrough
 	case c.role == fixed:
-		return c.elsewhereOf(v.view.shape, "normalizes channels that do not lie one behind the other")
+		return c.elsewhereOf(v.view.Shape, "normalizes channels that do not lie one behind the other")
 	default:
 		return through, c.refuse("use --batchnorm group", "has statistics, which can be folded into a convolution or a dense layer right before it, and none is there")
 	}
-	weight := make([]float32, len(l.weight.values))
-	row := len(weight) / channels
-	for i, w := range l.weight.values {
-		weight[i] = w * factor[i/row]
+	l.fold(factor, shift)
+	if l.bias != nil && l.bias.root == "" && len(c.in[2].known.Roots) > 0 {
+		l.bias.root = c.in[2].known.Roots[0]
 	}
-	bias := &slot{shape: []int{channels}, values: shift}
-	if len(c.in[2].known.roots) > 0 {
-		bias.root = c.in[2].known.roots[0]
-	}
-	if l.bias != nil {
-		bias.root, bias.values = l.bias.root, make([]float32, channels)
-		for i, b := range l.bias.values {
-			bias.values[i] = float32(float64(b)*float64(factor[i]) + float64(shift[i]))
-		}
-	}
-	moved := *l.weight
-	moved.values = weight
-	l.weight, l.bias = &moved, bias
 	out := *v
 	return &out, nil
 }

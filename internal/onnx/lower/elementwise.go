@@ -4,14 +4,13 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // binary is Add, Sub, Mul or Div.
 func binary(c *call) (*value, *Refusal) {
 	x, y := c.in[0], c.in[1]
-	if x.known != nil && y.known != nil {
-		return c.foldArithmetic()
-	}
 	if x.known == nil && y.known == nil {
 		if v, r, ok := c.normalizing(); ok {
 			return v, r
@@ -46,10 +45,10 @@ func (c *call) two() (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	if c.node.Kind != "Add" || !slices.Equal(x.view.shape, y.view.shape) {
+	if c.node.Kind != "Add" || !slices.Equal(x.view.Shape, y.view.Shape) {
 		return c.elsewhere()
 	}
-	if !x.view.like(y.view) {
+	if !x.view.Like(y.view) {
 		if x, r = c.flat(x); r != nil {
 			return nil, r
 		}
@@ -69,21 +68,21 @@ type spot struct {
 }
 
 // repeats says how a constant repeats along a value. What the constant would make longer, or has for single records, is refused.
-func (c *call) repeats(k *constant, shape []int) (spot, *Refusal) {
+func (c *call) repeats(k *fold.Constant, shape []int) (spot, *Refusal) {
 	s := spot{axis: -1}
-	extra := len(k.shape) - len(shape)
+	extra := len(k.Shape) - len(shape)
 	if extra > 0 {
-		if n, _ := count(k.shape[:extra]); n != 1 || extra > 1 {
+		if n, _ := strides.Count(k.Shape[:extra]); n != 1 || extra > 1 {
 			return s, c.crossing("computes with a constant that changes, or adds axes,")
 		}
 	}
 	for a, n := range shape {
 		d := 1
 		if i := a + extra; i >= 0 {
-			d = k.shape[i]
+			d = k.Shape[i]
 		}
 		if d != 1 && d != n {
-			return s, c.refuse(exportAgain, "computes with a constant of shape %v and records of shape %v", k.shape, shape)
+			return s, c.refuse(exportAgain, "computes with a constant of shape %v and records of shape %v", k.Shape, shape)
 		}
 		if s.shape = append(s.shape, d); d > 1 {
 			s.axis = a
@@ -99,20 +98,20 @@ func (c *call) absorbed() (*value, *Refusal, bool) {
 	if k == nil {
 		v, k = c.in[1], c.in[0].known
 	}
-	if v.form != nil || !v.alone || k.whole {
+	if v.form != nil || !v.alone || k.Whole {
 		return nil, nil, false
 	}
 	l := c.of(v)
 	if l == nil {
 		return nil, nil, false
 	}
-	kind, norm := l.op.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm
-	scale := c.node.Kind == "Mul" && norm && l.weight.open
-	shift := c.node.Kind == "Add" && (norm || kind == ir.Conv || kind == ir.Dense) && (l.bias == nil || l.bias.open)
+	kind, norm, layer := c.node.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm, l.op.Kind == ir.Conv || l.op.Kind == ir.Dense
+	scale := kind == "Mul" && (layer || norm && l.weight.open)
+	shift := kind == "Add" && (layer || norm && (l.bias == nil || l.bias.open))
 	if !scale && !shift {
 		return nil, nil, false
 	}
-	s, r := c.repeats(k, v.view.shape)
+	s, r := c.repeats(k, v.view.Shape)
 	if r != nil {
 		return nil, r, true
 	}
@@ -120,24 +119,61 @@ func (c *call) absorbed() (*value, *Refusal, bool) {
 	if n == 0 {
 		return nil, nil, false
 	}
-	order := func(list []float32) []float32 { return ordered(list, places) }
 	out := *v
-	if scale {
-		w, r := c.slot(k, []int{n}, ones, order)
+	if layer && (scale || l.bias != nil) {
+		list, r := c.floats(k)
 		if r != nil {
 			return nil, r, true
 		}
-		l.weight, l.bias = w, nil
+		if scale {
+			l.fold(list, make([]float32, n))
+		} else {
+			l.fold(slices.Repeat([]float32{1}, n), list)
+		}
 		return &out, nil, true
 	}
-	b, r := c.slot(k, []int{n}, zeros, order)
+	f := zeros
+	if scale {
+		f = ones
+	}
+	made, r := c.slot(k, []int{n}, f, func(list []float32) []float32 { return ordered(list, places) })
 	if r != nil {
 		return nil, r, true
 	}
-	if l.bias = b; norm && l.weight.open && l.weight.shape[0] != n {
-		l.weight.shape = []int{n}
+	if scale {
+		l.weight, l.bias = made, nil
+		return &out, nil, true
+	}
+	l.bias = made
+	if norm && l.weight.open && l.weight.shape[0] != n {
+		c.open(v)
+		l.bias = made
 	}
 	return &out, nil, true
+}
+
+// fold puts what follows a layer, y·factor + shift of every output or channel y, into its parameters. Of fresh ones nothing changes.
+func (l *layer) fold(factor, shift []float32) {
+	weight, bias := *l.weight, slot{shape: []int{len(factor)}}
+	if weight.values == nil {
+		return
+	}
+	row := len(weight.values) / len(factor)
+	weight.values = make([]float32, len(l.weight.values))
+	for i, w := range l.weight.values {
+		weight.values[i] = w * factor[i/row]
+	}
+	l.weight, bias.values = &weight, shift
+	switch {
+	case l.bias != nil:
+		bias.root, bias.values = l.bias.root, make([]float32, len(factor))
+		for i, b := range l.bias.values {
+			bias.values[i] = float32(float64(b)*float64(factor[i]) + float64(shift[i]))
+		}
+	case uniform(shift, 0):
+		return
+	}
+	l.bias = &bias
 }
 
 // spotOf gives the number of parameters that a constant is for the op that made a value, 0 where it cannot be one, and where
@@ -152,16 +188,16 @@ func (c *call) spotOf(l *layer, v *value, s spot) (n int, places []int32) {
 			first--
 			size *= s.shape[first]
 		}
-		if rest, _ := count(s.shape[:first]); size != n || rest != 1 || !slices.Equal(s.shape[first:], v.view.shape[first:]) {
+		if rest, _ := strides.Count(s.shape[:first]); size != n || rest != 1 || !slices.Equal(s.shape[first:], v.view.Shape[first:]) {
 			return 0, nil
 		}
-		if f := merged(slices.Concat(v.view.axes[first:]...)); len(f) == 1 && f[0].stride == 1 {
+		if f := strides.Merged(slices.Concat(v.view.Axes[first:]...)); len(f) == 1 && f[0].Stride == 1 {
 			return n, nil
 		}
-		return n, v.view.places()
+		return n, v.view.Places()
 	}
 	n = 1
-	if s.axes > 1 || s.axes == 1 && !v.view.outermost(s.axis) {
+	if s.axes > 1 || s.axes == 1 && !v.view.Outermost(s.axis) {
 		return 0, nil
 	}
 	if s.axes == 1 {
@@ -179,9 +215,9 @@ func (c *call) spotOf(l *layer, v *value, s spot) (n int, places []int32) {
 	if n%op.Groups != 0 || !l.weight.open {
 		return 0, nil
 	}
-	op.Shape = []int{n, 1, v.view.size() / n}
-	if v.view.plain() && len(v.view.shape) == 3 && v.view.shape[0] == n {
-		op.Shape = slices.Clone(v.view.shape)
+	op.Shape = []int{n, 1, v.view.Size() / n}
+	if v.view.Plain() && len(v.view.Shape) == 3 && v.view.Shape[0] == n {
+		op.Shape = slices.Clone(v.view.Shape)
 	}
 	op.Out = op.Shape
 	return n, nil
@@ -197,7 +233,7 @@ func (c *call) constants() (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	s, r := c.repeats(k, v.view.shape)
+	s, r := c.repeats(k, v.view.Shape)
 	if r != nil {
 		return nil, r
 	}
@@ -239,19 +275,19 @@ func (c *call) constants() (*value, *Refusal) {
 }
 
 // repeated gives the numbers of a constant in the order in which a value is stored: one, one of each channel, or one of each element.
-func (c *call) repeated(v *value, k *constant, s spot, list []float32) ([]float32, *Refusal) {
-	if s.axes == 0 || s.axes == 1 && v.view.outermost(s.axis) && c.stored(v)[0] == len(list) {
+func (c *call) repeated(v *value, k *fold.Constant, s spot, list []float32) ([]float32, *Refusal) {
+	if s.axes == 0 || s.axes == 1 && v.view.Outermost(s.axis) && c.stored(v)[0] == len(list) {
 		return list, nil
 	}
-	if r := c.mayFold(v.view.size()); r != nil {
+	if r := c.take(v.view.Size()); r != nil {
 		return nil, r
 	}
-	full := along(k, v.view.shape)
-	if v.view.plain() {
+	full := k.Along(v.view.Shape)
+	if v.view.Plain() {
 		return full, nil
 	}
 	out := make([]float32, len(full))
-	for i, p := range v.view.places() {
+	for i, p := range v.view.Places() {
 		out[p] = full[i]
 	}
 	return out, nil

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // shapesElsewhere has the kinds of nodes that only ONNX Runtime computes, in a frozen part: the shape of a record that each
@@ -61,12 +63,12 @@ func (c *call) along(axis int, what string) (*value, *Refusal) {
 
 // elsewhereOf does the same for a node that gives records of a shape; nil where that is not known.
 func (c *call) elsewhereOf(shape []int, why string) (*value, *Refusal) {
-	switch n, ok := count(shape); {
+	switch n, ok := strides.Count(shape); {
 	case shape == nil && c.role == fixed:
 		return nil, c.refuse("freeze up to a node before it", "%s, and the shape that it gives is not known", why)
 	case shape == nil:
 		return nil, c.refuse(freezeIt, "%s", why)
-	case !ok || n > most:
+	case !ok || n > strides.Most:
 		return nil, c.refuse("make it smaller", "gives records of shape %v, which are too large", shape)
 	case c.role == fixed:
 		c.needs[kindOf(c.node)] = true
@@ -78,7 +80,7 @@ func (c *call) elsewhereOf(shape []int, why string) (*value, *Refusal) {
 // standIn takes the place of a node that the program cannot say, so that the nodes behind it have something to read. The
 // program is not used.
 func (c *call) standIn(shape []int) *value {
-	return c.emit(ir.Op{Kind: ir.ReLU, Shape: planShape(shape), Out: planShape(shape)}, viewOf(shape), &value{})
+	return c.emit(ir.Op{Kind: ir.ReLU, Shape: planShape(shape), Out: planShape(shape)}, strides.Of(shape), &value{})
 }
 
 func sameElsewhere(c *call) ([]int, *Refusal) {
@@ -86,7 +88,7 @@ func sameElsewhere(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	return v.view.shape, nil
+	return v.view.Shape, nil
 }
 
 // axisOf is the axis that a node works along, which may not be that of the records.
@@ -109,8 +111,8 @@ func alongAxis(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	_, r = c.axisOf(v.view.shape, -1, "normalizes")
-	return v.view.shape, r
+	_, r = c.axisOf(v.view.Shape, -1, "normalizes")
+	return v.view.Shape, r
 }
 
 func reducedShape(c *call) ([]int, *Refusal) {
@@ -118,14 +120,14 @@ func reducedShape(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	axes, r := c.axesOr(1, len(v.view.shape)+1, nil)
+	axes, r := c.axes(1, len(v.view.Shape)+1, nil)
 	if r != nil {
 		return nil, r
 	}
 	if axes == nil || slices.Contains(axes, 0) {
 		return nil, c.crossing("reduces")
 	}
-	return c.reduced(v.view.shape, axes, c.int("keepdims", 1) != 0), nil
+	return c.reduced(v.view.Shape, axes, c.int("keepdims", 1) != 0), nil
 }
 
 // slicedShape is that of a Slice by whole steps forward.
@@ -142,7 +144,7 @@ func slicedShape(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	axes, r := c.axesOr(3, len(v.view.shape)+1, upTo(len(starts)))
+	axes, r := c.axes(3, len(v.view.Shape)+1, fold.UpTo(len(starts)))
 	if r != nil {
 		return nil, r
 	}
@@ -155,7 +157,7 @@ func slicedShape(c *call) ([]int, *Refusal) {
 	if slices.Contains(axes, 0) {
 		return nil, c.crossing("cuts")
 	}
-	shape := slices.Clone(v.view.shape)
+	shape := slices.Clone(v.view.Shape)
 	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
 		return nil, c.refuse(exportAgain, "has %d starts, %d ends, %d axes and %d steps", len(starts), len(ends), len(axes), len(steps))
 	}
@@ -188,7 +190,7 @@ func broadcast(c *call) ([]int, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		s := v.view.shape
+		s := v.view.Shape
 		if shape == nil {
 			shape = slices.Clone(s)
 		}
@@ -222,7 +224,7 @@ func matrices(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	a, b := x.view.shape, y.view.shape
+	a, b := x.view.Shape, y.view.Shape
 	n := len(a)
 	if n != len(b) || n < 2 {
 		return nil, c.crossing("multiplies what records become, and sums or pairs them")
@@ -241,9 +243,6 @@ func concat(c *call) (*value, *Refusal) {
 			known++
 		}
 	}
-	if known == len(c.in) {
-		return c.foldConcat()
-	}
 	if known > 0 {
 		return c.elsewhereOf(nil, "joins constants to what records become")
 	}
@@ -258,7 +257,7 @@ func concat(c *call) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		s := v.view.shape
+		s := v.view.Shape
 		if i == 0 {
 			shape = slices.Clone(s)
 			if axis, r = c.axisOf(shape, 0, "joins values"); r != nil {
@@ -277,7 +276,7 @@ func concat(c *call) (*value, *Refusal) {
 		}
 		parts = append(parts, v)
 	}
-	if _, ok := count(shape); !ok || c.role == trained || len(parts) < 2 {
+	if _, ok := strides.Count(shape); !ok || c.role == trained || len(parts) < 2 {
 		return c.elsewhereOf(shape, "joins values, which has no gradient here")
 	}
 	for i, v := range parts {
@@ -286,7 +285,7 @@ func concat(c *call) (*value, *Refusal) {
 			return nil, r
 		}
 	}
-	groups, _ := count(shape[:axis-1])
+	groups, _ := strides.Count(shape[:axis-1])
 	out := planShape(shape)
-	return c.emit(ir.Op{Kind: ir.Concat, Shape: out, Out: out, Groups: groups}, viewOf(shape), parts...), nil
+	return c.emit(ir.Op{Kind: ir.Concat, Shape: out, Out: out, Groups: groups}, strides.Of(shape), parts...), nil
 }

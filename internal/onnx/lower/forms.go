@@ -6,6 +6,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
 )
 
 // A form is what nodes have made of a value that is an operation of the program only together with nodes behind them: an erf is
@@ -91,7 +92,7 @@ func (c *call) force(v *value) (*value, *Refusal) {
 }
 
 // one says that two values are the same.
-func one(x, y *value) bool { return x.at == y.at && x.view.like(y.view) }
+func one(x, y *value) bool { return x.at == y.at && x.view.Like(y.view) }
 
 // formOf gives a value's form of a kind, or nil.
 func formOf(v *value, k formKind) *form {
@@ -107,7 +108,7 @@ func productOf(v *value) *form {
 		return nil
 	}
 	if v.form == nil {
-		return &form{kind: product, base: v, shape: v.view.shape, scale: 1, power: 1}
+		return &form{kind: product, base: v, shape: v.view.Shape, scale: 1, power: 1}
 	}
 	return formOf(v, product)
 }
@@ -122,7 +123,7 @@ func (c *call) combined() (*value, bool) {
 			f, other = y, c.in[0]
 		}
 		n, ok := c.scalar(other)
-		if !ok || f == nil || len(other.known.shape) > len(f.shape)+1 {
+		if !ok || f == nil || len(other.known.Shape) > len(f.shape)+1 {
 			return nil, false
 		}
 		return c.withNumber(*f, n, x == nil)
@@ -177,7 +178,7 @@ func gelu(c *call) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		return c.elsewhereOf(v.view.shape, "is a GELU that is approximated by "+a+"; use the exact one")
+		return c.elsewhereOf(v.view.Shape, "is a GELU that is approximated by "+a+"; use the exact one")
 	}
 	return activate(ir.GELU)(c)
 }
@@ -187,7 +188,7 @@ func (c *call) step(f *form, k formKind) *value {
 	g := *f
 	g.kind, g.node, g.forced = k, c.node, nil
 	if k == centered {
-		g.shape = g.base.view.shape
+		g.shape = g.base.view.Shape
 	}
 	return formed(&g)
 }
@@ -203,10 +204,10 @@ func (c *call) normalizing() (*value, *Refusal, bool) {
 	case kind == "Sub" && x.known == nil && x.form == nil && formOf(y, mean) != nil && one(x, y.form.base) && y.form.keep:
 		return c.step(y.form, centered), nil, true
 	case kind == "Sub" && x.known != nil && c.probability(y):
-		if n, ok := c.scalar(x); !ok || n != 1 || len(x.known.shape) > 2 {
+		if n, ok := c.scalar(x); !ok || n != 1 || len(x.known.Shape) > 2 {
 			return nil, nil, false
 		}
-		return formed(&form{kind: opposite, node: c.node, base: y, shape: y.view.shape}), nil, true
+		return formed(&form{kind: opposite, node: c.node, base: y, shape: y.view.Shape}), nil, true
 	case kind == "Mul" && formOf(x, centered) != nil && formOf(y, centered) != nil && one(x, y) && slices.Equal(x.form.axes, y.form.axes):
 		return c.step(x.form, square), nil, true
 	case kind == "Add" && formOf(x, variance) != nil && number && n > 0:
@@ -230,9 +231,9 @@ func (c *call) normalizing() (*value, *Refusal, bool) {
 
 // normalized is the layer normalization that a form has become; a scale and a shift may follow.
 func (c *call) normalized(f *form) (*value, *Refusal) {
-	first := len(f.base.view.shape) + 1 - len(f.axes)
-	if sorted := slices.Sorted(slices.Values(f.axes)); len(f.axes) == 0 || !slices.Equal(sorted, upTo(len(f.base.view.shape) + 1)[first:]) || !(f.epsilon > 0) {
-		return c.elsewhereOf(f.base.view.shape, "normalizes along axes that are not the last, or without an epsilon")
+	first := len(f.base.view.Shape) + 1 - len(f.axes)
+	if sorted := slices.Sorted(slices.Values(f.axes)); len(f.axes) == 0 || !slices.Equal(sorted, fold.UpTo(len(f.base.view.Shape) + 1)[first:]) || !(f.epsilon > 0) {
+		return c.elsewhereOf(f.base.view.Shape, "normalizes along axes that are not the last, or without an epsilon")
 	}
 	v, r := c.lines(f.base, first-1, f.epsilon)
 	if r != nil {
@@ -243,7 +244,7 @@ func (c *call) normalized(f *form) (*value, *Refusal) {
 
 // probability says that a value is the sigmoid of one number.
 func (c *call) probability(v *value) bool {
-	if v.known != nil || v.form != nil || len(v.view.shape) != 1 || v.view.shape[0] != 1 {
+	if v.known != nil || v.form != nil || len(v.view.Shape) != 1 || v.view.Shape[0] != 1 {
 		return false
 	}
 	l := c.of(v)
@@ -290,11 +291,8 @@ func reciprocal(c *call) (*value, *Refusal) {
 func reduce(kind ir.Kind) func(c *call) (*value, *Refusal) {
 	return func(c *call) (*value, *Refusal) {
 		x := c.in[0]
-		if x.known != nil {
-			return c.unknown()
-		}
 		rank := len(x.shape()) + 1
-		axes, r := c.axesOr(1, rank, nil)
+		axes, r := c.axes(1, rank, nil)
 		if r != nil {
 			return nil, r
 		}
@@ -317,7 +315,7 @@ func reduce(kind ir.Kind) func(c *call) (*value, *Refusal) {
 		if kind != ir.AvgPool {
 			return c.whole(kind, v, axes, keep)
 		}
-		return formed(&form{kind: mean, node: c.node, base: v, shape: c.reduced(v.view.shape, axes, keep), axes: axes, keep: keep}), nil
+		return formed(&form{kind: mean, node: c.node, base: v, shape: c.reduced(v.view.Shape, axes, keep), axes: axes, keep: keep}), nil
 	}
 }
 
@@ -341,7 +339,7 @@ func softmax(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	axis, rank := c.int("axis", -1), len(v.view.shape)+1
+	axis, rank := c.int("axis", -1), len(v.view.Shape)+1
 	if axis < 0 {
 		axis += rank
 	}
@@ -351,5 +349,5 @@ func softmax(c *call) (*value, *Refusal) {
 	if axis != 1 || rank != 2 {
 		return c.elsewhere()
 	}
-	return formed(&form{kind: softmaxed, node: c.node, base: v, shape: v.view.shape}), nil
+	return formed(&form{kind: softmaxed, node: c.node, base: v, shape: v.view.Shape}), nil
 }

@@ -67,7 +67,7 @@ func (out *result) upTo(cut string, m *file.Model, c Choices) (*Prefix, error) {
 	if r != nil {
 		return nil, Refusals{r}
 	}
-	p.In, p.Out = l.program.shape, planShape(v.view.shape)
+	p.In, p.Out = l.program.shape, planShape(v.view.Shape)
 	p.Needs = slices.Sorted(maps.Keys(l.needs))
 	p.Model = l.model(m, cut, p)
 	if len(l.layers) == 0 {
@@ -160,7 +160,7 @@ func (l *lowerer) model(m *file.Model, cut string, p *Prefix) *file.Model {
 		}
 	}
 	in := &part.Inputs[0]
-	if v := l.values[l.input].view; !v.plain() { // channels last: the graph moves them itself
+	if v := l.values[l.input].view; !v.Plain() { // channels last: the graph moves them itself
 		name := l.input + "_channels_first"
 		part.Nodes = append(part.Nodes, file.Node{Name: name, Kind: "Transpose", Inputs: []string{name}, Outputs: []string{l.input},
 			Attributes: map[string]file.Attribute{"perm": {Type: file.IsInts, Ints: []int64{0, 2, 3, 1}}}})

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -39,17 +40,17 @@ func (l *lowerer) end(output string) {
 		return
 	}
 	long := 0
-	for _, n := range v.view.shape {
+	for _, n := range v.view.Shape {
 		if n > 1 {
 			long++
 		}
 	}
-	if long > 1 || !v.view.plain() {
-		stop("flatten them to one number for each class", "gives records of shape "+words(v.view.shape)+" or in another order than the layers'")
+	if long > 1 || !v.view.Plain() {
+		stop("flatten them to one number for each class", "gives records of shape "+words(v.view.Shape)+" or in another order than the layers'")
 		return
 	}
 	if own := l.of(v); own != nil && own.op.Kind == ir.Sigmoid {
-		if v.view.size() > 1 {
+		if v.view.Size() > 1 {
 			stop("leave the sigmoids out: the loss takes the softmax of the outputs, one class a record", "has a sigmoid for each class, as for records of several classes")
 			return
 		}
@@ -68,7 +69,7 @@ func (l *lowerer) newHead(classes int) error {
 	}
 	head := &l.layers[n]
 	in := ir.Size(head.op.Shape)
-	if classes > most/in || classes*in > mostMade {
+	if classes > strides.Most/in || classes*in > mostMade {
 		return usage.Errorf("a new head of %d outputs would read %d values each, which is too large", classes, in)
 	}
 	outputs := classes

@@ -4,17 +4,19 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // weights is input i as a constant of so many axes or more.
-func (c *call) weights(i, least, most int) (*constant, *Refusal) {
+func (c *call) weights(i, least, most int) (*fold.Constant, *Refusal) {
 	v := c.at(i)
 	if v == nil || v.known == nil {
 		return nil, c.refuse(nameConstant, "reads what records become as input %d, and only a constant can be a weight", i+1)
 	}
 	k := v.known
-	if n := len(k.shape); n < least || n > most || k.size() == 0 {
-		return nil, c.refuse(exportAgain, "has a weight of shape %v as input %d", k.shape, i+1)
+	if n := len(k.Shape); n < least || n > most || k.Size() == 0 {
+		return nil, c.refuse(exportAgain, "has a weight of shape %v as input %d", k.Shape, i+1)
 	}
 	return k, nil
 }
@@ -32,12 +34,12 @@ func conv(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	kernel, groups := k.shape[2:], c.int("group", 1)
-	if own, ok := c.ints("kernel_shape"); len(kernel) != len(v.view.shape)-1 || ok && !slices.Equal(own, kernel) {
-		return nil, c.refuse(exportAgain, "has a weight of shape %v for records of shape %v", k.shape, v.view.shape)
+	kernel, groups := k.Shape[2:], c.int("group", 1)
+	if own, ok := c.ints("kernel_shape"); len(kernel) != len(v.view.Shape)-1 || ok && !slices.Equal(own, kernel) {
+		return nil, c.refuse(exportAgain, "has a weight of shape %v for records of shape %v", k.Shape, v.view.Shape)
 	}
-	if groups < 1 || image[0]%groups != 0 || k.shape[1] != image[0]/groups || k.shape[0]%groups != 0 {
-		return nil, c.refuse(exportAgain, "has a weight of shape %v in %d groups for %d channels", k.shape, groups, image[0])
+	if groups < 1 || image[0]%groups != 0 || k.Shape[1] != image[0]/groups || k.Shape[0]%groups != 0 {
+		return nil, c.refuse(exportAgain, "has a weight of shape %v in %d groups for %d channels", k.Shape, groups, image[0])
 	}
 	grown := slices.Clone(image)
 	if before != nil {
@@ -48,18 +50,18 @@ func conv(c *call) (*value, *Refusal) {
 		return nil, r
 	}
 	before.widen(&w)
-	out, shape, r := c.slid(w, k.shape[0], image, len(kernel))
+	out, shape, r := c.slid(w, k.Shape[0], image, len(kernel))
 	if r != nil {
 		return nil, r
 	}
 	if groups > 1 {
-		return c.elsewhereOf(shape.shape, "is a grouped convolution, such as a depthwise one of MobileNet, which is not trained here")
+		return c.elsewhereOf(shape.Shape, "is a grouped convolution, such as a depthwise one of MobileNet, which is not trained here")
 	}
-	weight, r := c.slot(k, []int{k.shape[0], k.shape[1], w.H, w.W}, drawn, nil)
+	weight, r := c.slot(k, []int{k.Shape[0], k.Shape[1], w.H, w.W}, drawn, nil)
 	if r != nil {
 		return nil, r
 	}
-	bias, r := c.biasOf(2, k.shape[0], 1)
+	bias, r := c.biasOf(2, k.Shape[0], 1)
 	if r != nil {
 		return nil, r
 	}
@@ -75,8 +77,8 @@ func (c *call) biasOf(i, n int, factor float32) (*slot, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	if len(k.shape) == 2 && k.shape[0] != 1 || k.size() != n && k.size() != 1 {
-		return nil, c.refuse(exportAgain, "has a bias of shape %v for %d outputs", k.shape, n)
+	if len(k.Shape) == 2 && k.Shape[0] != 1 || k.Size() != n && k.Size() != 1 {
+		return nil, c.refuse(exportAgain, "has a bias of shape %v for %d outputs", k.Shape, n)
 	}
 	return c.slot(k, []int{n}, zeros, func(list []float32) []float32 { return scaled(spread(list, n), factor) })
 }
@@ -109,7 +111,7 @@ func gemm(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	bias, r := c.biasOf(2, v.view.size(), c.float("beta", 1))
+	bias, r := c.biasOf(2, v.view.Size(), c.float("beta", 1))
 	if r != nil {
 		return nil, r
 	}
@@ -118,9 +120,6 @@ func gemm(c *call) (*value, *Refusal) {
 }
 
 func matMul(c *call) (*value, *Refusal) {
-	if c.in[0].known != nil && c.in[1].known != nil {
-		return c.unknown()
-	}
 	if c.in[0].known == nil && c.in[1].known == nil {
 		return c.elsewhere()
 	}
@@ -140,23 +139,22 @@ func (c *call) dense(alpha float32, transposed bool) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	in, out := k.shape[0], k.shape[1]
+	in, out := k.Shape[0], k.Shape[1]
 	if transposed {
 		in, out = out, in
 	}
-	if n := len(v.view.shape); n > 1 && v.view.shape[n-1] == in {
-		return c.elsewhereOf(append(slices.Clone(v.view.shape[:n-1]), out), "multiplies each line of a record by one weight, and only whole records are known")
+	if n := len(v.view.Shape); n > 1 && v.view.Shape[n-1] == in {
+		return c.elsewhereOf(append(slices.Clone(v.view.Shape[:n-1]), out), "multiplies each line of a record by one weight, and only whole records are known")
 	}
-	if len(v.view.shape) != 1 || in != v.view.shape[0] {
-		return nil, c.refuse("flatten records before it", "has a weight of %d inputs for records of shape %v", in, v.view.shape)
+	if len(v.view.Shape) != 1 || in != v.view.Shape[0] {
+		return nil, c.refuse("flatten records before it", "has a weight of %d inputs for records of shape %v", in, v.view.Shape)
 	}
 	var places []int32 // where the program reads each input
-	if !v.view.plain() {
-		if v.view.size() > c.folded {
-			return nil, c.refuse("make it smaller", "reads %d values in another order", v.view.size())
+	if !v.view.Plain() {
+		if r := c.take(v.view.Size()); r != nil {
+			return nil, r
 		}
-		c.folded -= v.view.size()
-		places = v.view.places()
+		places = v.view.Places()
 	}
 	weight, r := c.slot(k, []int{out, in}, drawn, func(list []float32) []float32 {
 		if transposed && places == nil {
@@ -180,7 +178,7 @@ func (c *call) dense(alpha float32, transposed bool) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	return c.parameters(c.emit(ir.Op{Kind: ir.Dense, Shape: c.stored(v), Out: []int{out}}, viewOf([]int{out}), v), weight, nil), nil
+	return c.parameters(c.emit(ir.Op{Kind: ir.Dense, Shape: c.stored(v), Out: []int{out}}, strides.Of([]int{out}), v), weight, nil), nil
 }
 
 // activate is a row of the table for an activation.

@@ -3,9 +3,10 @@ package lower
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // same gives input 0 as it is.
@@ -16,47 +17,26 @@ func same(c *call) (*value, *Refusal) {
 
 // cast changes the type of elements. What records become stays a floating-point number.
 func cast(c *call) (*value, *Refusal) {
-	v := *c.in[0]
-	to := file.ElementType(c.int("to", int(file.Float32)))
-	if c.node.Kind == "CastLike" {
-		to = file.Float32
-		if k := c.in[1].known; k != nil && k.whole {
-			to = file.Int64
-		}
-	}
-	switch {
-	case v.known == nil && !to.IsFloating():
+	whole := c.node.Kind == "Cast" && !file.ElementType(c.int("to", int(file.Float32))).IsFloating()
+	if like := c.known(1); whole || like != nil && like.Whole {
 		return nil, c.refuse("keep floating-point numbers between the layers", "makes whole numbers of what records become")
-	case v.known == nil:
-		return &v, nil
-	case !to.IsFloating() && !to.IsWhole():
-		return nil, c.refuse(exportAgain, "makes numbers of type %d", to)
 	}
-	return c.converted(v.known, !to.IsFloating())
-}
-
-// converted makes whole numbers of others, or the other way round.
-func (c *call) converted(k *constant, whole bool) (*value, *Refusal) {
-	if k.whole == whole {
+	if k := c.in[0].known; k != nil {
+		if k.Whole {
+			return nil, c.refuse(exportAgain, "makes whole numbers like what records become")
+		}
 		return &value{known: k}, nil
 	}
-	if err := k.read(); err != nil {
-		return nil, c.refuse(exportAgain, "%v", err)
+	return same(c)
+}
+
+// shapeOf is a Shape, which begins by the number of records.
+func shapeOf(c *call) (*value, *Refusal) {
+	list := []fold.Dim{{N: 0, Records: 1}}
+	for _, n := range c.in[0].shape() {
+		list = append(list, fold.Dim{N: int64(n)})
 	}
-	out := &constant{shape: k.shape, roots: k.roots, whole: whole}
-	for _, v := range k.floats {
-		if v != v || v < -most || v > most {
-			return nil, c.refuse(exportAgain, "makes a whole number of %v", v)
-		}
-		out.dims = append(out.dims, dim{n: int64(v)})
-	}
-	for _, d := range k.dims {
-		if d.records != 0 {
-			return nil, c.refuse(exportAgain+" with an open number of records", "computes with the number of records as a floating-point number")
-		}
-		out.floats = append(out.floats, float32(d.n))
-	}
-	return &value{known: out}, nil
+	return &value{known: fold.Shape(c.node, list)}, nil
 }
 
 // dropout passes on what it reads, as in inference.
@@ -71,70 +51,51 @@ func dropout(c *call) (*value, *Refusal) {
 
 func reshape(c *call) (*value, *Refusal) {
 	k := c.in[1].known
-	if k == nil || !k.whole || len(k.shape) != 1 {
+	if k == nil || !k.Whole || len(k.Shape) != 1 || k.Read() != nil {
 		return nil, c.refuse(exportAgain+" with fixed sizes", "gets a shape that is no constant")
-	}
-	if c.in[0].known != nil {
-		return c.foldReshape(k.dims)
 	}
 	v, r := c.activation(0)
 	if r != nil {
 		return nil, r
 	}
 	zero := c.int("allowzero", 0) == 0 // a length of 0 stands for that of the input
-	if len(k.dims) == 0 {
+	if len(k.Dims) == 0 {
 		return nil, c.crossing("joins all elements")
 	}
-	size, shape, open := v.view.size(), make([]int, len(k.dims)-1), -1
-	first := k.dims[0]
-	if !(first == dim{0, 1} || zero && first == dim{} || first == dim{n: -1} || c.records > 0 && first == dim{n: int64(c.records)}) {
-		return nil, c.crossing(fmt.Sprintf("merges or splits records by the shape %s", dims(k.dims)))
+	size, shape, open := v.view.Size(), make([]int, len(k.Dims)-1), -1
+	first := k.Dims[0]
+	if !(first == fold.Dim{N: 0, Records: 1} || zero && first == fold.Dim{} || first == fold.Dim{N: -1} || c.records > 0 && first == fold.Dim{N: int64(c.records)}) {
+		return nil, c.crossing(fmt.Sprintf("merges or splits records by the shape %s", fold.Words(k.Dims)))
 	}
-	for i, d := range k.dims[1:] {
+	for i, d := range k.Dims[1:] {
 		switch {
-		case d.records != 0:
-			return nil, c.crossing(fmt.Sprintf("moves records to axis %d by the shape %s", i+1, dims(k.dims)))
-		case d.n == 0 && zero && i < len(v.view.shape):
-			shape[i] = v.view.shape[i]
-		case d.n == -1 && open < 0 && first.n != -1:
+		case d.Records != 0:
+			return nil, c.crossing(fmt.Sprintf("moves records to axis %d by the shape %s", i+1, fold.Words(k.Dims)))
+		case d.N == 0 && zero && i < len(v.view.Shape):
+			shape[i] = v.view.Shape[i]
+		case d.N == -1 && open < 0 && first.N != -1:
 			open, shape[i] = i, 1
-		case d.n < 1 || d.n > most:
-			return nil, c.refuse(exportAgain, "has the shape %s", dims(k.dims))
+		case d.N < 1 || d.N > strides.Most:
+			return nil, c.refuse(exportAgain, "has the shape %s", fold.Words(k.Dims))
 		default:
-			shape[i] = int(d.n)
+			shape[i] = int(d.N)
 		}
 	}
-	n, ok := count(shape)
+	n, ok := strides.Count(shape)
 	if open >= 0 && ok && size%n == 0 {
 		shape[open], n = size/n, size
 	}
 	if !ok || n != size {
-		return nil, c.crossing(fmt.Sprintf("makes records of %d elements to the shape %s, and so merges or splits them", size, dims(k.dims)))
+		return nil, c.crossing(fmt.Sprintf("makes records of %d elements to the shape %s, and so merges or splits them", size, fold.Words(k.Dims)))
 	}
 	return c.viewed(v, shape)
-}
-
-// dims writes a shape, N for the number of records.
-func dims(list []dim) string {
-	var words []string
-	for _, d := range list {
-		switch {
-		case d.records == 0:
-			words = append(words, fmt.Sprint(d.n))
-		case d == dim{0, 1}:
-			words = append(words, "N")
-		default:
-			words = append(words, fmt.Sprintf("%d·N%+d", d.records, d.n))
-		}
-	}
-	return "[" + strings.Join(words, " ") + "]"
 }
 
 // viewed gives records another shape of as many elements.
 func (c *call) viewed(v *value, shape []int) (*value, *Refusal) {
 	out := *v
 	var ok bool
-	if out.view, ok = v.view.reshaped(shape); ok {
+	if out.view, ok = v.view.Reshaped(shape); ok {
 		return &out, nil
 	}
 	plain, r := c.flat(v)
@@ -142,7 +103,7 @@ func (c *call) viewed(v *value, shape []int) (*value, *Refusal) {
 		return nil, r
 	}
 	out = *plain
-	out.view, _ = plain.view.reshaped(shape)
+	out.view, _ = plain.view.Reshaped(shape)
 	return &out, nil
 }
 
@@ -151,39 +112,25 @@ func flatten(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	axis, rank := c.int("axis", 1), len(v.view.shape)+1
+	axis, rank := c.int("axis", 1), len(v.view.Shape)+1
 	if axis < 0 {
 		axis += rank
 	}
 	if axis < 1 || axis > rank {
 		return nil, c.crossing("joins all elements")
 	}
-	if n, _ := count(v.view.shape[:axis-1]); n != 1 {
+	if n, _ := strides.Count(v.view.Shape[:axis-1]); n != 1 {
 		return nil, c.crossing(fmt.Sprintf("joins axes 0 to %d, and so splits records", axis-1))
 	}
-	return c.viewed(v, []int{v.view.size()})
+	return c.viewed(v, []int{v.view.Size()})
 }
 
 func squeeze(c *call) (*value, *Refusal) {
-	x := c.in[0]
-	rank := len(x.shape()) + 1
-	if x.known != nil {
-		rank = len(x.known.shape)
-	}
-	axes, r := c.axesOr(1, rank, nil)
+	axes, r := c.axes(1, len(c.in[0].shape())+1, nil)
 	if r != nil {
 		return nil, r
 	}
 	drop := func(a, n int) bool { return slices.Contains(axes, a) || axes == nil && n == 1 }
-	if x.known != nil {
-		shape := []int{}
-		for a, n := range x.known.shape {
-			if !drop(a, n) {
-				shape = append(shape, n)
-			}
-		}
-		return c.foldShape(x.known, shape)
-	}
 	if slices.Contains(axes, 0) || axes == nil && c.records == 1 {
 		return nil, c.crossing("drops an axis")
 	}
@@ -192,7 +139,7 @@ func squeeze(c *call) (*value, *Refusal) {
 		return nil, r
 	}
 	shape := []int{}
-	for a, n := range v.view.shape {
+	for a, n := range v.view.Shape {
 		switch {
 		case !drop(a+1, n):
 			shape = append(shape, n)
@@ -204,37 +151,16 @@ func squeeze(c *call) (*value, *Refusal) {
 }
 
 func unsqueeze(c *call) (*value, *Refusal) {
-	x := c.in[0]
-	list, r := c.numbers(1)
-	if r != nil {
-		return nil, r
-	}
-	old := append([]int{1}, x.shape()...) // 1 in the place of the records
-	if x.known != nil {
-		old = x.known.shape
-	}
-	rank := len(old) + len(list)
-	axes, r := c.axesOr(1, rank, nil)
-	if r != nil {
-		return nil, r
-	}
-	shape := []int{}
-	for a := range rank {
-		if slices.Contains(axes, a) {
-			shape = append(shape, 1)
-			continue
-		}
-		shape, old = append(shape, old[0]), old[1:]
-	}
-	if x.known != nil {
-		return c.foldShape(x.known, shape)
-	}
-	if slices.Contains(axes, 0) {
-		return nil, c.crossing("puts an axis before the records")
-	}
 	v, r := c.activation(0)
 	if r != nil {
 		return nil, r
+	}
+	shape, axes, err := fold.Unsqueezed(append([]int{1}, v.view.Shape...), c.in[1].known) // 1 in the place of the records
+	if err != nil {
+		return nil, c.because(err)
+	}
+	if slices.Contains(axes, 0) {
+		return nil, c.crossing("puts an axis before the records")
 	}
 	return c.viewed(v, shape[1:])
 }
@@ -242,25 +168,9 @@ func unsqueeze(c *call) (*value, *Refusal) {
 func transpose(c *call) (*value, *Refusal) {
 	x := c.in[0]
 	rank := len(x.shape()) + 1
-	if x.known != nil {
-		rank = len(x.known.shape)
-	}
-	order, ok := c.ints("perm")
-	if !ok {
-		order = upTo(rank)
-		slices.Reverse(order)
-	}
-	if sorted := slices.Sorted(slices.Values(order)); !slices.Equal(sorted, upTo(rank)) {
-		return nil, c.refuse(exportAgain, "moves %d axes by %v", rank, order)
-	}
-	if x.known != nil {
-		if r := c.mayFold(x.known.size()); r != nil {
-			return nil, r
-		}
-		if err := x.known.read(); err != nil {
-			return nil, c.refuse(exportAgain, "%v", err)
-		}
-		return &value{known: x.known.transposed(order)}, nil
+	order, err := fold.Order(c.node, rank)
+	if err != nil {
+		return nil, c.because(err)
 	}
 	if order[0] != 0 {
 		return nil, c.crossing(fmt.Sprintf("moves axes by %v, and so what lies", order))
@@ -271,7 +181,7 @@ func transpose(c *call) (*value, *Refusal) {
 	}
 	if f := x.form; f != nil && f.kind == padding && f.last && slices.Equal(order, []int{0, 3, 1, 2}) {
 		moved, base := *f, *f.base
-		base.view = base.view.transposed(own)
+		base.view = base.view.Transposed(own)
 		moved.base, moved.last, moved.shape = &base, false, []int{f.shape[2], f.shape[0], f.shape[1]}
 		return formed(&moved), nil
 	}
@@ -280,6 +190,6 @@ func transpose(c *call) (*value, *Refusal) {
 		return nil, r
 	}
 	out := *v
-	out.view = v.view.transposed(own)
+	out.view = v.view.Transposed(own)
 	return &out, nil
 }

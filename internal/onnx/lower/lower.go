@@ -10,6 +10,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
@@ -162,7 +163,7 @@ func (l *lowerer) lowerFrom(output string, prefix *Prefix, cut string) {
 		l.findInput()
 	} else {
 		l.crossed(prefix)
-		l.begin(cut, prefix.shape, viewOf(prefix.shape))
+		l.begin(cut, prefix.shape, strides.Of(prefix.shape))
 	}
 	if len(l.refusals) > 0 {
 		return
@@ -184,7 +185,7 @@ func distinct(all Refusals) Refusals {
 }
 
 // begin puts the input where a graph begins.
-func (l *lowerer) begin(name string, stored []int, v view) {
+func (l *lowerer) begin(name string, stored []int, v strides.View) {
 	l.input, l.program.shape = name, planShape(stored)
 	l.values[name] = &value{at: ir.Input, view: v}
 }
@@ -222,7 +223,7 @@ func (l *lowerer) findInput() {
 		}
 		shape = append(shape, a.Length)
 	}
-	if _, ok := count(shape); !ok {
+	if _, ok := strides.Count(shape); !ok {
 		stop("make it smaller", "the input %s has records of shape %v, which are too large", in.Name, shape)
 		return
 	}
@@ -230,15 +231,15 @@ func (l *lowerer) findInput() {
 	if ofBytes {
 		defer func() {
 			v := l.values[in.Name]
-			l.values[in.Name] = formed(&form{kind: reading, base: v, shape: v.view.shape, scale: ofByte.Scale})
+			l.values[in.Name] = formed(&form{kind: reading, base: v, shape: v.view.Shape, scale: ofByte.Scale})
 		}()
 	}
 	if l.channelsLast(in.Name, shape) {
 		stored := []int{shape[2], shape[0], shape[1]}
-		l.begin(in.Name, stored, viewOf(stored).transposed([]int{1, 2, 0}))
+		l.begin(in.Name, stored, strides.Of(stored).Transposed([]int{1, 2, 0}))
 		return
 	}
-	l.begin(in.Name, shape, viewOf(shape))
+	l.begin(in.Name, shape, strides.Of(shape))
 }
 
 // channelsLast says that a file has images as rows, columns and channels: where it moves the channels to the front itself, or
@@ -256,4 +257,12 @@ func (l *lowerer) channelsLast(input string, shape []int) bool {
 		}
 	}
 	return shape[2] <= 4 && shape[0] > 4 && shape[1] > 4
+}
+
+// version is that of the standard operator set.
+func version(m *file.Model) int {
+	if v, ok := m.Opsets[""]; ok {
+		return v
+	}
+	return m.Opsets["ai.onnx"]
 }

@@ -4,16 +4,17 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // lines normalizes the last axes of records, from one on, together.
 func (c *call) lines(v *value, first int, epsilon float64) (*value, *Refusal) {
-	n, _ := count(v.view.shape[first:])
-	behind := merged(slices.Concat(v.view.axes[first:]...))
+	n, _ := strides.Count(v.view.Shape[first:])
+	behind := strides.Merged(slices.Concat(v.view.Axes[first:]...))
 	if n < 2 {
-		return c.elsewhereOf(v.view.shape, "normalizes lines of one element, which have no variance")
+		return c.elsewhereOf(v.view.Shape, "normalizes lines of one element, which have no variance")
 	}
-	if !(len(behind) == 1 && behind[0].stride == 1) && n != v.view.size() {
+	if !(len(behind) == 1 && behind[0].Stride == 1) && n != v.view.Size() {
 		var r *Refusal
 		if v, r = c.flat(v); r != nil {
 			return nil, r
@@ -21,10 +22,10 @@ func (c *call) lines(v *value, first int, epsilon float64) (*value, *Refusal) {
 	}
 	shape := c.stored(v)
 	switch {
-	case n == v.view.size():
+	case n == v.view.Size():
 		shape = []int{n}
 	case shape[len(shape)-1] != n:
-		shape = []int{1, v.view.size() / n, n}
+		shape = []int{1, v.view.Size() / n, n}
 	}
 	return c.emit(ir.Op{Kind: ir.LayerNorm, Shape: shape, Out: shape, Epsilon: epsilon}, v.view, v), nil
 }
@@ -48,26 +49,26 @@ func (c *call) open(v *value) *value {
 
 // grouped normalizes groups of channels, which are axis 1 of the file. Its parameters are still to come.
 func (c *call) grouped(v *value, groups int, epsilon float64) (*value, *Refusal) {
-	if len(v.view.shape) == 0 || !v.view.outermost(0) {
+	if len(v.view.Shape) == 0 || !v.view.Outermost(0) {
 		var r *Refusal
 		if v, r = c.flat(v); r != nil {
 			return nil, r
 		}
 	}
-	if len(v.view.shape) == 0 || groups < 1 || v.view.shape[0]%groups != 0 {
-		return nil, c.refuse(exportAgain, "divides records of shape %v into %d groups", v.view.shape, groups)
+	if len(v.view.Shape) == 0 || groups < 1 || v.view.Shape[0]%groups != 0 {
+		return nil, c.refuse(exportAgain, "divides records of shape %v into %d groups", v.view.Shape, groups)
 	}
-	if v.view.size() < 2*groups {
-		return c.elsewhereOf(v.view.shape, "normalizes groups of one element, which have no variance")
+	if v.view.Size() < 2*groups {
+		return c.elsewhereOf(v.view.Shape, "normalizes groups of one element, which have no variance")
 	}
 	if !(epsilon > 0) {
 		return nil, c.refuse("give it an epsilon above 0", "has the epsilon %v", epsilon)
 	}
-	n := v.view.shape[0]
+	n := v.view.Shape[0]
 	shape := c.shapeAt(v.at)
-	if shape[0]%n != 0 || ir.Size(shape) != v.view.size() {
+	if shape[0]%n != 0 || ir.Size(shape) != v.view.Size() {
 		if shape = c.stored(v); shape[0] != n {
-			shape = []int{n, 1, v.view.size() / n}
+			shape = []int{n, 1, v.view.Size() / n}
 		}
 	}
 	return c.emit(ir.Op{Kind: ir.GroupNorm, Shape: shape, Out: shape, Groups: groups, Epsilon: epsilon}, v.view, v), nil
@@ -75,10 +76,10 @@ func (c *call) grouped(v *value, groups int, epsilon float64) (*value, *Refusal)
 
 // channels makes the op of v one of as many channels as axis 1 of the file has.
 func (c *call) channels(v *value) int {
-	n, op := v.view.shape[0], &c.of(v).op
+	n, op := v.view.Shape[0], &c.of(v).op
 	if op.Shape[0] != n {
 		if op.Shape = c.stored(v); op.Shape[0] != n {
-			op.Shape = []int{n, 1, v.view.size() / n}
+			op.Shape = []int{n, 1, v.view.Size() / n}
 		}
 		op.Out = op.Shape
 	}
@@ -93,7 +94,7 @@ func (c *call) affinity(v *value, weight, bias int) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		size := k.size()
+		size := k.Size()
 		if n%size != 0 || size != n && size != c.of(v).op.Groups {
 			return nil, c.refuse(exportAgain, "has %d scales or shifts for %d channels", size, n)
 		}
@@ -121,7 +122,7 @@ func layerNormalization(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	axis, rank := c.int("axis", -1), len(v.view.shape)+1
+	axis, rank := c.int("axis", -1), len(v.view.Shape)+1
 	if axis < 0 {
 		axis += rank
 	}
@@ -139,7 +140,7 @@ func layerNormalization(c *call) (*value, *Refusal) {
 	if r != nil || c.of(out).op.Kind != ir.LayerNorm {
 		return out, r
 	}
-	n, _ := count(v.view.shape[axis-1:])
+	n, _ := strides.Count(v.view.Shape[axis-1:])
 	var slots [2]*slot
 	for i := range slots {
 		if c.at(i+1) == nil {
@@ -149,13 +150,13 @@ func layerNormalization(c *call) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		s, r := c.repeats(k, v.view.shape)
+		s, r := c.repeats(k, v.view.Shape)
 		if r != nil {
 			return nil, r
 		}
 		m, places := c.spotOf(c.of(out), out, s)
 		if m != n {
-			return nil, c.refuse(exportAgain, "has a scale or shift of shape %v for lines of %d", k.shape, n)
+			return nil, c.refuse(exportAgain, "has a scale or shift of shape %v for lines of %d", k.Shape, n)
 		}
 		if slots[i], r = c.slot(k, []int{n}, []fill{ones, zeros}[i], func(list []float32) []float32 { return ordered(list, places) }); r != nil {
 			return nil, r
@@ -181,10 +182,10 @@ func instanceNormalization(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	if len(v.view.shape) < 2 {
-		return nil, c.refuse(exportAgain, "normalizes records of shape %v, which have no pixels", v.view.shape)
+	if len(v.view.Shape) < 2 {
+		return nil, c.refuse(exportAgain, "normalizes records of shape %v, which have no pixels", v.view.Shape)
 	}
-	out, r := c.grouped(v, v.view.shape[0], float64(c.float("epsilon", 1e-5)))
+	out, r := c.grouped(v, v.view.Shape[0], float64(c.float("epsilon", 1e-5)))
 	if r != nil || c.of(out).op.Kind != ir.GroupNorm {
 		return out, r
 	}

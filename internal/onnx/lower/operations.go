@@ -57,14 +57,8 @@ func init() { // rows lower what other rows made
 		"Unsqueeze": {2, unsqueeze},
 		"Transpose": {1, transpose},
 
-		"Constant":        {0, constantNode},
-		"ConstantOfShape": {1, filled},
-		"Expand":          {2, filled},
-		"Shape":           {1, shapeOf},
-		"Gather":          {2, gather},
-		"Slice":           {3, slice},
-		"Concat":          {1, concat},
-		"Range":           {3, ranged},
+		"Shape":  {1, shapeOf},
+		"Concat": {1, concat},
 
 		"ai.onnx.ml.ZipMap": {1, same}, // names the columns
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 	"github.com/privgrad/privgrad/nn"
 )
 
@@ -41,7 +43,7 @@ const (
 )
 
 // emit adds an op that reads values and gives one with a view.
-func (c *call) emit(op ir.Op, out view, in ...*value) *value {
+func (c *call) emit(op ir.Op, out strides.View, in ...*value) *value {
 	v := &value{view: out, alone: true}
 	for _, x := range in {
 		op.In = append(op.In, x.at)
@@ -70,13 +72,10 @@ func (c *call) parameters(v *value, weight, bias *slot) *value {
 }
 
 // slot makes a parameter of a constant; change, if any, gets the file's numbers and gives those of the parameter.
-func (c *call) slot(k *constant, shape []int, f fill, change func([]float32) []float32) (*slot, *Refusal) {
-	if k.whole {
-		return nil, c.refuse(exportAgain+" with floating-point weights", "has a weight of whole numbers")
-	}
+func (c *call) slot(k *fold.Constant, shape []int, f fill, change func([]float32) []float32) (*slot, *Refusal) {
 	s := &slot{shape: shape, fill: f}
-	if len(k.roots) > 0 {
-		s.root = k.roots[0]
+	if len(k.Roots) > 0 {
+		s.root = k.Roots[0]
 	}
 	if r := c.claim(k, f); r != nil {
 		return nil, r
@@ -96,23 +95,21 @@ func (c *call) slot(k *constant, shape []int, f fill, change func([]float32) []f
 }
 
 // floats are a constant's numbers.
-func (c *call) floats(k *constant) ([]float32, *Refusal) {
-	if k.whole {
-		return nil, c.refuse(exportAgain+" with floating-point weights", "has a constant of whole numbers where others belong")
+func (c *call) floats(k *fold.Constant) ([]float32, *Refusal) {
+	list, err := k.Floats()
+	if err != nil {
+		return nil, c.refuse("get the whole file, with what lies beside it, or export it with floating-point weights", "has a constant that cannot be used: %v", err)
 	}
-	if err := k.read(); err != nil {
-		return nil, c.refuse("get the whole file, with what lies beside it", "has a constant that cannot be read: %v", err)
-	}
-	return k.floats, nil
+	return list, nil
 }
 
 // claim says that a constant is a parameter of the node, and of no other. Biases and the weights of normalizations may share an
 // initializer whose numbers are all equal: exporters write such numbers once.
-func (c *call) claim(k *constant, f fill) *Refusal {
+func (c *call) claim(k *fold.Constant, f fill) *Refusal {
 	if c.role == fixed {
 		return nil
 	}
-	for _, root := range k.roots {
+	for _, root := range k.Roots {
 		other := c.used[root]
 		if other == nil || other == c.node && f == drawn {
 			if other != nil {
@@ -164,7 +161,7 @@ func (p *program) finish(name string, seed uint64) (*ir.Program, []float32, erro
 			if q.s == nil {
 				continue
 			}
-			n, ok := count(q.s.shape)
+			n, ok := strides.Count(q.s.shape)
 			if !ok || q.s.values == nil && n > mostMade && q.s.root == "" {
 				return nil, nil, fmt.Errorf("the parameters of node %s have shape %v, which is more than is made here", nameOf(l.node), q.s.shape)
 			}

@@ -20,7 +20,7 @@ func (c *call) reread() (*value, bool) {
 	for i, v := range c.in[:2] {
 		n, ok := c.scalar(c.in[1-i])
 		f := readingOf(v)
-		if !ok || f == nil || c.readers[c.node.Inputs[i]] != 1 || len(c.in[1-i].known.shape) > len(f.shape)+1 {
+		if !ok || f == nil || c.readers[c.node.Inputs[i]] != 1 || len(c.in[1-i].known.Shape) > len(f.shape)+1 {
 			continue
 		}
 		g := *f
@@ -50,7 +50,7 @@ func readingOf(v *value) *form {
 	case v.known != nil || v.at != ir.Input || v.trained:
 		return nil
 	case v.form == nil:
-		return &form{kind: reading, base: v, shape: v.view.shape, scale: 1}
+		return &form{kind: reading, base: v, shape: v.view.Shape, scale: 1}
 	}
 	return formOf(v, reading)
 }

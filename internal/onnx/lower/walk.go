@@ -1,18 +1,22 @@
 package lower
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // A value is what a name of the graph stands for: a constant, or for every record something that the program computes.
 type value struct {
-	known *constant
+	known *fold.Constant
 
 	at      ir.Value
-	view    view
+	view    strides.View
 	alone   bool  // nobody else reads what the program has at this place
 	trained bool  // parameters lie before it
 	form    *form // what the nodes behind that place have made of it so far; nil: nothing
@@ -42,8 +46,8 @@ type lowerer struct {
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
 	atInput bool                  // it begins at the file's input
 	read    Reading               // of the input
-	folded  int                   // elements that folding may still make
-	needs   map[string]bool       // kinds of nodes that the program cannot say
+	folder  fold.Folder
+	needs   map[string]bool // kinds of nodes that the program cannot say
 	program
 	refusals Refusals
 	report   []Layer
@@ -54,15 +58,15 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 	l := &lowerer{
 		choices: c, role: r, graph: &m.Graph, version: version(m),
 		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
-		folded: mostMade, read: Plain,
+		folder: fold.Folder{Left: mostMade}, read: Plain,
 	}
 	for name, t := range m.Graph.Constants {
 		if t == nil {
 			continue
 		}
-		l.values[name] = &value{known: constantOf(t, name)}
-		if n, ok := count(t.Shape); ok {
-			l.folded += 2 * n
+		l.values[name] = &value{known: fold.Of(t, name)}
+		if n, ok := strides.Count(t.Shape); ok {
+			l.folder.Left += 2 * n
 		}
 	}
 	return l
@@ -81,9 +85,12 @@ func (l *lowerer) reach(output string) {
 			continue
 		}
 		l.nodes = append(l.nodes, n)
-		for _, in := range n.Inputs {
-			if in != "" {
-				wanted[in] = true
+		for i, in := range n.Inputs {
+			if in == "" {
+				continue
+			}
+			wanted[in] = true
+			if n.Kind != "Shape" && (n.Kind != "CastLike" || i == 0) { // which read the shape or the type alone
 				l.readers[in]++
 			}
 		}
@@ -141,20 +148,16 @@ func (l *lowerer) evaluate(n *file.Node) (*value, *Refusal) {
 	if len(n.Outputs) == 0 {
 		return nil, refuse(n, exportAgain, "has no outputs")
 	}
+	if !slices.ContainsFunc(c.in, func(v *value) bool { return v != nil && v.known == nil }) {
+		return c.fold()
+	}
 	o, ok := operations[kindOf(n)]
 	if !ok {
-		return c.unknown()
+		return c.elsewhere()
 	}
 	for i := range o.inputs {
 		if i >= len(c.in) || c.in[i] == nil {
 			return nil, refuse(n, exportAgain, "has %d inputs, and input %d must be there", len(c.in), i+1)
-		}
-	}
-	for _, v := range c.in {
-		if v != nil && v.known != nil {
-			if err := l.small(v.known); err != nil {
-				return nil, refuse(n, exportAgain, "%v", err)
-			}
 		}
 	}
 	return o.lower(c)
@@ -163,10 +166,34 @@ func (l *lowerer) evaluate(n *file.Node) (*value, *Refusal) {
 // mostInputs bounds what a node reads; the densest networks join some hundred values.
 const mostInputs = 4096
 
-// small reads a constant that is a setting rather than a weight. Weights are read where they are used.
-func (l *lowerer) small(k *constant) error {
-	if len(k.shape) <= 1 && k.size() <= 64 || k.whole {
-		return k.read()
+// fold computes a node that reads constants alone.
+func (c *call) fold() (*value, *Refusal) {
+	in := make([]*fold.Constant, len(c.in))
+	for i, v := range c.in {
+		if v != nil {
+			in[i] = v.known
+		}
+	}
+	k, err := c.folder.Node(c.node, in)
+	if err != nil {
+		return nil, c.because(err)
+	}
+	return &value{known: k}, nil
+}
+
+// because refuses a node for what package fold says of it.
+func (c *call) because(err error) *Refusal {
+	var e *fold.Error
+	if errors.As(err, &e) {
+		return c.refuse(e.Do, "%s", e.Reason)
+	}
+	return c.refuse(exportAgain, "%v", err)
+}
+
+// take says that so many numbers are made that do not stand in the file.
+func (c *call) take(n int) *Refusal {
+	if err := c.folder.Take(n); err != nil {
+		return c.because(err)
 	}
 	return nil
 }
@@ -191,74 +218,41 @@ func (c *call) at(i int) *value {
 }
 
 // int, float, text and ints are attributes, or what they usually are.
-func (c *call) int(name string, usual int) int {
-	if a, ok := c.node.Attributes[name]; ok && a.Type == file.IsInt {
-		return int(a.Int)
-	}
-	return usual
-}
+func (c *call) int(name string, usual int) int { return fold.Int(c.node, name, usual) }
 
-func (c *call) float(name string, usual float32) float32 {
-	if a, ok := c.node.Attributes[name]; ok && a.Type == file.IsFloat {
-		return a.Float
-	}
-	return usual
-}
+func (c *call) float(name string, usual float32) float32 { return fold.Float(c.node, name, usual) }
 
 func (c *call) text(name string) string { return c.node.Attributes[name].Text }
 
-func (c *call) ints(name string) ([]int, bool) {
-	a, ok := c.node.Attributes[name]
-	if !ok || a.Type != file.IsInts {
-		return nil, false
+func (c *call) ints(name string) ([]int, bool) { return fold.Ints(c.node, name) }
+
+// known is input i as a constant, nil where it is none.
+func (c *call) known(i int) *fold.Constant {
+	if v := c.at(i); v != nil {
+		return v.known
 	}
-	list := make([]int, len(a.Ints))
-	for i, v := range a.Ints {
-		list[i] = int(v)
-	}
-	return list, true
+	return nil
 }
 
 // numbers are those of an input that is a constant of whole numbers, none of which depends on the number of records.
 func (c *call) numbers(i int) ([]int, *Refusal) {
-	v := c.at(i)
-	if v == nil || v.known == nil || !v.known.whole {
-		return nil, c.refuse(exportAgain+" with fixed sizes", "needs input %d as a constant of whole numbers", i+1)
-	}
-	list := make([]int, len(v.known.dims))
-	for k, d := range v.known.dims {
-		if d.records != 0 {
-			return nil, c.refuse(keepRecords, "has a setting, input %d, that depends on the number of records", i+1)
-		}
-		list[k] = int(d.n)
+	list, err := fold.Whole(c.known(i), fmt.Sprintf("input %d", i+1))
+	if err != nil {
+		return nil, c.because(err)
 	}
 	return list, nil
 }
 
-// axesOr are the axes that a node names in an attribute or in input i, as places among the axes of an input of so many; usual
-// where it names none.
-func (c *call) axesOr(i, rank int, usual []int) ([]int, *Refusal) {
-	list, ok := c.ints("axes")
-	if !ok && c.at(i) != nil {
-		var r *Refusal
-		if list, r = c.numbers(i); r != nil {
-			return nil, r
-		}
-		ok = len(list) > 0
+// axes are those that a node names in an attribute or in input i, among so many, axis 0 that of the records; usual where it names none.
+func (c *call) axes(i, rank int, usual []int) ([]int, *Refusal) {
+	if v := c.at(i); v != nil && v.known == nil {
+		return nil, c.refuse(exportAgain+" with fixed axes", "takes its axes from what records become")
 	}
-	if !ok {
-		return usual, nil
+	list, err := fold.Axes(c.node, c.known(i), rank, usual)
+	if err != nil {
+		return nil, c.because(err)
 	}
-	out := make([]int, len(list))
-	for k, a := range list {
-		if out[k] = a; a < 0 {
-			out[k] += rank
-		}
-		if out[k] < 0 || out[k] >= rank || slices.Contains(out[:k], out[k]) {
-			return nil, c.refuse(exportAgain, "names axis %d of %d, or one twice", a, rank)
-		}
-	}
-	return out, nil
+	return list, nil
 }
 
 // crossing is the refusal of what reaches across the axis of records.
@@ -266,24 +260,12 @@ func (c *call) crossing(what string) *Refusal {
 	return c.refuse(keepRecords, "%s along axis 0, that of the records: one record would see another", what)
 }
 
-// unknown refuses a kind of node, or in a frozen part leaves it to ONNX Runtime.
-func (c *call) unknown() (*value, *Refusal) {
-	all := true
-	for _, v := range c.in {
-		all = all && (v == nil || v.known != nil)
-	}
-	if all {
-		return nil, c.refuse("simplify the graph, for example with onnxsim, and "+exportAgain, "computes a constant by an operation that is not folded here")
-	}
-	return c.elsewhere()
-}
-
 // shape is a value's as the file describes it, without axis 0.
 func (v *value) shape() []int {
 	if v.form != nil {
 		return v.form.shape
 	}
-	return v.view.shape
+	return v.view.Shape
 }
 
 // activation is input i as something that the program has computed.
@@ -297,8 +279,8 @@ func (c *call) activation(i int) (*value, *Refusal) {
 
 // stored is a value's shape in one of the program's forms.
 func (l *lowerer) stored(v *value) []int {
-	if v.view.plain() {
-		return planShape(v.view.shape)
+	if v.view.Plain() {
+		return planShape(v.view.Shape)
 	}
 	return l.shapeAt(v.at)
 }
@@ -320,20 +302,22 @@ func planShape(shape []int) []int {
 
 // flat is a value as it is stored in the file's order: where it is not, it is picked, which has no gradient.
 func (c *call) flat(v *value) (*value, *Refusal) {
-	if v.view.plain() {
+	if v.view.Plain() {
 		return v, nil
 	}
-	if v.trained || v.view.size() > c.folded {
-		return nil, c.refuse("keep images in one layout, channels first, between the layers", "reads a value whose axes were moved, %v, and would need it moved back", v.view.shape)
+	if v.trained {
+		return nil, c.refuse("keep images in one layout, channels first, between the layers", "reads a value whose axes were moved, %v, and would need it moved back", v.view.Shape)
 	}
-	c.folded -= v.view.size()
-	out := planShape(v.view.shape)
-	return c.emit(ir.Op{Kind: ir.Pick, Shape: c.stored(v), Out: out, Index: v.view.places()}, viewOf(v.view.shape), v), nil
+	if r := c.take(v.view.Size()); r != nil {
+		return nil, r
+	}
+	out := planShape(v.view.Shape)
+	return c.emit(ir.Op{Kind: ir.Pick, Shape: c.stored(v), Out: out, Index: v.view.Places()}, strides.Of(v.view.Shape), v), nil
 }
 
 // image is a value of channels and one or two axes of pixels, as channels, rows and columns.
 func (c *call) image(v *value) (*value, []int, *Refusal) {
-	s := v.view.shape
+	s := v.view.Shape
 	if len(s) != 2 && len(s) != 3 {
 		return nil, nil, c.refuse("give it images (N, C, H, W)", "reads records of shape %v, and needs channels and one or two axes of pixels", s)
 	}
@@ -345,4 +329,12 @@ func (c *call) image(v *value) (*value, []int, *Refusal) {
 		return v, []int{s[0], 1, s[1]}, nil
 	}
 	return v, slices.Clone(s), nil
+}
+
+// scalar is a constant of one number.
+func (c *call) scalar(v *value) (float64, bool) { return v.known.Number() }
+
+// uniform says that all numbers are v.
+func uniform(list []float32, v float32) bool {
+	return !slices.ContainsFunc(list, func(x float32) bool { return x != v })
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/onnx/fold"
+	"github.com/privgrad/privgrad/internal/onnx/strides"
 )
 
 // window reads the geometry of a convolution or a pool over rows and columns of an image; of one axis it is the columns'.
@@ -20,13 +22,13 @@ func (c *call) window(kernel, image []int) (ir.Window, *Refusal) {
 			return nil, c.refuse(exportAgain, "has %d numbers as %s, want %d", len(list), name, n)
 		}
 		for _, v := range list {
-			if v < usual || v > most {
+			if v < usual || v > strides.Most {
 				return nil, c.refuse(exportAgain, "has %d among its %s", v, name)
 			}
 		}
 		return list, nil
 	}
-	strides, r := setting("strides", 1, axes)
+	steps, r := setting("strides", 1, axes)
 	if r != nil {
 		return ir.Window{}, r
 	}
@@ -39,7 +41,7 @@ func (c *call) window(kernel, image []int) (ir.Window, *Refusal) {
 		return ir.Window{}, r
 	}
 	for a, k := range kernel {
-		if k < 1 || k > most {
+		if k < 1 || k > strides.Most {
 			return ir.Window{}, c.refuse(exportAgain, "has the window %v", kernel)
 		}
 		switch auto := c.text("auto_pad"); auto {
@@ -48,7 +50,7 @@ func (c *call) window(kernel, image []int) (ir.Window, *Refusal) {
 			pads[a], pads[axes+a] = 0, 0
 		case "SAME_UPPER", "SAME_LOWER":
 			n := image[len(image)-axes+a]
-			all := max((ceiling(n, strides[a])-1)*strides[a]+(k-1)*dilations[a]+1-n, 0)
+			all := max((ceiling(n, steps[a])-1)*steps[a]+(k-1)*dilations[a]+1-n, 0)
 			small, large := all/2, all-all/2
 			pads[a], pads[axes+a] = small, large
 			if auto == "SAME_LOWER" {
@@ -60,9 +62,9 @@ func (c *call) window(kernel, image []int) (ir.Window, *Refusal) {
 	}
 	w := ir.Square(1, 1, 0)
 	x := axes - 1
-	w.W, w.StrideW, w.DilationW, w.PadLeft, w.PadRight = kernel[x], strides[x], dilations[x], pads[x], pads[axes+x]
+	w.W, w.StrideW, w.DilationW, w.PadLeft, w.PadRight = kernel[x], steps[x], dilations[x], pads[x], pads[axes+x]
 	if axes == 2 {
-		w.H, w.StrideH, w.DilationH, w.PadTop, w.PadBottom = kernel[0], strides[0], dilations[0], pads[0], pads[2]
+		w.H, w.StrideH, w.DilationH, w.PadTop, w.PadBottom = kernel[0], steps[0], dilations[0], pads[0], pads[2]
 	}
 	return w, nil
 }
@@ -70,23 +72,23 @@ func (c *call) window(kernel, image []int) (ir.Window, *Refusal) {
 func ceiling(a, b int) int { return (a + b - 1) / b }
 
 // slid gives the shape of an image behind a window, in the file's axes.
-func (c *call) slid(w ir.Window, channels int, image []int, axes int) (stored []int, out view, r *Refusal) {
-	if max(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) > most {
-		return nil, view{}, c.refuse(exportAgain, "pads by more than an image can have")
+func (c *call) slid(w ir.Window, channels int, image []int, axes int) (stored []int, out strides.View, r *Refusal) {
+	if max(w.PadTop, w.PadBottom, w.PadLeft, w.PadRight) > strides.Most {
+		return nil, strides.View{}, c.refuse(exportAgain, "pads by more than an image can have")
 	}
 	rows, cols := w.Out(image[1], image[2])
 	if rows < 1 || cols < 1 {
-		return nil, view{}, c.refuse("give it larger images", "has a window %d×%d that does not fit the %d×%d image", w.H, w.W, image[1], image[2])
+		return nil, strides.View{}, c.refuse("give it larger images", "has a window %d×%d that does not fit the %d×%d image", w.H, w.W, image[1], image[2])
 	}
 	stored = []int{channels, rows, cols}
-	if _, ok := count(stored); !ok {
-		return nil, view{}, c.refuse("make it smaller", "gives records of shape %v, which are too large", stored)
+	if _, ok := strides.Count(stored); !ok {
+		return nil, strides.View{}, c.refuse("make it smaller", "gives records of shape %v, which are too large", stored)
 	}
 	shape := stored
 	if axes == 1 {
 		shape = []int{channels, cols}
 	}
-	return stored, viewOf(shape), nil
+	return stored, strides.Of(shape), nil
 }
 
 // padded is input 0 with what a Pad before it adds to the borders.
@@ -114,7 +116,7 @@ func pad(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	s, rank := v.view.shape, len(v.view.shape)+1
+	s, rank := v.view.Shape, len(v.view.Shape)+1
 	list, r := c.numbers(1)
 	if r != nil {
 		return nil, r
@@ -127,7 +129,7 @@ func pad(c *call) (*value, *Refusal) {
 			return c.elsewhereOf(nil, "fills borders with another number than zero")
 		}
 	}
-	axes, r := c.axesOr(3, rank, upTo(rank))
+	axes, r := c.axes(3, rank, fold.UpTo(rank))
 	if r != nil {
 		return nil, r
 	}
@@ -141,7 +143,7 @@ func pad(c *call) (*value, *Refusal) {
 			if n != 0 && a == 0 {
 				return nil, c.crossing("pads")
 			}
-			if n < 0 || n > most {
+			if n < 0 || n > strides.Most {
 				return nil, c.refuse("crop the data instead", "cuts borders off by %d", n)
 			}
 			all[side*rank+a] = n
@@ -151,7 +153,7 @@ func pad(c *call) (*value, *Refusal) {
 	for a, n := range s {
 		f.shape = append(f.shape, n+all[1+a]+all[rank+1+a])
 	}
-	if _, ok := count(f.shape); !ok {
+	if _, ok := strides.Count(f.shape); !ok {
 		return nil, c.refuse("make it smaller", "gives records of shape %v, which are too large", f.shape)
 	}
 	switch {
@@ -178,14 +180,6 @@ func uniformInts(list []int) bool {
 	return true
 }
 
-func upTo(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
-}
-
 // pool is a row of the table for a pool of a kind.
 func pool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 	return func(c *call) (*value, *Refusal) {
@@ -198,8 +192,8 @@ func pool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 			return nil, r
 		}
 		kernel, ok := c.ints("kernel_shape")
-		if !ok || len(kernel) != len(v.view.shape)-1 {
-			return nil, c.refuse(exportAgain, "has the window %v for records of shape %v", kernel, v.view.shape)
+		if !ok || len(kernel) != len(v.view.Shape)-1 {
+			return nil, c.refuse(exportAgain, "has the window %v for records of shape %v", kernel, v.view.Shape)
 		}
 		grown := pads{}
 		if before != nil {
@@ -230,7 +224,7 @@ func pool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 			why = "takes maxima over zeros around an image that may have negative pixels"
 		}
 		if why != "" {
-			return c.elsewhereOf(shape.shape, why)
+			return c.elsewhereOf(shape.Shape, why)
 		}
 		return c.emit(ir.Op{Kind: kind, Shape: image, Out: out, Window: w}, shape, v), nil
 	}
@@ -263,14 +257,14 @@ func globalPool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 		if r != nil {
 			return nil, r
 		}
-		return c.whole(kind, v, upTo(len(v.view.shape) + 1)[min(2, len(v.view.shape)+1):], true)
+		return c.whole(kind, v, fold.UpTo(len(v.view.Shape) + 1)[min(2, len(v.view.Shape)+1):], true)
 	}
 }
 
 // whole pools over axes, which are all but axis 0 and one other.
 func (c *call) whole(kind ir.Kind, v *value, axes []int, keep bool) (*value, *Refusal) {
 	channels, others, shape := 0, 0, []int{}
-	for a, n := range v.view.shape {
+	for a, n := range v.view.Shape {
 		switch {
 		case !slices.Contains(axes, a+1):
 			channels, others, shape = a, others+1, append(shape, n)
@@ -281,20 +275,20 @@ func (c *call) whole(kind ir.Kind, v *value, axes []int, keep bool) (*value, *Re
 	if others != 1 || len(axes) == 0 {
 		return c.elsewhereOf(shape, "reduces some axes of a record, and only means and maxima over all pixels are known")
 	}
-	if !v.view.outermost(channels) {
+	if !v.view.Outermost(channels) {
 		var r *Refusal
 		if v, r = c.flat(v); r != nil {
 			return nil, r
 		}
-		if !v.view.outermost(channels) {
+		if !v.view.Outermost(channels) {
 			return c.elsewhereOf(shape, "reduces axes before the channels")
 		}
 	}
-	n := v.view.shape[channels]
+	n := v.view.Shape[channels]
 	image := c.stored(v)
 	if len(image) != 3 || image[0] != n {
-		image = []int{n, 1, v.view.size() / n}
+		image = []int{n, 1, v.view.Size() / n}
 	}
 	w := ir.Window{H: image[1], W: image[2], StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
-	return c.emit(ir.Op{Kind: kind, Shape: image, Out: []int{n, 1, 1}, Window: w}, viewOf(shape), v), nil
+	return c.emit(ir.Op{Kind: kind, Shape: image, Out: []int{n, 1, 1}, Window: w}, strides.Of(shape), v), nil
 }
