@@ -60,7 +60,7 @@ wheel: ## write the Python module with the program in it to bin/privgrad-*.whl, 
 	else echo 'the tag of Linux was not compared with auditwheel, which $(PYTHON) does not have'; fi
 
 test-python: build ## test the Python module; PYTHON has numpy, and pandas and scikit-learn for all of it (minutes)
-	PRIVGRAD_COMMAND='$(CURDIR)/bin/privgrad' PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -W ignore -m unittest discover -s python/tests
+	PRIVGRAD_COMMAND='$(CURDIR)/bin/privgrad' PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -W ignore -m unittest discover -s python/tests
 
 demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best known recipe
 	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)

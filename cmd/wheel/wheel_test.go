@@ -191,7 +191,11 @@ func TestLongPython(t *testing.T) {
 		t.Fatalf("%v: %s", err, said)
 	}
 	tests := exec.Command(python, "-W", "ignore", "-m", "unittest", "discover", "-s", filepath.Join(root, "python", "tests"))
-	tests.Env = append(os.Environ(), "PYTHONPATH="+installed, "PYTHONDONTWRITEBYTECODE=1", "PRIVGRAD_COMMAND=")
+	path := installed
+	if others := os.Getenv("PYTHONPATH"); others != "" {
+		path += string(os.PathListSeparator) + others
+	}
+	tests.Env = append(os.Environ(), "PYTHONPATH="+path, "PYTHONDONTWRITEBYTECODE=1", "PRIVGRAD_COMMAND=")
 	said, err := tests.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, said)

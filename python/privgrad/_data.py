@@ -132,6 +132,7 @@ def columns_of(X: Any) -> tuple[Optional[list[Any]], list[np.ndarray]]:
     """The columns of a table, and their names where it is a DataFrame."""
     if is_frame(X):
         names = list(X.columns)
+        _distinct(names, "columns of X")
         return names, [array_of(X[name]) for name in names]
     values = array_of(X)
     if values.ndim != 2:

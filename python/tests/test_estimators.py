@@ -312,6 +312,23 @@ class TheProgramsWords(unittest.TestCase):
         self.assertIn("optimizer", got.stdout)
         self.assertNotIn("optimizer", got.stderr)
 
+    def test_a_part_of_the_data_is_not_trained_on(self):
+        """Where the data end with an error, nothing is trained: a table that is cut looks whole."""
+        with tempfile.TemporaryDirectory() as dir:
+            schema = Path(dir) / "s.yaml"
+            schema.write_text("{columns: [{name: x, bounds: [0, 1]}], label: {column: y, classes: [a, b]}}")
+            arguments = ["train", "--data=csv:-", f"--schema={schema}", f"--out={dir}/run", "--public-n=100", "--delta=1e-6", "--epsilon=1"]
+
+            def cut(out):
+                out.write(b"x,y\n" + b"0.5,a\n" * 100)
+                raise RuntimeError("lost")
+
+            with self.assertRaisesRegex(RuntimeError, "lost"):
+                _command.run(arguments, cut)
+            self.assertFalse((Path(dir) / "run").exists())
+            _command.run(arguments, lambda out: out.write(b"x,y\n" + b"0.5,a\n" * 100))
+            self.assertTrue((Path(dir) / "run" / "result.json").exists())
+
     @unittest.skipIf(os.name == "nt", "signals are those of POSIX")
     def test_interrupt_saves(self):
         """An interrupt ends the run in good order: it can be resumed."""
