@@ -15,6 +15,7 @@ import time
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -323,7 +324,8 @@ class TheProgramsWords(unittest.TestCase):
                 out.write(b"x,y\n" + b"0.5,a\n" * 100)
                 raise RuntimeError("lost")
 
-            with self.assertRaisesRegex(RuntimeError, "lost"):
+            # not by an interrupt that may come too late
+            with mock.patch.object(_command, "_stop", lambda child: child.wait()), self.assertRaisesRegex(RuntimeError, "lost"):
                 _command.run(arguments, cut)
             self.assertFalse((Path(dir) / "run").exists())
             _command.run(arguments, lambda out: out.write(b"x,y\n" + b"0.5,a\n" * 100))
