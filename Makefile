@@ -15,7 +15,7 @@ MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test golden test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
+.PHONY: help build wheel test-python demo test golden test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -45,6 +45,22 @@ build: ## compile the command to bin/privgrad, with CUDA where there is a C comp
 		echo "without support for GPUs, as there is no C compiler $$cc or CGO_ENABLED is 0: $(GO) build -o bin/privgrad ./cmd/privgrad"; \
 		CGO_ENABLED=0 $(GO) build -o bin/privgrad ./cmd/privgrad; \
 	fi && echo built bin/privgrad
+
+# The static program of Linux runs everywhere; the one with CUDA runs where glibc is as new as here, and is preferred there.
+WHEELS = linux/amd64 linux/arm64 darwin/arm64 darwin/amd64 windows/amd64
+STRIPPED = -trimpath -ldflags='-s -w'
+wheel: ## write the Python module with the program in it to bin/privgrad-*.whl, for Linux, macOS and Windows; needs no Python
+	rm -rf bin/wheel bin/privgrad-*.whl && mkdir -p bin/wheel
+	for p in $(WHEELS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build $(STRIPPED) -o bin/wheel/$${p%/*}-$${p#*/}/ ./cmd/privgrad || exit 1; done
+	@if [ "$$($(GO) env GOOS)/$$($(GO) env GOARCH)" = linux/amd64 ] && $(call found,$$($(GO) env CC)); then \
+		$(CUDA) $(GO) build -tags gocuda $(STRIPPED) -o bin/wheel/linux-amd64-cuda/ ./cmd/privgrad; \
+	else echo 'without the wheel that has CUDA, which is built on Linux on amd64 with a C compiler'; fi
+	$(GO) run ./cmd/wheel -out bin bin/wheel/*/privgrad*
+	@if $(PYTHON) -c 'import auditwheel' 2>/dev/null; then for w in bin/privgrad-*manylinux_2_*_x86_64.whl; do $(PYTHON) -m auditwheel show $$w; done; \
+	else echo 'the tag of Linux was not compared with auditwheel, which $(PYTHON) does not have'; fi
+
+test-python: build ## test the Python module; PYTHON has numpy, and pandas and scikit-learn for all of it (minutes)
+	PRIVGRAD_COMMAND='$(CURDIR)/bin/privgrad' PYTHONPATH=python$${PYTHONPATH:+:$$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -W ignore -m unittest discover -s python/tests
 
 demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best known recipe
 	bin/privgrad train --epsilon 3 --delta 1e-5 --out runs/demo-$$(date -u +%Y%m%dT%H%M%SZ)

@@ -171,6 +171,9 @@ def _write(child: subprocess.Popen[bytes], feed: Optional[Feed]) -> None:
             feed(_Pipe(child.stdin))
     except _Refused:
         pass
+    except BaseException:
+        child.kill()  # which still reads: at the end of a part of the data it would train on that
+        raise
     finally:
         try:
             child.stdin.close()

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,11 +91,7 @@ class Labels:
 
 def _conversion() -> type[Warning]:
     """The warning that scikit-learn has for this, where it is installed."""
-    try:
-        from sklearn.exceptions import DataConversionWarning
-    except ImportError:
-        return Warned
-    kind: type[Warning] = DataConversionWarning
+    kind: type[Warning] = getattr(sys.modules.get("sklearn.exceptions"), "DataConversionWarning", Warned)
     return kind
 
 
@@ -135,6 +132,7 @@ def columns_of(X: Any) -> tuple[Optional[list[Any]], list[np.ndarray]]:
     """The columns of a table, and their names where it is a DataFrame."""
     if is_frame(X):
         names = list(X.columns)
+        _distinct(names, "columns of X")
         return names, [array_of(X[name]) for name in names]
     values = array_of(X)
     if values.ndim != 2:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -49,6 +51,15 @@ else:
             pass
 
 
+class _Temporary:
+    """A folder that goes away with whoever holds this."""
+
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="privgrad-")
+        self.run = Path(folder) / "run"
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
 class NotFittedError(Error, _NotFitted):
     """The estimator has no model yet: call fit first."""
 
@@ -80,6 +91,7 @@ class _Estimator(_Base):
     run_dir_: str
     #: The keys of result.json.
     result_: dict[str, Any]
+    _temporary: Optional[_Temporary]
     n_features_in_: int
 
     def _take(self, flags: dict[str, Any]) -> None:
@@ -112,7 +124,7 @@ class _Estimator(_Base):
 
     def __getstate__(self) -> dict[str, Any]:
         """The run goes along, but for its checkpoint: a copy predicts, and the ledger is the original's."""
-        state = {k: v for k, v in vars(self).items() if k != "_temporary"}
+        state = {k: None if k == "_temporary" else v for k, v in vars(self).items()}
         if "run_dir_" in state:
             files = sorted(p for p in Path(self.run_dir_).iterdir() if p.is_file())
             state["_files"] = {p.name: p.read_bytes() for p in files}
@@ -123,15 +135,12 @@ class _Estimator(_Base):
         files = state.pop("_files", None)
         vars(self).update(state)
         if files is not None:
-            run = self._new_temporary()
+            self._temporary = _Temporary()
+            run = self._temporary.run
             run.mkdir()
             for name, content in files.items():
                 (run / name).write_bytes(content)
             self.run_dir_ = str(run)
-
-    def _new_temporary(self) -> Path:
-        self._temporary = tempfile.TemporaryDirectory(prefix="privgrad-")
-        return Path(self._temporary.name) / "run"
 
     def _check_declared(self, need: Sequence[tuple[str, str]]) -> None:
         missing = [f"{name} ({what})" for name, what in need if getattr(self, name) is None]
@@ -151,10 +160,10 @@ class _Estimator(_Base):
 
     def _train(self, data: Sequence[str], feed: Optional[_command.Feed], schema: Optional[str]) -> None:
         """Train in the run directory, and keep what came of it."""
-        fresh: Optional[tempfile.TemporaryDirectory[str]] = None
+        temporary = None
         if self.run_dir is None:
-            fresh = tempfile.TemporaryDirectory(prefix="privgrad-")
-            run = Path(fresh.name) / "run"
+            temporary = _Temporary()
+            run = temporary.run
         else:
             run = Path(self.run_dir)
         arguments = ["train", *data, f"--out={run}", "--log-format=json"]
@@ -169,9 +178,7 @@ class _Estimator(_Base):
         if "epsilon" not in result:
             raise Error(str(result.get("message", "the run is not complete")))
         self.result_, self.run_dir_ = result, str(run)
-        self.__dict__.pop("_temporary", None)
-        if fresh is not None:
-            self._temporary = fresh
+        self._temporary = temporary
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "run_dir_"):

@@ -15,6 +15,7 @@ import time
 import unittest
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -42,9 +43,6 @@ def csv_of(table, columns, labels=None):
     out = io.BytesIO()
     table.write(out, columns, labels)
     return out.getvalue().decode()
-
-
-warnings.simplefilter("ignore", privgrad.Warned)  # most runs here have little noise
 
 
 class Declarations(unittest.TestCase):
@@ -258,7 +256,7 @@ class TheProgramsWords(unittest.TestCase):
 
     def test_budget(self):
         with self.assertRaisesRegex(privgrad.BudgetError, "out of reach") as caught:
-            self.refused(epsilon=1e-13)
+            self.refused(epsilon=1e-13, public_n=2000)  # less than the noisy count costs
         self.assertEqual(caught.exception.exit_code, 3)
 
     def test_count(self):
@@ -314,6 +312,24 @@ class TheProgramsWords(unittest.TestCase):
         self.assertRegex(got.stderr, r"privgrad: epoch .*, ε 5 so far")
         self.assertIn("optimizer", got.stdout)
         self.assertNotIn("optimizer", got.stderr)
+
+    def test_a_part_of_the_data_is_not_trained_on(self):
+        """Where the data end with an error, nothing is trained: a table that is cut looks whole."""
+        with tempfile.TemporaryDirectory() as dir:
+            schema = Path(dir) / "s.yaml"
+            schema.write_text("{columns: [{name: x, bounds: [0, 1]}], label: {column: y, classes: [a, b]}}")
+            arguments = ["train", "--data=csv:-", f"--schema={schema}", f"--out={dir}/run", "--public-n=100", "--delta=1e-6", "--epsilon=1"]
+
+            def cut(out):
+                out.write(b"x,y\n" + b"0.5,a\n" * 100)
+                raise RuntimeError("lost")
+
+            # not by an interrupt that may come too late
+            with mock.patch.object(_command, "_stop", lambda child: child.wait()), self.assertRaisesRegex(RuntimeError, "lost"):
+                _command.run(arguments, cut)
+            self.assertFalse((Path(dir) / "run").exists())
+            _command.run(arguments, lambda out: out.write(b"x,y\n" + b"0.5,a\n" * 100))
+            self.assertTrue((Path(dir) / "run" / "result.json").exists())
 
     @unittest.skipIf(os.name == "nt", "signals are those of POSIX")
     def test_interrupt_saves(self):
