@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"internal/onnx":          nil,
 	"internal/onnx/export":   {"internal/device/reference", "internal/ir", "internal/onnx", "internal/usage"},
 	"internal/onnx/onnxtest": {"internal/half"}, // none but tests import it
+	"internal/onnx/runtime":  {"internal/usage"},
 	"internal/safetensors":   {"internal/half"},
 	"internal/ptx":           {"internal/half"},
 	"internal/sass":          nil,
