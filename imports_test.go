@@ -41,6 +41,7 @@ var allowed = map[string][]string{
 	"internal/onnx/fold":     {"internal/onnx/file", "internal/onnx/strides"},
 	"internal/onnx/lower":    {"internal/ir", "internal/onnx/file", "internal/onnx/fold", "internal/onnx/strides", "internal/usage", "nn"},
 	"internal/onnx/onnxtest": {"internal/half"}, // none but tests import it
+	"internal/onnx/runtime":  {"internal/usage"},
 	"internal/onnx/strides":  nil,
 	"internal/safetensors":   {"internal/half"},
 	"internal/ptx":           {"internal/half"},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -113,11 +114,20 @@ func recipeOf(c *config.Config) string {
 	return recipes.Of(c.RecipeChosenOn)
 }
 
+// errNoRows refuses the recipe for heads where a backbone would have to come first.
+var errNoRows = errors.New("it is for rows of a backbone, with a class each: save them as .npz, and declare their length by --image-size D")
+
 // recipe is that for a set and a budget.
 func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recipe, error) {
 	name := recipeOf(c)
-	if set.Train.Unit && name == recipes.Best {
-		return recipes.ForTable(recipes.Table{Records: records(c, set), Features: size(set), Classes: set.Classes}, epsilon), nil
+	table := recipes.Table{Records: records(c, set), Features: size(set), Classes: set.Classes}
+	switch {
+	case name == recipes.Head && (!set.Train.Unit || set.Classes == 0):
+		return recipes.Recipe{}, errNoRows
+	case name == recipes.Head:
+		return recipes.ForHead(table, epsilon), nil
+	case name == recipes.Best && set.Train.Unit:
+		return recipes.ForTable(table, epsilon), nil
 	}
 	r, err := recipes.Find(name, source.RecordsOf(c), set.Train.Shape, epsilon)
 	if err == nil && ownImages(c, r) { // left and right may matter
@@ -134,6 +144,8 @@ func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recip
 func title(c *config.Config, set *datasets.Set, r recipes.Recipe) string {
 	title := "images of " + r.Data
 	switch {
+	case recipeOf(c) == recipes.Head:
+		title = fmt.Sprintf("%d rows of %d values and %d classes", records(c, set), size(set), set.Classes)
 	case set.Train.Unit && set.Classes == 0:
 		title = fmt.Sprintf("tables of %d records and %d values, which predict a number,", records(c, set), size(set))
 	case set.Train.Unit:
@@ -189,6 +201,9 @@ func withoutRecipe(c *config.Config, err error, why string) error {
 // follow fills in what is left open by the recipe for a set, and says which that is.
 func follow(c *config.Config, set *datasets.Set) (which string, warnings []string, err error) {
 	r, err := recipe(c, set, *c.Epsilon)
+	if errors.Is(err, errNoRows) {
+		return "", nil, usage.Errorf("recipe %s: %w", recipeOf(c), err)
+	}
 	if err != nil {
 		return "", nil, usage.Errorf("recipe %s: %w; raise --epsilon, or give --recipe %s", recipeOf(c), err, config.NoRecipe)
 	}

@@ -14,7 +14,7 @@ import (
 const Best = "best"
 
 // Names lists all recipes.
-func Names() []string { return []string{Best, WRN} }
+func Names() []string { return []string{Best, WRN, Head} }
 
 // rows are those of a name.
 func rows(name string) []Recipe {
@@ -26,7 +26,10 @@ func rows(name string) []Recipe {
 
 // Of names the recipe that was chosen where a text of Recipe.From says.
 func Of(from string) string {
-	if slices.ContainsFunc(wrn, func(r Recipe) bool { return r.From() == from }) {
+	switch {
+	case from == headFrom:
+		return Head
+	case slices.ContainsFunc(wrn, func(r Recipe) bool { return r.From() == from }):
 		return WRN
 	}
 	return Best
@@ -79,8 +82,11 @@ func (s Settings) Keys() map[string]any {
 // Keys are all settings that a recipe of a name may have, of images or of tables.
 func Keys(name string) []string {
 	most := Settings{Features: "scatter", FeatureNorm: 1}
-	if name == WRN {
+	switch name {
+	case WRN:
 		most = wrn[0].Settings
+	case Head:
+		most = ForHead(Table{}, 1).Settings
 	}
 	return slices.Sorted(maps.Keys(most.Keys()))
 }
