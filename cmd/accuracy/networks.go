@@ -45,13 +45,13 @@ func (c candidate) build(o nn.Options) (*nn.Model, error) {
 }
 
 // networkTrials are the linear model by its rule, the network by its own, this one with its reach or its clip norm times
-// a factor, and the other candidates by the network's rule.
+// a factor, the other candidates by the network's rule, and the plain defaults of a model with several rates.
 func networkTrials(m sample) (all []tableTrial) {
 	for _, epsilon := range []float64{0.5, 1, 3} {
 		all = append(all, tableTrial{recipes.ForTable(m.public(), epsilon).Settings, linear, epsilon})
 		r := recipes.NetworkForTable(m.public(), epsilon).Settings
 		for i, c := range candidates {
-			by := []struct{ reach, clip float64 }{{1, 1}, {2, 1}, {0.5, 1}, {1, 0.5}, {1, 2}}
+			by := []struct{ reach, clip float64 }{{1, 1}, {0.5, 1}, {2, 1}, {1, 0.5}, {1, 2}}
 			switch i {
 			case 0:
 			case 1:
@@ -67,6 +67,15 @@ func networkTrials(m sample) (all []tableTrial) {
 				s.Model, s.Clip, s.LR = c.name, r.Clip*by.clip, r.LR*by.reach/by.clip
 				all = append(all, tableTrial{s, note, epsilon})
 			}
+		}
+		rates := []float64{0.5, 1, 2}
+		if m.Classes == 0 {
+			rates = []float64{0.1, 0.2, 0.5}
+		}
+		for _, rate := range rates {
+			s := withoutRule(m.public(), candidates[0].name)
+			s.LR = rate
+			all = append(all, tableTrial{s, fmt.Sprintf("%s, plain, rate %g", candidates[0].name, rate), epsilon})
 		}
 	}
 	return all

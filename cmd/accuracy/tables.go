@@ -135,12 +135,17 @@ func tableTrials(t recipes.Table, epsilon float64) (all []tableTrial) {
 		}
 		all = append(all, tableTrial{s, note, epsilon})
 	}
-	q := min(1, 1024/float64(t.Records))
-	old := recipes.Settings{Optimizer: "dp-sgd", Model: r.Model, Clip: 1, LR: 0.5, LRSchedule: "constant", SamplingRate: q, Epochs: 20}
-	if t.Classes == 0 {
+	old := withoutRule(t, r.Model)
+	if old.LR = 0.5; t.Classes == 0 {
 		old.LR = 0.02
 	}
 	return append(all, tableTrial{old, before, epsilon})
+}
+
+// withoutRule are the defaults of a model, but for the rate.
+func withoutRule(t recipes.Table, model string) recipes.Settings {
+	q := min(1, 1024/float64(t.Records))
+	return recipes.Settings{Optimizer: "dp-sgd", Model: model, Clip: 1, LRSchedule: "constant", SamplingRate: q, Epochs: 20}
 }
 
 var tablesHead = []string{
