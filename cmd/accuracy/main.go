@@ -4,6 +4,8 @@
 //	accuracy tune     make the trials of trials.go; what is found is added to a CSV file
 //	accuracy table    write the table of recipes from that file
 //	accuracy tables   make the trials of tables.go, and set the rule for tables beside the best of them
+//	accuracy networks make the trials of networks.go, of networks for tables
+//	accuracy judge    set linear models beside networks for tables, on public test records, and add what comes out to a CSV file
 //	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
 //	accuracy page     write the tables of docs/explain/accuracy.md and its picture from both files
 package main
@@ -23,6 +25,8 @@ import (
 const (
 	triedFile    = "internal/recipes/tried.csv"
 	tablesFile   = "internal/recipes/tried-tables.csv"
+	networksFile = "internal/recipes/tried-networks.csv"
+	judgedFile   = "bench/results/networks.csv"
 	tableFile    = "internal/recipes/table.go"
 	measuredFile = "bench/results/accuracy.csv"
 	pageFile     = "docs/explain/accuracy.md"
@@ -50,10 +54,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, options) error{
-		"tune": tune, "table": writeTable, "tables": tables, "measure": measure, "page": writePage,
+		"tune": tune, "table": writeTable, "tables": tables, "networks": networks, "judge": judge, "measure": measure, "page": writePage,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return errors.New("name what to do: tune, table, tables, measure or page")
+		return errors.New("name what to do: tune, table, tables, networks, judge, measure or page")
 	}
 	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 3, 8}}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)

@@ -120,7 +120,8 @@ func spread(s datasets.Split) float64 {
 // or the defaults that tables had before there was a rule.
 type tableTrial struct {
 	recipes.Settings
-	note string
+	note    string
+	epsilon float64
 }
 
 const rule, before = "rule", "before"
@@ -132,14 +133,19 @@ func tableTrials(t recipes.Table, epsilon float64) (all []tableTrial) {
 		if s.Clip, s.LR = r.Clip*by.clip, r.LR*by.reach/by.clip; by.clip != 1 || by.reach != 1 {
 			note = fmt.Sprintf("reach × %g, clip × %g", by.reach, by.clip)
 		}
-		all = append(all, tableTrial{s, note})
+		all = append(all, tableTrial{s, note, epsilon})
 	}
-	q := min(1, 1024/float64(t.Records))
-	old := recipes.Settings{Optimizer: "dp-sgd", Model: r.Model, Clip: 1, LR: 0.5, LRSchedule: "constant", SamplingRate: q, Epochs: 20}
-	if t.Classes == 0 {
+	old := withoutRule(t, r.Model)
+	if old.LR = 0.5; t.Classes == 0 {
 		old.LR = 0.02
 	}
-	return append(all, tableTrial{old, before})
+	return append(all, tableTrial{old, before, epsilon})
+}
+
+// withoutRule are the defaults of a model, but for the rate.
+func withoutRule(t recipes.Table, model string) recipes.Settings {
+	q := min(1, 1024/float64(t.Records))
+	return recipes.Settings{Optimizer: "dp-sgd", Model: model, Clip: 1, LRSchedule: "constant", SamplingRate: q, Epochs: 20}
 }
 
 var tablesHead = []string{
@@ -148,37 +154,48 @@ var tablesHead = []string{
 
 // tables makes the trials that are not yet in the file, and then says what they tell.
 func tables(ctx context.Context, o options) error {
-	done, err := readCSV(tablesFile)
-	if err != nil {
-		return err
+	done, err := o.makeTrials(ctx, tablesFile, allTables, func(m sample) []tableTrial {
+		var all []tableTrial
+		for _, epsilon := range []float64{0.3, 1, 3, 8} {
+			all = append(all, tableTrials(m.public(), epsilon)...)
+		}
+		return all
+	})
+	if err == nil {
+		fmt.Print(compared(done, rule, before))
 	}
-	for _, t := range allTables {
+	return err
+}
+
+// makeTrials makes those of some tables that are not yet in a file, and gives the lines of all.
+func (o options) makeTrials(ctx context.Context, file string, of []table, trials func(sample) []tableTrial) (done [][]string, err error) {
+	if done, err = readCSV(file); err != nil {
+		return nil, err
+	}
+	for _, t := range of {
 		set, err := t.open(filepath.Join(o.data, "tabular"))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, m := range parts(set, o.seeds) {
-			for _, epsilon := range []float64{0.3, 1, 3, 8} {
-				for _, trial := range tableTrials(m.public(), epsilon) {
-					f := trial.fields(m, epsilon)
-					if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d[:len(f)], f) }) {
-						continue
-					}
-					accuracy, loss, err := fitTable(ctx, m, trial.Settings, epsilon)
-					if err != nil {
-						return err
-					}
-					f = append(f, text(accuracy), text(loss))
-					if err := add(tablesFile, tablesHead, f); err != nil {
-						return err
-					}
-					done = append(done, f)
+			for _, trial := range trials(m) {
+				f := trial.fields(m)
+				if slices.ContainsFunc(done, func(d []string) bool { return slices.Equal(d[:len(f)], f) }) {
+					continue
 				}
+				accuracy, loss, err := fitTable(ctx, m, trial.Settings, trial.epsilon)
+				if err != nil {
+					return nil, err
+				}
+				f = append(f, text(accuracy), text(loss))
+				if err := add(file, tablesHead, f); err != nil {
+					return nil, err
+				}
+				done = append(done, f)
 			}
 		}
 	}
-	fmt.Print(compared(done))
-	return nil
+	return done, nil
 }
 
 // A sample is some of a table's records.
@@ -210,15 +227,15 @@ func (m sample) public() recipes.Table {
 	return recipes.Table{Records: m.PublicN, Features: m.Train.Shape[2], Classes: m.Classes}
 }
 
-func (t tableTrial) fields(m sample, epsilon float64) []string {
+func (t tableTrial) fields(m sample) []string {
 	return []string{
-		t.note, m.Name, fmt.Sprint(m.PublicN), fmt.Sprint(m.Train.Shape[2]), fmt.Sprint(m.Classes), text(epsilon), text(t.LR), text(t.Momentum), text(t.Clip),
+		t.note, m.Name, fmt.Sprint(m.PublicN), fmt.Sprint(m.Train.Shape[2]), fmt.Sprint(m.Classes), text(t.epsilon), text(t.LR), text(t.Momentum), text(t.Clip),
 		text(t.SamplingRate), text(t.Epochs), text(t.FeatureNorm), fmt.Sprint(m.seed),
 	}
 }
 
-// compared sets the rule beside the best trial of each table, size and ε: by accuracy, or by loss in a regression.
-func compared(rows [][]string) string {
+// compared sets a rule beside the best trial, and beside what was there before, of each table, size and ε: by accuracy, or by loss in a regression.
+func compared(rows [][]string, rule, before string) string {
 	type cell struct{ table, epsilon string }
 	var cells []cell
 	sums, counts := map[cell]map[string]float64{}, map[cell]map[string]float64{}
@@ -250,7 +267,7 @@ func compared(rows [][]string) string {
 		if of(rule) < 0 {
 			kind = "loss/mean's"
 		}
-		fmt.Fprintf(&b, "%s ε %s: rule %.4g, best %.4g (%s), before %.4g\n", c.table, c.epsilon, math.Abs(of(rule)), math.Abs(best), name, math.Abs(of(before)))
+		fmt.Fprintf(&b, "%s ε %s: %s %.4g, best %.4g (%s), %s %.4g\n", c.table, c.epsilon, rule, math.Abs(of(rule)), math.Abs(best), name, before, math.Abs(of(before)))
 		for note := range sums[c] {
 			short[kind+" "+note] += min(best-of(note), 1)
 			n[kind+" "+note]++

@@ -124,15 +124,20 @@ func trained(ctx context.Context, c train.Config, set *datasets.Set, r recipes.S
 	}
 	defer os.RemoveAll(out)
 	c.Data, c.EvalEvery, c.NoiseMultiplier = set.Name, 1<<30, &sigma
-	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
-	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
-	if r.FeatureNorm != 0 {
-		c.FeatureNorm = &r.FeatureNorm
-	}
+	take(&c, r)
 	return train.Run(ctx, c, train.Options{
 		Out: filepath.Join(out, "run"),
 		Sources: map[string]train.Source{set.Name: {
 			BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil },
 		}},
 	})
+}
+
+// take puts the settings of a linear model or of a network for tables into a configuration.
+func take(c *train.Config, r recipes.Settings) {
+	c.Optimizer, c.Model, c.LR, c.Momentum, c.Clip, c.LRSchedule = r.Optimizer, r.Model, &r.LR, r.Momentum, r.Clip, r.LRSchedule
+	c.SamplingRate, c.Epochs = &r.SamplingRate, &r.Epochs
+	if r.FeatureNorm != 0 {
+		c.FeatureNorm = &r.FeatureNorm
+	}
 }

@@ -22,16 +22,38 @@ const (
 // rate·clip·steps/(1−momentum), the farthest that a model can go. So the reach is a multiple of r: with less noise, a model
 // goes farther.
 func ForTable(t Table, epsilon float64) Recipe {
-	n, d := float64(max(t.Records, 1)), float64(max(t.Features, 1))
+	r := t.r(epsilon)
+	if t.Classes == 0 { // The errors are below 1, and most are far below.
+		return t.recipe("huber-regression", 0.1, clamp(r/10, 2, 100), epsilon)
+	}
+	return t.recipe("logistic", 1.5, clamp(r, 3, 5000), epsilon)
+}
+
+// NetworkForTable gives the settings for a network of one hidden layer, at any ε above 0. They are those of the linear model but
+// for the clip norm and the reach.
+func NetworkForTable(t Table, epsilon float64) Recipe {
+	r := t.r(epsilon)
+	if t.Classes == 0 {
+		return t.recipe("mlp-regression", 0.1, clamp(r/10, 2, 100), epsilon)
+	}
+	return t.recipe("mlp-table", 3, clamp(r, 3, 5000), epsilon)
+}
+
+func (t Table) records() float64  { return float64(max(t.Records, 1)) }
+func (t Table) features() float64 { return float64(max(t.Features, 1)) }
+
+// r is how much of a linear model stands out of the noise.
+func (t Table) r(epsilon float64) float64 {
 	outputs := 1.0
 	if t.Classes > 2 {
 		outputs = float64(t.Classes)
 	}
-	r := n * epsilon / math.Sqrt(d*outputs)
-	model, clip, reach := "logistic", 1.5, clamp(r, 3, 5000)
-	if t.Classes == 0 { // The errors are below 1, and most are far below.
-		model, clip, reach = "huber-regression", 0.1, clamp(r/10, 2, 100)
-	}
+	return t.records() * epsilon / math.Sqrt(t.features()*outputs)
+}
+
+// recipe takes a model so far in steps over all records, or over as many as they may be.
+func (t Table) recipe(model string, clip, reach, epsilon float64) Recipe {
+	n, d := t.records(), t.features()
 	q := digits(min(1, max(1024, min(mostRecords, mostNumbers/d))/n))
 	s := Settings{
 		Optimizer: "dp-sgd", Model: model, Momentum: tableMomentum, Clip: clip, LRSchedule: "constant",
