@@ -1,35 +1,41 @@
 package plan
 
 import (
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
 
-// resolveImported reads the network that a file gives: from what a run that goes on keeps of it, else from the file.
-func (p *Plan) resolveImported(o Options) (err error) {
-	c, train := &p.Config, p.Set.Train
-	if c.Network == "" {
+// openNetwork reads the network that a file gives: from what a run that goes on keeps of it, else from the file.
+func openNetwork(c *config.Config, set *datasets.Set, o Options) (*imported.Network, error) {
+	if o.Kept != "" && o.Kept.Has(rundir.Network) && o.Kept.Has(rundir.StateFile) {
+		return imported.Read(o.Kept, c, set.Train.Shape)
+	}
+	return imported.Open(c, imported.Data{Shape: set.Train.Shape, Classes: set.Classes})
+}
+
+// resolveImported takes the network of a file, if there is one.
+func (p *Plan) resolveImported() (err error) {
+	c := &p.Config
+	if p.Imported == nil {
 		return nil
 	}
-	if o.Kept != "" && o.Kept.Has(rundir.Network) && o.Kept.Has(rundir.StateFile) {
-		p.Imported, err = imported.Read(o.Kept, c, train.Shape)
-	} else {
-		p.Imported, err = imported.Open(c, imported.Data{Shape: train.Shape, Classes: p.Set.Classes})
-	}
-	if err != nil {
-		return err
+	g := p.Imported.Program
+	if recipeOf(c) == recipes.Head && (len(g.Ops) > 1 || g.Ops[0].Kind != ir.Dense) {
+		return usage.Errorf("recipe %s is for a last layer alone, and behind %s are %d operations: freeze the last node before that layer", recipes.Head, c.Freeze, len(g.Ops))
 	}
 	p.Front = p.Imported.Front
 	c.Model = c.NetworkName()
-	p.Network, err = nn.OfProgram(p.Imported.Program, p.Imported.Params)
-	if err != nil {
+	if p.Network, err = nn.OfProgram(g, p.Imported.Params); err != nil {
 		return usage.Errorf("network %s: %w", c.Network, err)
 	}
-	own := activation(p.Imported.Program)
+	own := activation(g)
 	if c.Activation != "" && c.Activation != own {
 		return usage.Errorf("activation %s: the network of %s has its own; leave it out", c.Activation, c.Network)
 	}

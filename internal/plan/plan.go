@@ -136,10 +136,10 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 			return nil, nil, err
 		}
 	}
-	p := &Plan{Config: c, Set: set, Network: o.Network, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
+	p := &Plan{Config: c, Set: set, Network: o.Network, Imported: in.imported, Recipe: in.recipe, Warnings: in.warnings, declared: in.declared, builtIn: o.Sources[c.Data].BuiltIn, ownNetwork: o.Network != nil || nn.Registered(c.Model)}
 	p.decideCount()
 	p.Method, p.Traits = p.Config.Method(), p.Config.Traits()
-	if err := p.resolveImported(o); err != nil {
+	if err := p.resolveImported(); err != nil {
 		return nil, d, err
 	}
 	if err := p.resolveFront(o); err != nil {
@@ -157,7 +157,18 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 type openedData struct {
 	set                *datasets.Set
 	declared, warnings []string
-	recipe             string // which one filled in what was left open, or why none did
+	recipe             string            // which one filled in what was left open, or why none did
+	imported           *imported.Network // that the configuration names a file of; nil: none
+}
+
+// rows is the set as a recipe sees it: with what a frozen part of a network makes of the records.
+func (in *openedData) rows() *datasets.Set {
+	if in.imported == nil || in.imported.Front == nil {
+		return in.set
+	}
+	s := *in.set
+	s.Train.Shape, s.Train.Unit = in.imported.Front.Out(), true
+	return &s
 }
 
 // open checks the configuration and opens its data. A recipe needs the data for what it fills in.
@@ -173,16 +184,19 @@ func openData(c *config.Config, o Options) (_ *openedData, err error) {
 	if err == nil {
 		in.set, in.declared, err = source.Open(c, o.Sources, o.Facts, o.Rank)
 	}
+	if err == nil && c.Network != "" {
+		in.imported, err = openNetwork(c, in.set, o)
+	}
 	switch {
 	case err != nil:
 		return nil, err
 	case wanted:
-		if in.recipe, in.warnings, err = fill(c, in.set, o); err != nil {
+		if in.recipe, in.warnings, err = fill(c, in.rows(), o); err != nil {
 			return nil, err
 		}
 	default:
 		var renewed string
-		renewed, in.warnings = renew(c, in.set)
+		renewed, in.warnings = renew(c, in.rows())
 		in.recipe = cmp.Or(renewed, in.recipe)
 	}
 	if in.set.TestIsPublic {

@@ -172,6 +172,13 @@ func checkRecipe(c *config.Config) error {
 	if c.Epsilon == nil {
 		return usage.Errorf("recipe %s: its settings depend on the budget; give --epsilon", c.Recipe)
 	}
+	switch {
+	case c.Network == "":
+	case c.Recipe != recipes.Head:
+		return usage.Errorf("recipe %s has a network of its own: leave out --network or --recipe", c.Recipe)
+	case c.Freeze == "":
+		return usage.Errorf("recipe %s trains a last layer behind a frozen network: add --freeze NODE and --weights-are-public, with the last node before that layer", c.Recipe)
+	}
 	return nil
 }
 
@@ -213,6 +220,10 @@ func follow(c *config.Config, set *datasets.Set) (which string, warnings []strin
 	}
 	which = fmt.Sprintf("%s for %s at ε = %.4g, %s", recipeOf(c), title(c, set, r), *c.Epsilon, why)
 	initial, values := config.Default(), r.Keys()
+	if c.Network != "" { // whose last layer is the model
+		delete(values, "model")
+		values["network"] = c.Network
+	}
 	if others := others(c, &initial, values); len(others) > 0 {
 		if r.Views > 0 { // it has no features that could stay
 			return "", nil, usage.Errorf("recipe %s: %s is not its own, and the rest of it goes with its own alone; leave that out, or give --recipe %s", c.Recipe, strings.Join(others, ", "), config.NoRecipe)
@@ -227,6 +238,7 @@ func follow(c *config.Config, set *datasets.Set) (which string, warnings []strin
 	} else {
 		c.RecipeChosenOn = r.From()
 	}
+	delete(values, "network")
 	filled, kept := false, []string(nil)
 	for _, s := range config.Rows() {
 		switch v, ok := values[s.Key]; {
