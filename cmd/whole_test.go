@@ -27,6 +27,7 @@ import (
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/cli/model"
 	"github.com/privgrad/privgrad/internal/onnx/onnxtest"
+	"github.com/privgrad/privgrad/internal/onnx/runtime"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/trained"
 )
@@ -91,6 +92,20 @@ func wholeWay(t *testing.T, takes func(model string) bool) {
 		{"wrn-40-4", arrays([3]int{3, 32, 32}, 10, 1), []string{"--steps", "1"}},
 		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), nil},
 		{lineNet(t), arrays([3]int{2, 12, 12}, 3, 12), []string{"--noise", "exact", "--strategy", "materialise"}},
+		{onnxFile("cnn-script"), arrays([3]int{1, 28, 28}, 10, 6), nil},
+		{onnxFile("cnn-dynamo-23"), arrays([3]int{1, 28, 28}, 10, 6), []string{"--weights-are-public", "--normalize", "0.5,0.25"}},
+		{onnxFile("cnn-script"), arrays([3]int{1, 28, 28}, 3, 6), []string{"--weights-are-public", "--freeze", "/0/Conv", "--new-head"}},
+		{onnxFile("mlp-script-13"), arrays([3]int{1, 1, 20}, 3, 12), nil},
+		{onnxFile("mlp-dynamo"), arrays([3]int{1, 1, 20}, 3, 12), []string{"--feature-norm", "2"}},
+		{onnxFile("keras"), arrays([3]int{3, 12, 10}, 4, 6), []string{"--weights-are-public"}},
+		{onnxFile("sklearn-2"), arrays([3]int{1, 1, 8}, 2, 12), nil},
+		{onnxFile("sklearn-10"), arrays([3]int{1, 1, 8}, 10, 12), []string{"--weights-are-public"}},
+		{onnxFile("resnet18-group-script"), arrays([3]int{3, 32, 32}, 10, 2), nil},
+		{onnxFile("resnet18-group-dynamo"), arrays([3]int{3, 32, 32}, 10, 2), []string{"--noise", "exact"}},
+		{onnxFile("resnet18-batch-kept-script"), arrays([3]int{3, 32, 32}, 10, 2), []string{"--batchnorm", "group"}},
+		{onnxFile("resnet18-batch-kept-dynamo"), arrays([3]int{3, 32, 32}, 10, 2), []string{"--batchnorm", "frozen", "--weights-are-public"}},
+		{onnxFile("mobile-script"), arrays([3]int{3, 32, 32}, 4, 2), []string{"--weights-are-public", "--freeze", "/21/GlobalAveragePool", "--new-head", "--normalize", "0.5,0.5,0.4,0.2,0.3,0.2"}},
+		{onnxFile("vgg11-script"), arrays([3]int{3, 32, 32}, 5, 2), []string{"--new-head", "--weights-are-public"}},
 	}
 	losses := map[string]nn.Loss{}
 	for _, m := range nn.Names() {
@@ -104,10 +119,15 @@ func wholeWay(t *testing.T, takes func(model string) bool) {
 		if !takes(row.model) {
 			continue
 		}
-		name := fmt.Sprintf("%02d-%s", i, row.model)
+		name := fmt.Sprintf("%02d-%s", i, strings.TrimSuffix(filepath.Base(row.model), ".onnx"))
 		t.Run(name, func(t *testing.T) {
 			if testing.Short() && row.model == "cifar-paper" {
 				t.Skip("5.9 million parameters")
+			}
+			if strings.Contains(row.model, "mobile") {
+				if _, err := runtime.Find(); err != nil {
+					t.Skip(err)
+				}
 			}
 			dir := t.TempDir()
 			data := row.data(t, dir)
@@ -119,6 +139,11 @@ func wholeWay(t *testing.T, takes func(model string) bool) {
 		t.Errorf("no row has model %s", name)
 	}
 	t.Run("ONNX Runtime", func(t *testing.T) { runtimeAgrees(t, exports) })
+}
+
+// onnxFile is a network that another program exported.
+func onnxFile(name string) string {
+	return filepath.Join("..", "internal", "onnx", "lower", "testdata", name+".onnx")
 }
 
 // lineNet registers a user's network with a standardized convolution, GELU and layer normalizations of lines and vectors.
@@ -152,7 +177,11 @@ type whole struct {
 
 func (w whole) way(name string, flags []string, export string) {
 	w.Helper()
-	args := slices.Concat([]string{"train", "--model", name, "--noise-multiplier", "0.5", "--batch", "16", "--steps", "2", "--threads", "1", "--out", w.run, "--json"}, w.data.train, flags)
+	model := "--model"
+	if filepath.Ext(name) == ".onnx" {
+		model = "--network"
+	}
+	args := slices.Concat([]string{"train", model, name, "--noise-multiplier", "0.5", "--batch", "16", "--steps", "2", "--threads", "1", "--out", w.run, "--json"}, w.data.train, flags)
 	result := object(w.T, ok(w.T, args...))
 	found := object(w.T, ok(w.T, "eval", w.run, "--json"))
 	again := object(w.T, ok(w.T, "eval", w.run, "--data", w.data.labeled, "--test-is-public", "--json"))

@@ -83,7 +83,7 @@ func (m *Model) EvaluateOn(data string) (*Evaluation, error) {
 		return nil, usage.Errorf("%s has the classes %s, the model of %s knows %s: give records of those classes, in that order", data, listed(classes), m.dir, listed(m.classes))
 	case set.Bounds != m.bounds:
 		return nil, usage.Errorf("%s has labels within the bounds %v, the model of %s was trained on labels within %v: give records whose schema has the model's bounds", data, set.Bounds, m.dir, m.bounds)
-	case plan.Reading(set.Test, m.front != nil) != m.reading:
+	case plan.Reading(set.Test, m.front != nil || m.file != nil) != m.reading:
 		return nil, usage.Errorf("%s holds values of another type than those that the model of %s was trained on, which reads them as %s: give bytes for bytes, and float32 for float32", data, m.dir, m.reading)
 	}
 	e, err := m.evaluate(set, data)

@@ -39,7 +39,7 @@ func front(p *lower.Prefix, n config.Normalization, shape [3]int) (*features.Fro
 	}
 	f := &frozen{file: file, idle: map[int]features.Runner{}}
 	if p.Program != nil {
-		f.program, f.constants = normalized(p.Program, p.Constants, n, shape)
+		f.program, f.constants = normalized(apart(p.Program), p.Constants, n, shape)
 	} else if f.elsewhere, err = byRuntime(file, p, n, shape); err != nil {
 		return nil, true, err
 	}
@@ -90,6 +90,16 @@ func (l *lent) Close() {
 		old.Close()
 	}
 	l.of.idle[l.threads] = l.Runner
+}
+
+// apart gives the constants names that no parameter of what is trained has.
+func apart(p *ir.Program) *ir.Program {
+	q := *p
+	q.Params = slices.Clone(p.Params)
+	for i := range q.Params {
+		q.Params[i].Name = "frozen." + q.Params[i].Name
+	}
+	return &q
 }
 
 // normalized is a map behind the normalization of what it reads.
