@@ -114,7 +114,7 @@ func TestFreezeChannelsLast(t *testing.T) {
 	for _, cut := range []string{"r", "t2", "f"} {
 		n := lowered(t, m, Choices{Weights: OfFile, Freeze: cut})
 		in := n.Prefix.Model.Graph.Inputs[0]
-		if first := n.Prefix.Model.Graph.Nodes[0]; first.Kind != "Transpose" || in.Shape[1].Length != 3 || in.Shape[2].Length != 6 || in.Shape[3].Length != 8 {
+		if first := n.Prefix.Model.Graph.Nodes[0]; first.Kind != "Transpose" || !slices.Equal(first.Attributes["perm"].Ints, []int64{0, 2, 3, 1}) || in.Shape[1].Length != 3 || in.Shape[2].Length != 6 || in.Shape[3].Length != 8 {
 			t.Errorf("the prefix's graph reads %+v by %s", in, first.Kind)
 		}
 		x := randoms(g.random, 144)
