@@ -18,11 +18,11 @@ func TestReadTwice(t *testing.T) {
 
 // Gemm's factors are parts of its weight and its bias.
 func TestGemmFactors(t *testing.T) {
-	build := func(factors bool) *file.Model {
-		g := records(4)
-		w, b := g.param("w", 3, 4), g.param("b", 3)
+	build := func(factors bool, transB int) *file.Model {
+		g := records(3)
+		w, b := g.param("w", 3, 3), g.param("b", 3)
 		if factors {
-			return g.done(g.node("Gemm", "d", in("x", w, b), number("transB", 1), float("alpha", .5), float("beta", -2)))
+			return g.done(g.node("Gemm", "d", in("x", w, b), number("transB", transB), float("alpha", .5), float("beta", -2)))
 		}
 		weight, err := g.m.Graph.Constants[w].Floats()
 		if err != nil {
@@ -32,9 +32,11 @@ func TestGemmFactors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return g.done(g.node("Gemm", "d", in("x", g.floats(w, scaled(weight, .5), 3, 4), g.floats(b, scaled(bias, -2), 3)), number("transB", 1)))
+		return g.done(g.node("Gemm", "d", in("x", g.floats(w, scaled(weight, .5), 3, 3), g.floats(b, scaled(bias, -2), 3)), number("transB", transB)))
 	}
-	equal(t, "factors", build(false), build(true))
+	for transB := range 2 {
+		equal(t, "factors", build(false, transB), build(true, transB))
+	}
 }
 
 // ceil_mode adds the windows that begin in the image, and no others.

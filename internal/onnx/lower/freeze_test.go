@@ -86,6 +86,13 @@ func TestFreezeElsewhere(t *testing.T) {
 	}
 }
 
+// A number of records that was fixed holds behind the cut, too.
+func TestFreezeFixed(t *testing.T) {
+	g := records(2, 6, 6).fixedAt(1)
+	x := g.node("Reshape", "f", in(g.node("Relu", "r", in(g.conv("x", "c", 2, 3))), g.vector("s", 1, -1)))
+	lowered(t, g.done(g.dense(x, "d", 108, 3)), Choices{Weights: OfFile, Freeze: "r"})
+}
+
 func TestFreezeRefused(t *testing.T) {
 	for cut, want := range map[string]string{
 		"c2":      "node sum (Add) reads bn2, which is frozen, across the cut at c2",

@@ -160,6 +160,7 @@ func (l *lowerer) lowerFrom(output string, prefix *Prefix, cut string) {
 	if prefix == nil {
 		l.findInput()
 	} else {
+		l.records = prefix.records
 		l.crossed(prefix)
 		l.begin(cut, prefix.shape, strides.Of(prefix.shape))
 	}

@@ -39,7 +39,7 @@ func (c *call) open(v *value) *value {
 	}
 	of := func(f fill) *slot {
 		s := &slot{shape: []int{n}, fill: f, open: true}
-		if c.role == fixed {
+		if c.role == fixed && n <= mostMade {
 			s.values = c.program.fresh(0, s, "", 0, n)
 		}
 		return s
@@ -97,6 +97,9 @@ func (c *call) affinity(v *value, weight, bias int) (*value, *Refusal) {
 			return nil, r
 		}
 		size := k.Size()
+		if size < n && n > mostMade {
+			return nil, c.refuse("make it smaller", "normalizes %d channels", n)
+		}
 		if n%size != 0 || size != n && size != c.of(v).op.Groups {
 			return nil, c.refuse(exportAgain, "has %d scales or shifts for %d channels", size, n)
 		}
