@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime/metrics"
 	"slices"
@@ -16,49 +17,95 @@ import (
 )
 
 // FuzzLower changes the test data's graphs, as a stream of bytes says: kinds and inputs of nodes, their settings, shapes of constants, nodes
-// that go or come twice. Whatever comes of it, a network comes out or an error that says what is wrong, no call panics, memory is bounded,
+// that go. Whatever comes of it, a network comes out or an error that says what is wrong, no call panics, memory is bounded,
 // and a network is whole: it can run, and its parameters are as many as its program says.
 func FuzzLower(f *testing.F) {
-	paths, err := filepath.Glob("testdata/*.onnx")
-	if err != nil || len(paths) == 0 {
-		f.Fatalf("no test data: %v", err)
-	}
+	paths := graphs(f)
 	for i := range paths {
 		f.Add(uint8(i), uint8(3*i), []byte{0, 0, 0, 0})
 		f.Add(uint8(i), uint8(5*i+1), []byte("a few changes, as letters come"))
 	}
 	f.Fuzz(func(t *testing.T, which, choices uint8, edits []byte) {
-		m, err := file.Read(paths[int(which)%len(paths)])
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := &editor{graph: &m.Graph, stream: edits[:min(len(edits), 200)]}
-		for len(e.stream) > 0 {
-			e.change()
-		}
-		b, err := m.Encode()
-		if err != nil {
-			return // a constant whose shape does not fit its numbers
-		}
-		if m, err = file.Decode(b, ""); err != nil {
-			return // circles, and values that nobody makes
-		}
-		before := allocated()
-		c := choicesOf(m, choices)
-		n, err := Lower(m, c)
-		// Each node takes some kB at most, and each constant is read a few times: the files have at most 500 nodes and 60 kB.
-		if took := allocated() - before; took > 64<<20 {
-			t.Errorf("a file of %d bytes took %d", len(b), took)
-		}
-		sound(t, n, err)
-		if r := Inspect(m, c); (err == nil) != (len(r.Refusals) == 0 && r.Err == nil) {
-			t.Errorf("Lower says %v, and Inspect %v %v", err, r.Refusals, r.Err)
-		}
+		changed(t, paths[int(which)%len(paths)], choices, edits[:min(len(edits), 200)])
 	})
 }
 
+// TestChangedGraphs is FuzzLower with changes that are drawn: up to 5 of a graph, because more leave nothing that is lowered.
+func TestChangedGraphs(t *testing.T) { changedGraphs(t, 1000) }
+
+func TestLongChangedGraphs(t *testing.T) { changedGraphs(t, 100000) }
+
+func changedGraphs(t *testing.T, n int) {
+	paths, r := graphs(t), rand.New(rand.NewPCG(uint64(n), 5))
+	counts := map[outcome]int{}
+	for range n {
+		edits := make([]byte, 1+r.IntN(20))
+		for i := range edits {
+			edits[i] = byte(r.Uint32())
+		}
+		which, choices := r.IntN(len(paths)), uint8(r.Uint32())
+		if counts[changed(t, paths[which], choices, edits)]++; t.Failed() {
+			t.Fatalf("%s with choices %d and changes %v", paths[which], choices, edits)
+		}
+	}
+	t.Logf("%d lowered, %d refused, %d no graphs", counts[isLowered], counts[isRefused], counts[isNone])
+	if counts[isLowered] < n/20 || counts[isRefused] < n/20 {
+		t.Error("too few graphs of one kind")
+	}
+}
+
+func graphs(t testing.TB) []string {
+	paths, err := filepath.Glob("testdata/*.onnx")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no test data: %v", err)
+	}
+	return paths
+}
+
+// An outcome is what becomes of a graph.
+type outcome uint8
+
+const (
+	isNone outcome = iota
+	isRefused
+	isLowered
+)
+
+// changed lowers a file's graph after some changes.
+func changed(t testing.TB, path string, choices uint8, edits []byte) outcome {
+	m, err := file.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &editor{graph: &m.Graph, stream: edits}
+	for len(e.stream) > 0 {
+		e.change()
+	}
+	b, err := m.Encode()
+	if err != nil {
+		return isNone // a constant whose shape does not fit its numbers
+	}
+	if m, err = file.Decode(b, ""); err != nil {
+		return isNone // circles, and values that nobody makes
+	}
+	before := allocated()
+	c := choicesOf(m, choices)
+	n, err := Lower(m, c)
+	// Each node takes some kB at most, and each constant is read a few times: the files have at most 500 nodes and 60 kB.
+	if took := allocated() - before; took > 64<<20 {
+		t.Errorf("a file of %d bytes took %d", len(b), took)
+	}
+	if r := Inspect(m, c); (err == nil) != (len(r.Refusals) == 0 && r.Err == nil) {
+		t.Errorf("Lower says %v, and Inspect %v %v", err, r.Refusals, r.Err)
+	}
+	if sound(t, n, err); err != nil {
+		return isRefused
+	}
+	return isLowered
+}
+
 // sound checks what came of a file.
-func sound(t *testing.T, n *Network, err error) {
+func sound(t testing.TB, n *Network, err error) {
 	t.Helper()
 	var all Refusals
 	switch {
