@@ -27,6 +27,7 @@ var (
 		"internal/cuda/kernels":      "one kernel is one source and one function that says how it is launched; they share names for buffers and batches that nothing else uses",
 		"internal/cpu":               "one device: its ops share scratch memory and the way rows are cut, which nothing else sees",
 		"internal/ptx":               "one machine: what an instruction is, how it is read and what it does change together",
+		"internal/onnx/lower":        "one table of what each kind of node means; its rows share values, forms and refusals that nothing else sees",
 	}
 	// A function is a name behind its folder, and behind its receiver if it has one.
 	largeFunctionsOf = map[string]string{}

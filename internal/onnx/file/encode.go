@@ -91,7 +91,12 @@ func (g *Graph) encode() (b message, err error) {
 }
 
 func (n *Node) encode() (b message, err error) {
-	for _, name := range n.Inputs {
+	inputs := n.Inputs
+	// What is left out at the end needs no empty name, and ONNX Runtime 1.32 crashes at that of a layer norm's bias.
+	for len(inputs) > 0 && inputs[len(inputs)-1] == "" {
+		inputs = inputs[:len(inputs)-1]
+	}
+	for _, name := range inputs {
 		b.text(nodeInputs, name)
 	}
 	for _, name := range n.Outputs {
@@ -178,7 +183,9 @@ func (v Value) encode() (b message) {
 	}
 	kind.bytes(1, tensor)
 	b.text(1, v.Name)
-	b.bytes(2, kind)
+	if v.Type != 0 { // or else it is no tensor
+		b.bytes(2, kind)
+	}
 	return b
 }
 

@@ -57,7 +57,7 @@ func batchNormalization(c *call) (*value, *Refusal) {
 	case c.role == fixed || c.choices.BatchNorm == Frozen:
 		return c.statistics(v, through)
 	case c.choices.BatchNorm == Grouped:
-		out, r := c.grouped(v, groupsOf(channels), float64(c.float("epsilon", 1e-5)))
+		out, r := c.grouped(v, 0, groupsOf(channels), float64(c.float("epsilon", 1e-5)))
 		if r != nil || c.of(out).op.Kind != ir.GroupNorm {
 			return out, r
 		}

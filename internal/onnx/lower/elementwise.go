@@ -60,16 +60,12 @@ func (c *call) two() (*value, *Refusal) {
 	return c.emit(ir.Op{Kind: ir.Add, Shape: shape, Out: shape}, x.view, x, y), nil
 }
 
-// A spot says where a constant repeats along a record: its lengths for each axis, and the one axis along which it changes.
-type spot struct {
-	shape []int
-	axis  int // −1: none
-	axes  int // along which it changes
-}
+// A spot says where a constant repeats along a record: its lengths for each axis, and the axes along which it changes.
+type spot struct{ shape, along []int }
 
 // repeats says how a constant repeats along a value. What the constant would make longer, or has for single records, is refused.
 func (c *call) repeats(k *fold.Constant, shape []int) (spot, *Refusal) {
-	s := spot{axis: -1}
+	var s spot
 	extra := len(k.Shape) - len(shape)
 	if extra > 0 {
 		if n, _ := strides.Count(k.Shape[:extra]); n != 1 || extra > 1 {
@@ -85,30 +81,33 @@ func (c *call) repeats(k *fold.Constant, shape []int) (spot, *Refusal) {
 			return s, c.refuse(exportAgain, "computes with a constant of shape %v and records of shape %v", k.Shape, shape)
 		}
 		if s.shape = append(s.shape, d); d > 1 {
-			s.axis = a
-			s.axes++
+			s.along = append(s.along, a)
 		}
 	}
 	return s, nil
 }
 
-// absorbed makes a constant the scale of the normalization before, or the bias of the layer before.
+// absorbed makes a constant the scale of the normalization before, or the bias of the layer before, if it can be one.
 func (c *call) absorbed() (*value, *Refusal, bool) {
 	v, k := c.in[0], c.in[1].known
 	if k == nil {
 		v, k = c.in[1], c.in[0].known
 	}
-	if v.form != nil || !v.alone || k.Whole {
+	if v.form != nil || !v.alone || c.of(v) == nil || c.node.Kind != "Mul" && c.node.Kind != "Add" {
 		return nil, nil, false
 	}
+	return c.absorb(v, k, c.node.Kind == "Mul")
+}
+
+// absorb makes a constant behind the op of v a part of its parameters, if the op has a place for it: it is multiplied with, or added.
+func (c *call) absorb(v *value, k *fold.Constant, multiplied bool) (*value, *Refusal, bool) {
 	l := c.of(v)
-	if l == nil {
-		return nil, nil, false
+	norm, dense := l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm, l.op.Kind == ir.Conv || l.op.Kind == ir.Dense
+	place := norm && (l.bias == nil || l.bias.open)
+	if multiplied {
+		place = norm && l.weight.open
 	}
-	kind, norm, layer := c.node.Kind, l.op.Kind == ir.GroupNorm || l.op.Kind == ir.LayerNorm, l.op.Kind == ir.Conv || l.op.Kind == ir.Dense
-	scale := kind == "Mul" && (layer || norm && l.weight.open)
-	shift := kind == "Add" && (layer || norm && (l.bias == nil || l.bias.open))
-	if !scale && !shift {
+	if !place && !dense {
 		return nil, nil, false
 	}
 	s, r := c.repeats(k, v.view.Shape)
@@ -119,37 +118,49 @@ func (c *call) absorbed() (*value, *Refusal, bool) {
 	if n == 0 {
 		return nil, nil, false
 	}
-	out := *v
-	if layer && (scale || l.bias != nil) {
+	if dense && (multiplied || l.bias != nil) {
 		list, r := c.floats(k)
 		if r != nil {
 			return nil, r, true
 		}
-		if scale {
-			l.fold(list, make([]float32, n))
-		} else {
-			l.fold(slices.Repeat([]float32{1}, n), list)
+		factor, shift := list, make([]float32, n)
+		if !multiplied {
+			factor, shift = slices.Repeat([]float32{1}, n), list
 		}
-		return &out, nil, true
+		l.fold(factor, shift)
+		return v.same(), nil, true
 	}
+	r = c.settle(v, k, n, places, multiplied)
+	return v.same(), r, true
+}
+
+// settle gives an op the parameter that a constant is, of so many numbers at their places.
+func (c *call) settle(v *value, k *fold.Constant, n int, places []int32, scale bool) *Refusal {
 	f := zeros
 	if scale {
 		f = ones
 	}
 	made, r := c.slot(k, []int{n}, f, func(list []float32) []float32 { return ordered(list, places) })
 	if r != nil {
-		return nil, r, true
+		return r
 	}
-	if scale {
+	l := c.of(v)
+	switch {
+	case scale:
 		l.weight, l.bias = made, nil
-		return &out, nil, true
-	}
-	l.bias = made
-	if norm && l.weight.open && l.weight.shape[0] != n {
+	case l.weight.open && l.weight.shape[0] != n:
 		c.open(v)
+		fallthrough
+	default:
 		l.bias = made
 	}
-	return &out, nil, true
+	return nil
+}
+
+// same is the value once more, for what changes nothing of it.
+func (v *value) same() *value {
+	out := *v
+	return &out
 }
 
 // fold puts what follows a layer, y·factor + shift of every output or channel y, into its parameters. Of fresh ones nothing changes.
@@ -181,38 +192,18 @@ func (l *layer) fold(factor, shift []float32) {
 func (c *call) spotOf(l *layer, v *value, s spot) (n int, places []int32) {
 	op := &l.op
 	if op.Kind == ir.LayerNorm {
-		n = op.Shape[len(op.Shape)-1]
-		first := len(s.shape)
-		size := 1
-		for first > 0 && size < n {
-			first--
-			size *= s.shape[first]
-		}
-		if rest, _ := strides.Count(s.shape[:first]); size != n || rest != 1 || !slices.Equal(s.shape[first:], v.view.Shape[first:]) {
-			return 0, nil
-		}
-		if f := strides.Merged(slices.Concat(v.view.Axes[first:]...)); len(f) == 1 && f[0].Stride == 1 {
-			return n, nil
-		}
-		return n, v.view.Places()
+		return lineOf(op, v.view, s)
 	}
-	n = 1
-	if s.axes > 1 || s.axes == 1 && !v.view.Outermost(s.axis) {
+	if !v.view.Outermost(s.along...) {
 		return 0, nil
 	}
-	if s.axes == 1 {
-		n = s.shape[s.axis]
-	}
-	if op.Kind != ir.GroupNorm {
-		if n != op.Out[0] {
-			return 0, nil
-		}
+	n, _ = strides.Count(s.shape)
+	switch {
+	case op.Kind != ir.GroupNorm && n != op.Out[0]:
+		return 0, nil
+	case op.Kind != ir.GroupNorm || n == op.Shape[0]:
 		return n, nil
-	}
-	if n == op.Shape[0] {
-		return n, nil
-	}
-	if n%op.Groups != 0 || !l.weight.open {
+	case n%op.Groups != 0 || !l.weight.open:
 		return 0, nil
 	}
 	op.Shape = []int{n, 1, v.view.Size() / n}
@@ -221,6 +212,23 @@ func (c *call) spotOf(l *layer, v *value, s spot) (n int, places []int32) {
 	}
 	op.Out = op.Shape
 	return n, nil
+}
+
+// lineOf is spotOf of a layer normalization.
+func lineOf(op *ir.Op, v strides.View, s spot) (n int, places []int32) {
+	n = op.Shape[len(op.Shape)-1]
+	first, size := len(s.shape), 1
+	for first > 0 && size < n {
+		first--
+		size *= s.shape[first]
+	}
+	if rest, _ := strides.Count(s.shape[:first]); size != n || rest != 1 || !slices.Equal(s.shape[first:], v.Shape[first:]) {
+		return 0, nil
+	}
+	if f := strides.Merged(slices.Concat(v.Axes[first:]...)); len(f) == 1 && f[0].Stride == 1 {
+		return n, nil
+	}
+	return n, v.Places()
 }
 
 // constants computes with a value and a constant that is no parameter: only in a frozen part.
@@ -276,7 +284,7 @@ func (c *call) constants() (*value, *Refusal) {
 
 // repeated gives the numbers of a constant in the order in which a value is stored: one, one of each channel, or one of each element.
 func (c *call) repeated(v *value, k *fold.Constant, s spot, list []float32) ([]float32, *Refusal) {
-	if s.axes == 0 || s.axes == 1 && v.view.Outermost(s.axis) && c.stored(v)[0] == len(list) {
+	if len(s.along) == 0 || v.view.Outermost(s.along...) && c.stored(v)[0] == len(list) {
 		return list, nil
 	}
 	if r := c.take(v.view.Size()); r != nil {

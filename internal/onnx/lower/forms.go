@@ -30,9 +30,11 @@ type form struct {
 	axes    []int // of a mean and what follows from it, among those of the file
 	keep    bool
 	epsilon float64
+	scales  *fold.Constant // nil: none
+	shifts  *fold.Constant
 }
 
-// A formKind is what a form holds; from mean to precision they are those of a layer normalization, in their order.
+// A formKind is what a form holds; from mean to offset they are those of a layer normalization, in their order.
 type formKind uint8
 
 const (
@@ -43,7 +45,10 @@ const (
 	square                    // (x − mean)²
 	variance                  // mean of the squares, and epsilon
 	deviation                 // √variance
-	precision                 // 1/deviation
+	precision                 // 1/deviation, and times scales
+	negated                   // −mean
+	divided                   // x·precision
+	offset                    // −mean·precision, and shifts
 	softmaxed                 // softmax or its logarithm; of one output p that is a sigmoid, 1 − p and p
 	opposite                  // 1 − p of it
 	reading                   // scale·x + shift of the input
@@ -59,6 +64,9 @@ var leftover = [...]string{
 	variance:  "takes a variance, and is a part of no layer normalization that is known",
 	deviation: "takes a root, and is a part of no layer normalization that is known",
 	precision: "divides by a deviation, and is a part of no layer normalization that is known",
+	negated:   "negates a mean, and is a part of no layer normalization that is known",
+	divided:   "divides by a deviation, and is a part of no layer normalization that is known",
+	offset:    "divides by a deviation, and is a part of no layer normalization that is known",
 	softmaxed: "is a softmax, which is known only at the end",
 	opposite:  "computes with a constant that is no bias of the layer before",
 }
@@ -163,13 +171,20 @@ func (c *call) completed(f *form) *value {
 	return formed(f)
 }
 
-// erf is a part of a GELU.
+// erf is a part of a GELU; so is its complement, 1 − erf.
 func erf(c *call) (*value, *Refusal) {
 	f := productOf(c.in[0])
 	if f == nil || f.erf || f.power != 1 {
 		return c.elsewhere()
 	}
-	return formed(&form{kind: product, node: c.node, base: f.base, shape: f.shape, scale: 1, erf: true, slope: 1, inner: f.scale}), nil
+	g := &form{kind: product, node: c.node, base: f.base, shape: f.shape, scale: 1, erf: true, slope: 1, inner: f.scale}
+	if c.node.Kind == "Erfc" {
+		g.shift, g.slope = 1, -1
+	}
+	if g.inner < 0 { // erf(−x) = −erf(x)
+		g.inner, g.slope = -g.inner, -g.slope
+	}
+	return formed(g), nil
 }
 
 func gelu(c *call) (*value, *Refusal) {
@@ -187,59 +202,131 @@ func gelu(c *call) (*value, *Refusal) {
 func (c *call) step(f *form, k formKind) *value {
 	g := *f
 	g.kind, g.node, g.forced = k, c.node, nil
-	if k == centered {
+	if k == centered || k == divided {
 		g.shape = g.base.view.Shape
 	}
 	return formed(&g)
 }
 
-// normalizing computes with two values, if that is a step of a layer normalization.
+// normalizing computes with two values, if that is a step of a layer or group normalization.
 func (c *call) normalizing() (*value, *Refusal, bool) {
 	x, y := c.in[0], c.in[1]
-	if x.known != nil && y.known == nil && c.node.Kind != "Sub" {
-		x, y = y, x // of a quotient, only 1/x is known
-	}
-	n, number := c.scalar(y)
-	switch kind := c.node.Kind; {
-	case kind == "Sub" && x.known == nil && x.form == nil && formOf(y, mean) != nil && one(x, y.form.base) && y.form.keep:
-		return c.step(y.form, centered), nil, true
-	case kind == "Sub" && x.known != nil && c.probability(y):
-		if n, ok := c.scalar(x); !ok || n != 1 || len(x.known.Shape) > 2 {
-			return nil, nil, false
+	switch c.node.Kind {
+	case "Sub":
+		v := c.subtracted(x, y)
+		return v, nil, v != nil
+	case "Div":
+		if one, number := c.scalar(x); number && one == 1 && formOf(y, deviation) != nil {
+			return c.step(y.form, precision), nil, true
 		}
-		return formed(&form{kind: opposite, node: c.node, base: y, shape: y.view.Shape}), nil, true
-	case kind == "Mul" && formOf(x, centered) != nil && formOf(y, centered) != nil && one(x, y) && slices.Equal(x.form.axes, y.form.axes):
-		return c.step(x.form, square), nil, true
-	case kind == "Add" && formOf(x, variance) != nil && number && n > 0:
-		v := c.step(x.form, variance)
+		if together(x, y) && x.form.kind == centered && y.form.kind == deviation {
+			v, r := c.normalized(y.form)
+			return v, r, true
+		}
+	case "Mul":
+		if v, r, ok := c.multiplied(x, y); ok {
+			return v, r, ok
+		}
+		return c.multiplied(y, x)
+	case "Add":
+		if v, r, ok := c.added(x, y); ok {
+			return v, r, ok
+		}
+		return c.added(y, x)
+	}
+	return nil, nil, false
+}
+
+// together says that two values are steps of the same normalization.
+func together(x, y *value) bool {
+	return x.form != nil && y.form != nil && one(x, y) && slices.Equal(x.form.axes, y.form.axes)
+}
+
+// subtracted is x − y: a centered value, or what is left of a probability; nil where it is neither.
+func (c *call) subtracted(x, y *value) *value {
+	switch n, number := c.scalar(x); {
+	case x.known == nil && x.form == nil && formOf(y, mean) != nil && one(x, y.form.base) && y.form.keep:
+		return c.step(y.form, centered)
+	case number && n == 1 && len(x.known.Shape) <= 2 && c.probability(y):
+		return formed(&form{kind: opposite, node: c.node, base: y, shape: y.view.Shape})
+	}
+	return nil
+}
+
+// multiplied is a step x·y. TensorFlow multiplies value and mean by one factor, the precision times a scale.
+func (c *call) multiplied(x, y *value) (*value, *Refusal, bool) {
+	f := x.form
+	switch {
+	case together(x, y) && f.kind == centered && y.form.kind == centered:
+		return c.step(f, square), nil, true
+	case together(x, y) && f.kind == centered && y.form.kind == precision && y.form.scales == nil:
+		v, r := c.normalized(y.form)
+		return v, r, true
+	case formOf(x, precision) != nil && f.scales == nil && y.known != nil && y.known.Size() > 1:
+		v := c.step(f, precision)
+		v.form.scales = y.known
+		return v, nil, true
+	case formOf(x, precision) != nil && y.known == nil && y.form == nil && one(f.base, y):
+		return c.step(f, divided), nil, true
+	case together(x, y) && f.kind == negated && y.form.kind == precision:
+		return c.step(y.form, offset), nil, true
+	}
+	return nil, nil, false
+}
+
+// added is a step x + y.
+func (c *call) added(x, y *value) (*value, *Refusal, bool) {
+	n, number := c.scalar(y)
+	switch f := x.form; {
+	case formOf(x, variance) != nil && number && n > 0:
+		v := c.step(f, variance)
 		v.form.epsilon += n
 		return v, nil, true
-	case kind == "Div" && formOf(x, deviation) != nil && number && n == 1 && c.in[0].known != nil:
-		return c.step(x.form, precision), nil, true
-	case kind == "Mul" && formOf(x, precision) != nil && formOf(y, centered) != nil:
-		x, y = y, x
-		fallthrough
-	case kind == "Mul" && formOf(x, centered) != nil && formOf(y, precision) != nil, kind == "Div" && formOf(x, centered) != nil && formOf(y, deviation) != nil:
-		if !one(x, y) || !slices.Equal(x.form.axes, y.form.axes) {
-			return nil, nil, false
-		}
-		v, r := c.normalized(y.form)
+	case formOf(x, offset) != nil && f.shifts == nil && y.known != nil && y.known.Size() > 1:
+		v := c.step(f, offset)
+		v.form.shifts = y.known
+		return v, nil, true
+	case together(x, y) && f.kind == offset && y.form.kind == divided && f.scales == y.form.scales && f.epsilon == y.form.epsilon:
+		v, r := c.normalized(f)
 		return v, r, true
 	}
 	return nil, nil, false
 }
 
-// normalized is the layer normalization that a form has become; a scale and a shift may follow.
+// normalized is the normalization that a form has become, with the scales and shifts that it has; else these may follow.
 func (c *call) normalized(f *form) (*value, *Refusal) {
-	first := len(f.base.view.Shape) + 1 - len(f.axes)
-	if sorted := slices.Sorted(slices.Values(f.axes)); len(f.axes) == 0 || !slices.Equal(sorted, fold.UpTo(len(f.base.view.Shape) + 1)[first:]) || !(f.epsilon > 0) {
-		return c.elsewhereOf(f.base.view.Shape, "normalizes along axes that are not the last, or without an epsilon")
+	shape := f.base.view.Shape
+	kept := slices.DeleteFunc(fold.UpTo(len(shape)), func(a int) bool { return slices.Contains(f.axes, a+1) })
+	var v *value
+	var r *Refusal
+	switch n := len(kept); {
+	case !(f.epsilon > 0) || n == len(shape):
+		return c.elsewhereOf(shape, "normalizes without an epsilon, or along no axis")
+	case slices.Equal(kept, fold.UpTo(n)):
+		v, r = c.lines(f.base, n, f.epsilon)
+	case n == 1:
+		v, r = c.grouped(f.base, kept[0], shape[kept[0]], f.epsilon)
+	default:
+		return c.elsewhereOf(shape, "normalizes along other axes than the last, or than all but one")
 	}
-	v, r := c.lines(f.base, first-1, f.epsilon)
 	if r != nil {
 		return nil, r
 	}
-	return c.open(v), nil
+	v = c.open(v)
+	for i, k := range []*fold.Constant{f.scales, f.shifts} {
+		if k == nil {
+			continue
+		}
+		w, r, ok := c.absorb(v, k, i == 0)
+		if r != nil {
+			return nil, r
+		}
+		if !ok {
+			return c.elsewhereOf(shape, "has scales or shifts that are not those of its lines or channels")
+		}
+		v = w
+	}
+	return v, nil
 }
 
 // probability says that a value is the sigmoid of one number.
@@ -259,7 +346,7 @@ func (c *call) pair() *value {
 	return formed(&form{kind: softmaxed, node: c.node, base: c.in[1], shape: []int{2}})
 }
 
-// root is a Sqrt, and power a Pow: steps of a layer normalization.
+// root, power, reciprocal and negative are steps of a layer normalization.
 func root(c *call) (*value, *Refusal) {
 	if f := formOf(c.in[0], variance); f != nil {
 		return c.step(f, deviation), nil
@@ -276,6 +363,18 @@ func power(c *call) (*value, *Refusal) {
 		return c.step(v, deviation), nil
 	case ok && n == -.5 && v != nil:
 		return c.step(v, precision), nil
+	}
+	return c.elsewhere()
+}
+
+func negative(c *call) (*value, *Refusal) {
+	if f := formOf(c.in[0], mean); f != nil && f.keep {
+		return c.step(f, negated), nil
+	}
+	if f := productOf(c.in[0]); f != nil {
+		g := *f
+		g.scale = -g.scale
+		return c.completed(&g), nil
 	}
 	return c.elsewhere()
 }

@@ -71,6 +71,10 @@ func TestGELUs(t *testing.T) {
 			e := g.node("Erf", "e", in(g.node("Mul", "v", in(x, g.scalar("r", .70703125)))))
 			return g.node("Mul", "b", in(g.node("Mul", "c", in(x, half(g))), g.node("Add", "a", in(e, g.scalar("one", 1)))))
 		},
+		"(½·x)·erfc(−x/√2)": func(g *graph, x string) string {
+			e := g.node("Erfc", "e", in(g.node("Mul", "v", in(g.node("Neg", "n", in(x)), g.scalar("r", math.Sqrt2/2)))))
+			return g.node("Mul", "b", in(g.node("Mul", "a", in(half(g), x)), e))
+		},
 	} {
 		equal(t, what, want, between(build))
 	}
@@ -121,6 +125,18 @@ func TestLayerNorms(t *testing.T) {
 			return g.node("Mul", "w0", in(g.param("w", 12), g.node("Mul", "n", in(g.node("Reciprocal", "r", in(s)), d))))
 		}))
 	}
+	// As TensorFlow has it: x·f + (b − m·f) with f = w/s.
+	for _, turned := range []bool{false, true} {
+		equal(t, "one factor of value and mean", want(true), between(func(g *graph, x string) string {
+			_, s := moments(g, x, "Mul")
+			f := g.node("Mul", "f", in(g.node("Reciprocal", "r", in(s)), g.param("w", 1, 12)))
+			y, n := in(x, f), in(g.node("Neg", "neg", in("m")), f)
+			if turned {
+				y, n = in(f, x), in(f, "neg")
+			}
+			return g.node("Add", "y", in(g.node("Mul", "xf", y), g.node("Add", "o", in(g.node("Mul", "mf", n), g.param("b", 1, 12)))))
+		}))
+	}
 	n := lowered(t, between(func(g *graph, x string) string {
 		d, s := moments(g, x, "Pow")
 		return g.node("Div", "n", in(d, s))
@@ -156,6 +172,23 @@ func TestGroupNorms(t *testing.T) {
 		y := g.node("Reshape", "back", in(instances(g, x), g.node("Shape", "sh", in(x))))
 		w, b := g.node("Unsqueeze", "wu", in(g.param("w", 6), g.vector("a", 1, 2))), g.node("Unsqueeze", "bu", in(g.param("b", 6), g.vector("a", 1, 2)))
 		return flat(g, g.node("Add", "b0", in(g.node("Mul", "w0", in(y, g.node("CastLike", "c", in(w, y)))), b)))
+	}))
+
+	// As Keras writes it through tf2onnx: channels last, taken apart into groups.
+	last := func(g *graph, x string) string {
+		x = g.node("Transpose", "t", in(image(g, x)), list("perm", 0, 2, 3, 1))
+		return g.node("Reshape", "apart", in(x, g.vector("parts", -1, 1, 2, 3, 2)))
+	}
+	equal(t, "channels last", want, between(func(g *graph, x string) string {
+		x = last(g, x)
+		m := g.node("ReduceMean", "m", in(x), list("axes", 1, 2, 4))
+		d := g.node("Sub", "d", in(x, m))
+		v := g.node("ReduceMean", "v", in(g.node("Mul", "q", in(d, d))), list("axes", 1, 2, 4))
+		r := g.node("Reciprocal", "rs", in(g.node("Sqrt", "s", in(g.node("Add", "e", in(v, g.scalar("ε", 1e-3)))))))
+		f := g.node("Mul", "f", in(r, g.param("w", 1, 1, 1, 3, 2)))
+		o := g.node("Add", "o", in(g.node("Mul", "mf", in(g.node("Neg", "neg", in(m)), f)), g.param("b", 1, 1, 1, 3, 2)))
+		y := g.node("Reshape", "joined", in(g.node("Add", "y", in(g.node("Mul", "xf", in(x, f)), o)), g.vector("js", -1, 1, 2, 6)))
+		return flat(g, g.node("Transpose", "back", in(y), list("perm", 0, 3, 1, 2)))
 	}))
 
 	// Set 18 has a scale for each group. Here each of two channels gets it.

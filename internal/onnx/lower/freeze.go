@@ -19,9 +19,10 @@ type Prefix struct {
 	Needs   []string // the ops that only ONNX Runtime has, sorted
 	In, Out []int    // shapes of a record: channels, rows and columns, or one length
 
-	cut    string          // the value that it gives
-	shape  []int           // of a record of it, as the file has it
-	before map[string]bool // what depends on the file's input, the cut aside
+	cut     string          // the value that it gives
+	shape   []int           // of a record of it, as the file has it
+	records int             // as lowerer.records
+	before  map[string]bool // what depends on the file's input, the cut aside
 }
 
 // Fixed makes the prefix of a file that holds one alone, as Prefix.Model does.
@@ -58,7 +59,7 @@ func (out *result) upTo(cut string, m *file.Model, c Choices) (*Prefix, error) {
 	if v == nil || v.broken || v.known != nil {
 		return nil, usage.Errorf("--freeze %s: it does not depend on the network's input; name a node behind it", c.Freeze)
 	}
-	p := &Prefix{cut: cut, shape: v.shape(), before: dependents(&m.Graph, l.input, cut)}
+	p := &Prefix{cut: cut, shape: v.shape(), records: l.records, before: dependents(&m.Graph, l.input, cut)}
 	last := &call{lowerer: l, node: l.nodes[len(l.nodes)-1]}
 	v, r := last.force(v)
 	if r == nil {

@@ -86,6 +86,13 @@ func TestFreezeElsewhere(t *testing.T) {
 	}
 }
 
+// A number of records that was fixed holds behind the cut, too.
+func TestFreezeFixed(t *testing.T) {
+	g := records(2, 6, 6).fixedAt(1)
+	x := g.node("Reshape", "f", in(g.node("Relu", "r", in(g.conv("x", "c", 2, 3))), g.vector("s", 1, -1)))
+	lowered(t, g.done(g.dense(x, "d", 108, 3)), Choices{Weights: OfFile, Freeze: "r"})
+}
+
 func TestFreezeRefused(t *testing.T) {
 	for cut, want := range map[string]string{
 		"c2":      "node sum (Add) reads bn2, which is frozen, across the cut at c2",
@@ -114,7 +121,7 @@ func TestFreezeChannelsLast(t *testing.T) {
 	for _, cut := range []string{"r", "t2", "f"} {
 		n := lowered(t, m, Choices{Weights: OfFile, Freeze: cut})
 		in := n.Prefix.Model.Graph.Inputs[0]
-		if first := n.Prefix.Model.Graph.Nodes[0]; first.Kind != "Transpose" || in.Shape[1].Length != 3 || in.Shape[2].Length != 6 || in.Shape[3].Length != 8 {
+		if first := n.Prefix.Model.Graph.Nodes[0]; first.Kind != "Transpose" || !slices.Equal(first.Attributes["perm"].Ints, []int64{0, 2, 3, 1}) || in.Shape[1].Length != 3 || in.Shape[2].Length != 6 || in.Shape[3].Length != 8 {
 			t.Errorf("the prefix's graph reads %+v by %s", in, first.Kind)
 		}
 		x := randoms(g.random, 144)

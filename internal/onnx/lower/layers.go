@@ -41,11 +41,7 @@ func conv(c *call) (*value, *Refusal) {
 	if groups < 1 || image[0]%groups != 0 || k.Shape[1] != image[0]/groups || k.Shape[0]%groups != 0 {
 		return nil, c.refuse(exportAgain, "has a weight of shape %v in %d groups for %d channels", k.Shape, groups, image[0])
 	}
-	grown := slices.Clone(image)
-	if before != nil {
-		grown[1], grown[2] = grown[1]+before[0]+before[2], grown[2]+before[1]+before[3]
-	}
-	w, r := c.window(kernel, grown)
+	w, r := c.window(kernel, before.grown(image))
 	if r != nil {
 		return nil, r
 	}

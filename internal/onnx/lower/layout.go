@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/onnx/file"
 	"github.com/privgrad/privgrad/internal/onnx/fold"
 	"github.com/privgrad/privgrad/internal/onnx/strides"
@@ -11,8 +12,7 @@ import (
 
 // same gives input 0 as it is.
 func same(c *call) (*value, *Refusal) {
-	v := *c.in[0]
-	return &v, nil
+	return c.in[0].same(), nil
 }
 
 // cast changes the type of elements. What records become stays a floating-point number.
@@ -58,37 +58,48 @@ func reshape(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
+	shape, r := c.target(v.view.Shape, k.Dims)
+	if r != nil {
+		return nil, r
+	}
+	return c.viewed(v, shape)
+}
+
+// target is the shape that a Reshape gives to records of another.
+func (c *call) target(old []int, to []fold.Dim) ([]int, *Refusal) {
 	zero := c.int("allowzero", 0) == 0 // a length of 0 stands for that of the input
-	if len(k.Dims) == 0 {
+	if len(to) == 0 {
 		return nil, c.crossing("joins all elements")
 	}
-	size, shape, open := v.view.Size(), make([]int, len(k.Dims)-1), -1
-	first := k.Dims[0]
-	if !(first == fold.Dim{N: 0, Records: 1} || zero && first == fold.Dim{} || first == fold.Dim{N: -1} || c.records > 0 && first == fold.Dim{N: int64(c.records)}) {
-		return nil, c.crossing(fmt.Sprintf("merges or splits records by the shape %s", fold.Words(k.Dims)))
+	open := to[0] == fold.Dim{N: -1}
+	switch first := to[0]; {
+	case open, first == fold.Dim{N: 0, Records: 1}, zero && first == fold.Dim{}, c.records > 0 && first == fold.Dim{N: int64(c.records)}:
+	default:
+		return nil, c.crossing("merges or splits records by the shape " + fold.Words(to))
 	}
-	for i, d := range k.Dims[1:] {
+	size, shape, rest := ir.Size(old), make([]int, len(to)-1), -1
+	for i, d := range to[1:] {
 		switch {
 		case d.Records != 0:
-			return nil, c.crossing(fmt.Sprintf("moves records to axis %d by the shape %s", i+1, fold.Words(k.Dims)))
-		case d.N == 0 && zero && i < len(v.view.Shape):
-			shape[i] = v.view.Shape[i]
-		case d.N == -1 && open < 0 && first.N != -1:
-			open, shape[i] = i, 1
+			return nil, c.crossing(fmt.Sprintf("moves records to axis %d by the shape %s", i+1, fold.Words(to)))
+		case d.N == 0 && zero && i < len(old):
+			shape[i] = old[i]
+		case d.N == -1 && !open:
+			open, rest, shape[i] = true, i, 1
 		case d.N < 1 || d.N > strides.Most:
-			return nil, c.refuse(exportAgain, "has the shape %s", fold.Words(k.Dims))
+			return nil, c.refuse(exportAgain, "has the shape %s", fold.Words(to))
 		default:
 			shape[i] = int(d.N)
 		}
 	}
 	n, ok := strides.Count(shape)
-	if open >= 0 && ok && size%n == 0 {
-		shape[open], n = size/n, size
+	if rest >= 0 && ok && size%n == 0 {
+		shape[rest], n = size/n, size
 	}
 	if !ok || n != size {
-		return nil, c.crossing(fmt.Sprintf("makes records of %d elements to the shape %s, and so merges or splits them", size, fold.Words(k.Dims)))
+		return nil, c.crossing(fmt.Sprintf("makes records of %d elements to the shape %s, and so merges or splits them", size, fold.Words(to)))
 	}
-	return c.viewed(v, shape)
+	return shape, nil
 }
 
 // viewed gives records another shape of as many elements.

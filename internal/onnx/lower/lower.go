@@ -162,6 +162,7 @@ func (l *lowerer) lowerFrom(output string, prefix *Prefix, cut string) {
 		l.atInput = true
 		l.findInput()
 	} else {
+		l.records = prefix.records
 		l.crossed(prefix)
 		l.begin(cut, prefix.shape, strides.Of(prefix.shape))
 	}

@@ -39,7 +39,7 @@ func (c *call) open(v *value) *value {
 	}
 	of := func(f fill) *slot {
 		s := &slot{shape: []int{n}, fill: f, open: true}
-		if c.role == fixed {
+		if c.role == fixed && n <= mostMade {
 			s.values = c.program.fresh(0, s, "", 0, n)
 		}
 		return s
@@ -47,24 +47,26 @@ func (c *call) open(v *value) *value {
 	return c.parameters(v, of(ones), of(zeros))
 }
 
-// grouped normalizes groups of channels, which are axis 1 of the file. Its parameters are still to come.
-func (c *call) grouped(v *value, groups int, epsilon float64) (*value, *Refusal) {
-	if len(v.view.Shape) == 0 || !v.view.Outermost(0) {
+// grouped normalizes groups of one axis of records. Its parameters are still to come.
+func (c *call) grouped(v *value, axis, groups int, epsilon float64) (*value, *Refusal) {
+	if len(v.view.Shape) == 0 || groups < 1 || v.view.Shape[axis]%groups != 0 {
+		return nil, c.refuse(exportAgain, "divides records of shape %v into %d groups", v.view.Shape, groups)
+	}
+	if !v.view.Outermost(axis) {
 		var r *Refusal
 		if v, r = c.flat(v); r != nil {
 			return nil, r
 		}
 	}
-	if len(v.view.Shape) == 0 || groups < 1 || v.view.Shape[0]%groups != 0 {
-		return nil, c.refuse(exportAgain, "divides records of shape %v into %d groups", v.view.Shape, groups)
-	}
-	if v.view.Size() < 2*groups {
+	switch {
+	case !v.view.Outermost(axis):
+		return c.elsewhereOf(v.view.Shape, "normalizes groups that do not lie one behind the other")
+	case v.view.Size() < 2*groups:
 		return c.elsewhereOf(v.view.Shape, "normalizes groups of one element, which have no variance")
-	}
-	if !(epsilon > 0) {
+	case !(epsilon > 0):
 		return nil, c.refuse("give it an epsilon above 0", "has the epsilon %v", epsilon)
 	}
-	n := v.view.Shape[0]
+	n := v.view.Shape[axis]
 	shape := c.shapeAt(v.at)
 	if shape[0]%n != 0 || ir.Size(shape) != v.view.Size() {
 		if shape = c.stored(v); shape[0] != n {
@@ -95,6 +97,9 @@ func (c *call) affinity(v *value, weight, bias int) (*value, *Refusal) {
 			return nil, r
 		}
 		size := k.Size()
+		if size < n && n > mostMade {
+			return nil, c.refuse("make it smaller", "normalizes %d channels", n)
+		}
 		if n%size != 0 || size != n && size != c.of(v).op.Groups {
 			return nil, c.refuse(exportAgain, "has %d scales or shifts for %d channels", size, n)
 		}
@@ -185,7 +190,7 @@ func instanceNormalization(c *call) (*value, *Refusal) {
 	if len(v.view.Shape) < 2 {
 		return nil, c.refuse(exportAgain, "normalizes records of shape %v, which have no pixels", v.view.Shape)
 	}
-	out, r := c.grouped(v, v.view.Shape[0], float64(c.float("epsilon", 1e-5)))
+	out, r := c.grouped(v, 0, v.view.Shape[0], float64(c.float("epsilon", 1e-5)))
 	if r != nil || c.of(out).op.Kind != ir.GroupNorm {
 		return out, r
 	}
@@ -212,7 +217,7 @@ func groupNormalization(c *call) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
-	out, r := c.grouped(v, c.int("num_groups", 0), float64(c.float("epsilon", 1e-5)))
+	out, r := c.grouped(v, 0, c.int("num_groups", 0), float64(c.float("epsilon", 1e-5)))
 	if r != nil || c.of(out).op.Kind != ir.GroupNorm {
 		return out, r
 	}

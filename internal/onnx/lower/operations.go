@@ -28,6 +28,7 @@ func init() { // rows lower what other rows made
 		"Sigmoid":   {1, activate(ir.Sigmoid)},
 		"Gelu":      {1, gelu},
 		"Erf":       {1, erf},
+		"Erfc":      {1, erf}, // which tf2onnx writes, and no operator set has
 
 		"MaxPool":           {1, pool(ir.MaxPool)},
 		"AveragePool":       {1, pool(ir.AvgPool)},
@@ -44,6 +45,7 @@ func init() { // rows lower what other rows made
 		"Pow":        {2, power},
 		"Sqrt":       {1, root},
 		"Reciprocal": {1, reciprocal},
+		"Neg":        {1, negative},
 		"Softmax":    {1, softmax},
 		"LogSoftmax": {1, softmax},
 

@@ -20,8 +20,7 @@ type value struct {
 	alone   bool  // nobody else reads what the program has at this place
 	trained bool  // parameters lie before it
 	form    *form // what the nodes behind that place have made of it so far; nil: nothing
-	forced  *value
-	broken  bool // a refusal stands before it; nothing is known of it
+	broken  bool  // a refusal stands before it; nothing is known of it
 }
 
 // A role says what becomes of the weights of a graph.

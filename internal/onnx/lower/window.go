@@ -110,14 +110,17 @@ func (p *pads) widen(w *ir.Window) {
 	}
 }
 
+// grown is an image with its borders.
+func (p *pads) grown(image []int) []int {
+	if p == nil {
+		return image
+	}
+	return []int{image[0], image[1] + p[0] + p[2], image[2] + p[1] + p[3]}
+}
+
 // pad keeps zeros around an image for the convolution or pool behind it.
 func pad(c *call) (*value, *Refusal) {
 	v, r := c.activation(0)
-	if r != nil {
-		return nil, r
-	}
-	s, rank := v.view.Shape, len(v.view.Shape)+1
-	list, r := c.numbers(1)
 	if r != nil {
 		return nil, r
 	}
@@ -129,46 +132,60 @@ func pad(c *call) (*value, *Refusal) {
 			return c.elsewhereOf(nil, "fills borders with another number than zero")
 		}
 	}
-	axes, r := c.axes(3, rank, fold.UpTo(rank))
+	before, behind, r := c.borders(len(v.view.Shape) + 1)
 	if r != nil {
 		return nil, r
 	}
-	if len(list) != 2*len(axes) {
-		return nil, c.refuse(exportAgain, "has %d pads for %d axes", len(list), len(axes))
-	}
-	all := make([]int, 2*rank)
-	for i, a := range axes {
-		for _, side := range []int{0, 1} {
-			n := list[side*len(axes)+i]
-			if n != 0 && a == 0 {
-				return nil, c.crossing("pads")
-			}
-			if n < 0 || n > strides.Most {
-				return nil, c.refuse("crop the data instead", "cuts borders off by %d", n)
-			}
-			all[side*rank+a] = n
-		}
-	}
 	f := &form{kind: padding, node: c.node, base: v}
-	for a, n := range s {
-		f.shape = append(f.shape, n+all[1+a]+all[rank+1+a])
+	for a, n := range v.view.Shape {
+		f.shape = append(f.shape, n+before[1+a]+behind[1+a])
 	}
 	if _, ok := strides.Count(f.shape); !ok {
 		return nil, c.refuse("make it smaller", "gives records of shape %v, which are too large", f.shape)
 	}
-	switch {
-	case uniformInts(all):
-		return v, nil
-	case len(s) == 3 && all[1] == 0 && all[rank+1] == 0:
-		f.pads = pads{all[2], all[3], all[rank+2], all[rank+3]}
-	case len(s) == 2 && all[1] == 0 && all[rank+1] == 0:
-		f.pads = pads{0, all[2], 0, all[rank+2]}
-	case len(s) == 3 && all[3] == 0 && all[rank+3] == 0: // channels last; they are moved behind the padding
-		f.pads, f.last = pads{all[1], all[2], all[rank+1], all[rank+2]}, true
+	switch n := len(f.shape); {
+	case uniformInts(before) && uniformInts(behind):
+		return v.same(), nil
+	case n == 3 && before[1]+behind[1] == 0:
+		f.pads = pads{before[2], before[3], behind[2], behind[3]}
+	case n == 2 && before[1]+behind[1] == 0:
+		f.pads = pads{0, before[2], 0, behind[2]}
+	case n == 3 && before[3]+behind[3] == 0: // channels last; they are moved behind the padding
+		f.pads, f.last = pads{before[1], before[2], behind[1], behind[2]}, true
 	default:
 		return c.elsewhereOf(f.shape, "pads channels")
 	}
 	return formed(f), nil
+}
+
+// borders are how many elements a Pad puts before and behind each axis, that of the records aside.
+func (c *call) borders(rank int) (before, behind []int, r *Refusal) {
+	list, r := c.numbers(1)
+	if r != nil {
+		return nil, nil, r
+	}
+	axes, r := c.axes(3, rank, fold.UpTo(rank))
+	if r != nil {
+		return nil, nil, r
+	}
+	if len(list) != 2*len(axes) {
+		return nil, nil, c.refuse(exportAgain, "has %d pads for %d axes", len(list), len(axes))
+	}
+	before, behind = make([]int, rank), make([]int, rank)
+	for i, n := range list {
+		a := axes[i%len(axes)]
+		switch {
+		case n != 0 && a == 0:
+			return nil, nil, c.crossing("pads")
+		case n < 0 || n > strides.Most:
+			return nil, nil, c.refuse("crop the data instead", "cuts borders off by %d", n)
+		case i < len(axes):
+			before[a] = n
+		default:
+			behind[a] = n
+		}
+	}
+	return before, behind, nil
 }
 
 func uniformInts(list []int) bool {
@@ -195,28 +212,21 @@ func pool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 		if !ok || len(kernel) != len(v.view.Shape)-1 {
 			return nil, c.refuse(exportAgain, "has the window %v for records of shape %v", kernel, v.view.Shape)
 		}
-		grown := pads{}
-		if before != nil {
-			grown = *before
-		}
-		own, r := c.window(kernel, []int{image[0], image[1] + grown[0] + grown[2], image[2] + grown[1] + grown[3]})
+		own, r := c.window(kernel, before.grown(image))
 		if r != nil {
 			return nil, r
 		}
 		w := own
 		before.widen(&w)
-		grows := c.ceil(&w, image)
+		reaches := c.ceil(&w, image)
 		out, shape, r := c.slid(w, image[0], image, len(kernel))
 		if r != nil {
 			return nil, r
 		}
-		why := ""
+		why := unsaid(w)
 		switch l := c.of(v); {
-		case w.DilationH != 1 || w.DilationW != 1:
-			why = "is a dilated pool, and only convolutions can be dilated"
-		case max(w.PadTop, w.PadBottom) >= w.H || max(w.PadLeft, w.PadRight) >= w.W:
-			why = "is padded by a whole window, so that some windows see no pixel"
-		case kind == ir.AvgPool && grows:
+		case why != "":
+		case kind == ir.AvgPool && reaches:
 			why = "takes means over windows that reach beyond the image (ceil_mode)"
 		case kind == ir.AvgPool && max(own.PadTop, own.PadBottom, own.PadLeft, own.PadRight) > 0 && c.int("count_include_pad", 0) == 0:
 			why = "takes means without the padding, and only those over whole windows are known (count_include_pad=1)"
@@ -228,6 +238,17 @@ func pool(kind ir.Kind) func(c *call) (*value, *Refusal) {
 		}
 		return c.emit(ir.Op{Kind: kind, Shape: image, Out: out, Window: w}, shape, v), nil
 	}
+}
+
+// unsaid is why no pool has a window, or nothing.
+func unsaid(w ir.Window) string {
+	switch {
+	case w.DilationH != 1 || w.DilationW != 1:
+		return "is a dilated pool, and only convolutions can be dilated"
+	case max(w.PadTop, w.PadBottom) >= w.H || max(w.PadLeft, w.PadRight) >= w.W:
+		return "is padded by a whole window, so that some windows see no pixel"
+	}
+	return ""
 }
 
 // ceil counts windows that reach beyond the image, where a node says so: pads become as large as they need. It says whether any do.
