@@ -6,20 +6,21 @@ import "math"
 const Head = "head"
 
 const (
-	headSteps    = 100
+	headSteps    = 100 // over all records, of all but large sets
 	headMomentum = 0.9
-	headNorm     = 1   // of every row that is at least as long: a public constant, whatever the backbone's scale
-	headClip     = 1   // a record's gradient has a norm of at most 2 with rows of that norm and an intercept
-	headReach    = 4   // times r
-	headMostLR   = 0.5 // where steps begin to swing
+	headNorm     = 1 // of every row that is at least as long: a public constant, whatever the backbone's scale
+	headClip     = 1 // of gradients that are at most 2 long, with rows of that norm and an intercept
+	headReach    = 12
+	// The loss curves by at most ½·(1 + 1) along any direction, and momentum swings where the rate times that is above 2·(1 + 0.9).
+	headMostLR = 3.5
 )
 
 // headData is where the constants were chosen.
-const headData = "rows of EfficientNet-Lite0 for CIFAR-10 and MNIST"
+const headData = "CIFAR-10 and MNIST as rows of EfficientNet-Lite0"
 
 // ForHead gives the settings for a linear head of classes on rows of a public backbone, at any ε above 0. They follow from what is
-// public, as those of ForTable: a reach that is a multiple of r = N·ε/√parameters. Rows are scaled to at most the same norm, so the
-// scale of the backbone does not matter if all rows are longer than 1.
+// public, as those of ForTable: a reach that is a multiple of r = N·ε/√parameters. Rows are scaled to at most norm 1, so the backbone's
+// scale does not matter if all rows are longer than that.
 func ForHead(t Table, epsilon float64) Recipe {
 	n, d := float64(max(t.Records, 1)), float64(max(t.Features, 1))
 	r := n * epsilon / math.Sqrt(d*float64(max(t.Classes, 2)))
