@@ -223,3 +223,15 @@ func refusedMobile(t *testing.T, m *file.Model) {
 		t.Errorf("%d convolutions are refused for their groups, want 3: %v", convolutions, all)
 	}
 }
+
+// Operations of other sets have names of the standard one, and mean something else.
+func TestOtherSets(t *testing.T) {
+	m, _ := readFile(t, "testdata/cnn-script.onnx")
+	m.Opsets["com.example"] = 1
+	for i := range m.Graph.Nodes {
+		if m.Graph.Nodes[i].Kind == "Tanh" {
+			m.Graph.Nodes[i].Domain = "com.example"
+		}
+	}
+	refused(t, "a set that nobody knows", m, Choices{}, "com.example.Tanh", "no operation that is known")
+}
