@@ -117,7 +117,11 @@ func recipeOf(c *config.Config) string {
 func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recipe, error) {
 	name := recipeOf(c)
 	if set.Train.Unit && name == recipes.Best {
-		return recipes.ForTable(recipes.Table{Records: records(c, set), Features: size(set), Classes: set.Classes}, epsilon), nil
+		of := recipes.Table{Records: records(c, set), Features: size(set), Classes: set.Classes}
+		if r := recipes.NetworkForTable(of, epsilon); r.Model == c.Model {
+			return r, nil
+		}
+		return recipes.ForTable(of, epsilon), nil
 	}
 	r, err := recipes.Find(name, source.RecordsOf(c), set.Train.Shape, epsilon)
 	if err == nil && ownImages(c, r) { // left and right may matter
