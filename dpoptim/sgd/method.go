@@ -79,7 +79,7 @@ func DefaultRate(optimizer string, subtractNoise bool, c dpoptim.Settings) float
 		return 2e-3
 	case optimizer == PlainSGD:
 		return 0.1
-	case c.Model == "huber-regression": // chosen on held-out wine; a few times as much may diverge
+	case c.Model == "huber-regression" || c.Model == "mlp-regression": // chosen on held-out wine; a few times as much may diverge
 		return 0.2
 	case c.Model == "logistic" || c.Model == "svm" || c.Model == "huber-svm":
 		return 0.5

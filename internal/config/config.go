@@ -79,6 +79,8 @@ type Config struct {
 	Views   int      `yaml:"views,omitempty"` // 0: one
 	Augment []string `yaml:"augment,omitempty,flow"`
 
+	ClassWeights []float64 `yaml:"class_weights,omitempty,flow"`
+
 	ModelVersion int `yaml:"model_version,omitempty"` // 0: the last; filled in of a name that has stood for several networks
 
 	NetworkFile `yaml:",inline"`
@@ -304,7 +306,7 @@ func (c Config) YAML() ([]byte, error) {
 var fileOrder = strings.Fields(`
 	data data_dir classes class_names image_size positive public_n schema folds fold drop_first count_records
 	published_set test_is_public recipe recipe_chosen_on features whiten mirror deskew views augment feature_norm objpert_form
-	model model_version network weights_are_public batchnorm normalize new_head freeze activation init seed init_layers optimizer lr momentum l2 search protector protector_sha256 norm_noise
+	model model_version network weights_are_public batchnorm normalize new_head freeze activation init seed init_layers optimizer lr momentum l2 class_weights search protector protector_sha256 norm_noise
 	radius rho pur_k pur_sigma outpert_form outpert_average step_decay local_noise rrpsgd_form smoothness
 	lr_schedule warmup beta1 beta2 adam_epsilon subtract_noise_variance average
 	batch sampling_rate sampling steps epochs eval_every epsilon noise_multiplier delta
@@ -393,7 +395,7 @@ func (c *Config) Check() error {
 	if err := c.CheckValues(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkFront(), c.checkNetwork(), c.checkViews(), c.checkClipping(), c.checkInit()); err != nil {
+	if err := errors.Join(c.checkFront(), c.checkNetwork(), c.checkViews(), c.checkClipping(), c.checkInit(), c.checkClassWeights()); err != nil {
 		return usage.Wrap(err)
 	}
 	if err := c.checkMethod(); err != nil {

@@ -79,7 +79,7 @@ func alter(s setting.Row, c *Config, random *rand.Rand) {
 	case v.Type() == reflect.TypeFor[[]string]():
 		v.Set(reflect.Append(v, reflect.ValueOf(strings.Repeat("x", by))))
 	default:
-		v.Set(reflect.Append(v, reflect.ValueOf(by)))
+		v.Set(reflect.Append(v, reflect.ValueOf(by).Convert(v.Type().Elem())))
 	}
 }
 
@@ -138,6 +138,7 @@ func TestLimits(t *testing.T) {
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
 		{"views", func(c *Config) { c.Views = 257 }, "views 257: must be 1 to 256"},
 		{"augment", func(c *Config) { c.Augment = []string{"flop"} }, `unknown augment "flop" (did you mean flip?): choose one of flip, crop`},
+		{"class_weights", func(c *Config) { c.ClassWeights = []float64{1, -1} }, "class_weights [1 -1]: must be a list of numbers from 1e-06 to 1e+06, one a class"},
 		{"feature_norm", func(c *Config) { c.FeatureNorm = ptr(0.0) }, "feature-norm 0: must be in [1e-12, 1e+12]"},
 		{"radius", func(c *Config) { c.Radius = ptr(0.0) }, "radius 0: must be in [1e-12, 1e+12]"},
 		{"rho", func(c *Config) { c.PUR.Rho = ptr(-1.0) }, "rho -1: must be a finite number above 0"},

@@ -443,6 +443,9 @@ func (n *net) lossGrad(b int, _ *worker) {
 		return
 	}
 	n.losses[b] = host.Loss(n.program.Loss, n.value(z, b), n.target(b), d)
+	if n.program.ClassWeights != nil {
+		vec.Scale(d, n.program.Weight(n.target(b)))
+	}
 	if n.views > 1 {
 		vec.Scale(d, 1/float32(n.views)) // a record's gradient is the mean of its views'
 	}

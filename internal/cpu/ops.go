@@ -54,6 +54,8 @@ var repertoire = record.Repertoire{
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
 	Views:     func(k ir.MapKind) bool { return maps[k] != nil },
+
+	ClassWeights: true,
 }
 
 // one makes a list of a phase.

@@ -2,6 +2,7 @@ package imported
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"sync"
 
@@ -48,7 +49,15 @@ func (a *alone) Of(dst, records []float32) error {
 			}
 			a.record[k] = float32(a.record[k]*scale[c]) + shift[c]
 		}
-		if err := a.session.Run(dst[i*a.out:(i+1)*a.out], a.record); err != nil {
+		row := dst[i*a.out : (i+1)*a.out]
+		err := a.session.Run(row, a.record)
+		if failure := (*runtime.Failure)(nil); errors.As(err, &failure) { // which must not show: it counts as damaged
+			for k := range row {
+				row[k] = float32(math.NaN())
+			}
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}

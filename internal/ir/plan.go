@@ -102,6 +102,9 @@ type Program struct {
 	Ops    []Op
 	Params []Param
 	Loss   Loss
+	// ClassWeights, one a class or nil, multiply each record's gradient before anything else is done with it. Losses that are
+	// asked for have no weights.
+	ClassWeights []float32
 }
 
 // Logits is the value of the network's output, and Outputs its length.
@@ -215,7 +218,7 @@ func (p *Program) Validate() error {
 	if p.Loss == SoftmaxCrossEntropy && p.Outputs() < 2 {
 		return fmt.Errorf("program %s: the softmax cross-entropy needs at least two logits, the network gives %d", p.Name, p.Outputs())
 	}
-	return nil
+	return p.checkClassWeights()
 }
 
 // ValidateMap checks a program that is a fixed map, whose parameters are constants: shapes, that inputs come before their

@@ -268,6 +268,9 @@ func (p *Plan) resolveNetwork() error {
 	if err := p.fits(); err != nil {
 		return err
 	}
+	if err := p.weigh(); err != nil {
+		return err
+	}
 	if err := p.initialise(); err != nil {
 		return err
 	}

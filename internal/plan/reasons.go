@@ -155,6 +155,7 @@ var assumptions = []struct {
 	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
 	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.GEMM == devices.GEMMCuBLAS }},
 	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
+	{"class_weights_are_public", "the class weights follow from nothing private, such as the numbers of records of the classes", func(p *Plan) bool { return len(p.Config.ClassWeights) > 0 }},
 	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return slices.Contains(p.Notes.Assumes, "protector_file_is_public") }},
 	{ownFeatures, "the user's own features of a record, a function or constants in a file, depend on that record alone and on nothing private", func(p *Plan) bool { return p.Front != nil && !p.Front.Made() && p.Imported == nil }},
 	{"network_file_is_public", "the file of the network does not depend on the private data: which layers it has, their sizes and their settings", func(p *Plan) bool { return p.Config.Network != "" }},

@@ -127,6 +127,9 @@ func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recip
 	case name == recipes.Head:
 		return recipes.ForHead(table, epsilon), nil
 	case name == recipes.Best && set.Train.Unit:
+		if r := recipes.NetworkForTable(table, epsilon); r.Model == c.Model {
+			return r, nil
+		}
 		return recipes.ForTable(table, epsilon), nil
 	}
 	r, err := recipes.Find(name, source.RecordsOf(c), set.Train.Shape, epsilon)

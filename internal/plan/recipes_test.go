@@ -332,6 +332,22 @@ func TestNoRecipeInMemory(t *testing.T) {
 	}
 }
 
+// A table's recipe that is asked for beside a network for tables has the network's settings.
+func TestRecipeOfANetworkForTables(t *testing.T) {
+	for model, classes := range map[string]int{"mlp-table": 2, "mlp-regression": 0} {
+		split := datasets.Split{Shape: [3]int{1, 1, 20}, Unit: true}
+		set := &datasets.Set{Name: "rows", Classes: classes, Train: split, Test: split, PublicN: 5000}
+		c := config.Default()
+		c.Data, c.Model, c.Recipe, c.Threads, c.Epsilon, c.Delta = "rows", model, recipes.Best, 1, ptr(1.0), ptr(1e-6)
+		p, err := Resolve(c, Options{Sources: map[string]source.Source{"rows": {BuiltIn: true, Open: func(string) (*datasets.Set, error) { return set, nil }}}})
+		check(t, err)
+		want := recipes.NetworkForTable(recipes.Table{Records: 5000, Features: 20, Classes: classes}, 1).Settings
+		if *p.Config.LR != want.LR || p.Config.Clip != want.Clip || p.Config.Momentum != want.Momentum || p.Config.Activation != "gelu" || *p.Config.FeatureNorm != 4 {
+			t.Errorf("%s: rate %v, clip %v, momentum %v, %s: want %+v", model, *p.Config.LR, p.Config.Clip, p.Config.Momentum, p.Config.Activation, want)
+		}
+	}
+}
+
 // Images that features do not take have the plain defaults, and what asks for features says why there are none.
 func TestNoRecipeForOddImages(t *testing.T) {
 	c := config.Default()

@@ -34,7 +34,7 @@ func ForTable(t Table, epsilon float64) Recipe {
 func NetworkForTable(t Table, epsilon float64) Recipe {
 	r := t.r(epsilon)
 	if t.Classes == 0 {
-		return t.recipe("mlp-regression", 0.1, clamp(r/10, 2, 100), epsilon)
+		return t.recipe("mlp-regression", 0.1, clamp(r/20, 1, 50), epsilon)
 	}
 	return t.recipe("mlp-table", 3, clamp(r, 3, 5000), epsilon)
 }

@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"a NaN example poisons nothing (opacus)", finiteClaims.run, true},
 		{"clipping", clippingClaims.run, true},
 		{"clippings", otherClippingClaims.run, true},
+		{"class weights", testClassWeights, true},
 		{"counted sums", on(countClaims, "thrice", 6, 34, 6), true},
 		{"rounding", roundingClaims.run, true},
 		{"accumulation", on(accumulationClaims, "thrice", 10, 13, 10), false},

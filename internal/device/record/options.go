@@ -15,6 +15,8 @@ type Repertoire struct {
 	Ops        func(ir.Kind) bool
 	Functions  func(ir.Function) bool // of weights; Identity is nobody's question
 	Views      func(ir.MapKind) bool  // maps of views; nil: a record has one view, as its table has it
+
+	ClassWeights bool
 }
 
 // Check finds what no net of a schedule can be on a device.
@@ -49,6 +51,9 @@ func Check(s *ir.Schedule, o device.Options, r Repertoire) error {
 func (r Repertoire) Check(p *ir.Program) error {
 	lacks := func(what, node string) error {
 		return fmt.Errorf("network %s: device %s does not have %s (%s): choose another device, or another layer", p.Name, r.Device, what, node)
+	}
+	if p.ClassWeights != nil && !r.ClassWeights {
+		return fmt.Errorf("network %s: device %s has no class weights: choose device cpu, or leave class_weights out", p.Name, r.Device)
 	}
 	for i := range p.Ops {
 		op := &p.Ops[i]

@@ -23,6 +23,8 @@ var repertoire = record.Repertoire{
 	Ops:       func(k ir.Kind) bool { _, ok := operations[k]; return ok },
 	Functions: func(f ir.Function) bool { _, ok := functions[f]; return ok },
 	Views:     func(k ir.MapKind) bool { return host.Defined[k] != nil },
+
+	ClassWeights: true,
 }
 
 // Device is the reference device.
@@ -204,7 +206,7 @@ func (b *backend) loss(e *example) {
 		d := v.deltas[p.Logits()]
 		host.Loss(p.Loss, v.values[p.Logits()], e.target, d)
 		for i := range d {
-			d[i] /= float64(len(e.views))
+			d[i] *= float64(p.Weight(e.target)) / float64(len(e.views))
 		}
 	}
 }

@@ -162,10 +162,10 @@ func TestHeads(t *testing.T) {
 			t.Errorf("%+v: loss %s, ops %s", c, n.Program.Loss, kinds(n.Program))
 		}
 	}
-	refused(t, "another number of classes", build(3, ""), Choices{Classes: 10}, "3 outputs", "10 classes", "--new-head")
+	refused(t, "another number of classes", build(3, ""), Choices{Classes: 10}, "3 outputs", "need 10", "--new-head")
 	refused(t, "one output", build(1, ""), Choices{Classes: 3}, "--new-head")
 	refused(t, "no dense layer at the end", build(3, "Tanh"), Choices{Classes: 10, NewHead: true}, "ends by none")
-	refused(t, "no classes", build(3, ""), Choices{NewHead: true}, "at least two classes")
+	refused(t, "no classes", build(3, ""), Choices{NewHead: true}, "number of outputs")
 }
 
 // Of several outputs the one that gives logits is taken, whatever else the file computes from it.
