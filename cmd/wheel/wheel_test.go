@@ -102,8 +102,8 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// Tags follow from the binary: programs without a line are built for other systems.
-func TestTags(t *testing.T) {
+// Tags follow from the binary. Empty programs are built for other systems, whose runtime may have to be compiled first.
+func TestLongTags(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o644))
 	for platform, want := range map[string]string{
