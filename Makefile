@@ -56,7 +56,10 @@ wheel: ## write the Python module with the program in it to bin/privgrad-*.whl, 
 		$(CUDA) $(GO) build -tags gocuda $(STRIPPED) -o bin/wheel/linux-amd64-cuda/ ./cmd/privgrad; \
 	else echo 'without the wheel that has CUDA, which is built on Linux on amd64 with a C compiler'; fi
 	$(GO) run ./cmd/wheel -out bin bin/wheel/*/privgrad*
-	@if $(PYTHON) -c 'import auditwheel' 2>/dev/null; then for w in bin/privgrad-*manylinux_2_*_x86_64.whl; do $(PYTHON) -m auditwheel show $$w; done; \
+	@if $(PYTHON) -c 'import auditwheel' 2>/dev/null; then for w in bin/privgrad-*manylinux_2_*.whl; do \
+		needs=$$($(PYTHON) -m auditwheel show $$w 2>/dev/null | tr '\n' ' ' | sed -n 's/.*platform tag: *"manylinux_2_\([0-9]*\)_.*/\1/p'); \
+		claims=$$(echo $$w | sed 's/.*manylinux_2_\([0-9]*\)_.*/\1/'); \
+		echo "$$w: glibc 2.$$needs by auditwheel"; test "$$needs" -le "$$claims" || exit 1; done; \
 	else echo 'the tag of Linux was not compared with auditwheel, which $(PYTHON) does not have'; fi
 
 test-python: build ## test the Python module; PYTHON has numpy, and pandas and scikit-learn for all of it (minutes)

@@ -67,26 +67,32 @@ func linuxTags(f *elf.File) ([]string, error) {
 }
 
 // glibc is N of the version 2.N that has all symbols of a program.
-func glibc(f *elf.File) (newest int, err error) {
+func glibc(f *elf.File) (int, error) {
 	needs, err := f.DynamicVersionNeeds()
 	if err != nil {
 		return 0, err
 	}
+	var versions []string
 	for _, n := range needs {
 		for _, dep := range n.Needs {
-			text, its := strings.CutPrefix(dep.Dep, "GLIBC_2.")
-			if !its {
-				return 0, fmt.Errorf("needs %s of %s, which is no version of glibc 2: build it for that", dep.Dep, n.Name)
-			}
-			text, _, _ = strings.Cut(text, ".")
-			minor, err := strconv.Atoi(text)
-			if err != nil {
-				return 0, fmt.Errorf("needs %s of %s, whose number cannot be read", dep.Dep, n.Name)
-			}
-			newest = max(newest, minor)
+			versions = append(versions, dep.Dep)
 		}
 	}
-	return newest, nil
+	return newest(versions)
+}
+
+// newest is N of the last version GLIBC_2.N of some.
+func newest(versions []string) (n int, err error) {
+	for _, v := range versions {
+		text, its := strings.CutPrefix(v, "GLIBC_2.")
+		text, _, _ = strings.Cut(text, ".")
+		minor, err := strconv.Atoi(text)
+		if !its || err != nil {
+			return 0, fmt.Errorf("needs symbols of %s, which is no version of glibc 2: build it for that", v)
+		}
+		n = max(n, minor)
+	}
+	return n, nil
 }
 
 // buildVersion is the load command that says for which macOS a program is.

@@ -313,6 +313,19 @@ class TheProgramsWords(unittest.TestCase):
         self.assertIn("optimizer", got.stdout)
         self.assertNotIn("optimizer", got.stderr)
 
+    def test_a_line_that_is_written_anew(self):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        for stream, want in ((Terminal(), "\ra longer text\rshort        \n"), (io.StringIO(), "a longer text\nshort\n")):
+            with mock.patch.object(sys, "stderr", stream):
+                line = _command.Line()
+                line.say("a longer text")
+                line.say("short")
+                line.end()
+            self.assertEqual(stream.getvalue(), want)
+
     def test_a_part_of_the_data_is_not_trained_on(self):
         """Where the data end with an error, nothing is trained: a table that is cut looks whole."""
         with tempfile.TemporaryDirectory() as dir:

@@ -79,6 +79,18 @@ class EstimatorChecks(unittest.TestCase):
     def test_classifier(self):
         self.check(FromData(epsilon=1000.0), {**CANNOT, **CLASSIFIER})
 
+    def test_flags_are_parameters(self):
+        from sklearn.base import clone, is_classifier
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer
+
+        m = privgrad.Classifier(epsilon=1, classes=[0, 1], steps=3)
+        self.assertEqual(clone(m).get_params(), m.get_params())
+        self.assertTrue(is_classifier(m))
+        line = make_pipeline(FunctionTransformer(np.sqrt), m)
+        line.set_params(classifier__steps=4)
+        self.assertEqual(clone(line).get_params()["classifier__steps"], 4)
+
     def test_regressor(self):
         self.check(NumberFromData(epsilon=1000.0), {**CANNOT, **REGRESSOR})
 
