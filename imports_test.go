@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 	"internal/ir":            nil,
 	"internal/stream":        nil,
 	"internal/usage":         nil,
+	"internal/work":          {"internal/fault"},
 	"internal/written":       nil,
 	"internal/yamlfile":      {"internal/usage", "internal/written"},
 	"internal/durable":       {"internal/usage", "internal/written"},
@@ -86,7 +87,7 @@ var allowed = map[string][]string{
 
 	"features": {
 		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/safetensors",
-		"internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten",
+		"internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten", "internal/work",
 	},
 	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
@@ -131,7 +132,7 @@ var allowed = map[string][]string{
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/device/host", "internal/ir", "internal/pages"},
 	"internal/config": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
-		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/yamlfile", "nn", "perexample",
+		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/imported": {
 		"features", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage",
@@ -226,7 +227,7 @@ var allowed = map[string][]string{
 		"internal/reproduce", "internal/usage", "internal/written",
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
-	"internal/cli/model":   {"internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
+	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/machine"
+	"github.com/privgrad/privgrad/internal/cli/model"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/cuda/driver/cudrv"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -76,7 +77,7 @@ func about() info {
 }
 
 func newInfo() *cobra.Command {
-	var model, activation string
+	var name, activation string
 	var network config.Config
 	return cli.Command{
 		Use:   "info",
@@ -87,13 +88,13 @@ arithmetic, and the names of its parameters in model.safetensors. With --network
 the network of an ONNX file: its layers, and what cannot be trained, why, and what to do.`,
 		Example: "  privgrad info\n  privgrad info --model cnn-mnist\n  privgrad info --network cnn.onnx --batchnorm group",
 		Flags: func(f *pflag.FlagSet) {
-			f.StringVar(&model, "model", "", "show one model")
+			f.StringVar(&name, "model", "", "show one model")
 			f.StringVar(&activation, "activation", "", "with --model: "+strings.Join(nn.Activations(), ", ")+" (default the model's own)")
-			networkFlags(f, &network)
+			model.NetworkFlags(f, &network)
 		},
 		Run: func(c *cli.Call) error {
 			if c.Given("network") && !c.Given("model") {
-				return showNetwork(c, &network)
+				return model.ShowNetwork(c, &network)
 			}
 			if err := network.CheckNetworkFile(); err != nil {
 				return err
@@ -104,24 +105,15 @@ the network of an ONNX file: its layers, and what cannot be trained, why, and wh
 				}
 				return cli.Show(c, about(), describeMachine)
 			}
-			m, err := plan.Model(model)
+			m, err := plan.Model(name)
 			if err != nil {
 				return err
 			}
-			network, err := plan.BuildNetwork(m.Name, nn.Options{Input: m.Input, Classes: m.Classes, Activation: activation, Seed: 1})
+			built, err := plan.BuildNetwork(m.Name, nn.Options{Input: m.Input, Classes: m.Classes, Activation: activation, Seed: 1})
 			if err != nil {
 				return err
 			}
-			p := network.Program
-			return c.Show(planOf(p), func(w io.Writer) {
-				fmt.Fprintf(w, "%v\n", p)
-				cli.Table(w, 0, func(w io.Writer) {
-					fmt.Fprintln(w, "tensor\tshape\tsize\toffset")
-					for _, q := range p.Params {
-						fmt.Fprintf(w, "%s\t%v\t%d\t%d\n", q.Name, q.Shape, q.Size(), q.Offset)
-					}
-				})
-			})
+			return model.ShowProgram(c, built.Program)
 		},
 	}.New()
 }
@@ -171,42 +163,4 @@ func describeMachine(w io.Writer, i info) {
 			fmt.Fprintf(w, "  %s\t%d records\t%d×%d×%d\t%d classes\t%s\n", s.Name, s.Records, s.Shape[0], s.Shape[1], s.Shape[2], len(s.Classes), where)
 		}
 	})
-}
-
-// planInfo is the JSON form of a lowered model.
-type planInfo struct {
-	Model      string      `json:"model"`
-	Input      []int       `json:"input"`
-	Loss       string      `json:"loss"`
-	Parameters int         `json:"parameters"`
-	FLOPs      int64       `json:"flops_per_example"` // of a training step
-	Ops        []opInfo    `json:"ops"`
-	Tensors    []paramInfo `json:"tensors"`
-}
-
-type opInfo struct {
-	Name  string `json:"name"`
-	Kind  string `json:"kind"`
-	In    []int  `json:"input"`
-	Out   []int  `json:"output"`
-	FLOPs int64  `json:"forward_flops_per_example"`
-}
-
-type paramInfo struct {
-	Name   string `json:"name"`
-	Shape  []int  `json:"shape"`
-	Size   int    `json:"size"`
-	Offset int    `json:"offset"` // in the flat vector of all parameters
-}
-
-func planOf(p *ir.Program) planInfo {
-	i := planInfo{Model: p.Name, Input: p.Shape, Loss: p.Loss.String(), Parameters: p.NumParams(), FLOPs: p.StepFLOPs()}
-	for k := range p.Ops {
-		op := &p.Ops[k]
-		i.Ops = append(i.Ops, opInfo{op.Name, op.Kind.String(), op.Shape, op.Out, op.FLOPs()})
-	}
-	for _, q := range p.Params {
-		i.Tensors = append(i.Tensors, paramInfo{q.Name, q.Shape, q.Size(), q.Offset})
-	}
-	return i
 }

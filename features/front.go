@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // A Front maps images to rows. It holds no record, and goroutines may share it.
@@ -74,7 +75,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	p := meter{report: progress}
+	p := work.Meter{Report: progress}
 	constants := map[string]map[string][]float32{}
 	list := spec.kinds()
 	for i, k := range list {
@@ -86,7 +87,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 		}
 		l := k.open(spec.Shape, spec.Mirror, own)
 		mean, whitener, err := fitWhitening(l, k.damp, spec.Whiten, spec.Shape, func(share float64) {
-			p.to(int(100 * (float64(i) + share) / float64(len(list))))
+			p.To(int(100 * (float64(i) + share) / float64(len(list))))
 		})
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 			}
 		}
 	}
-	p.finish()
+	p.Finish()
 	f := assemble(spec, constants)
 	f.origin = fitted
 	return f, nil

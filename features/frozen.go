@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // FrozenKind is the name of features that the frozen part of a public network makes.
@@ -41,7 +42,7 @@ func Frozen(in, out [3]int, n Network) (*Front, error) {
 }
 
 // fillNetwork writes the rows of images, some at a time.
-func (f *Front) fillNetwork(rows []uint16, images Images, threads int, p *meter) error {
+func (f *Front) fillNetwork(rows []uint16, images Images, threads int, p *work.Meter) error {
 	run, err := f.network.Open(threads)
 	if err != nil {
 		return err
@@ -67,7 +68,7 @@ func (f *Front) fillNetwork(rows []uint16, images Images, threads int, p *meter)
 				fill(row, notANumber)
 			}
 		}
-		p.add(end - first)
+		p.Add(end - first)
 	}
 	return nil
 }

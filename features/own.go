@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // A Func is a map of a user's own. image has values of [0, 1], channel by channel; the
@@ -92,7 +93,7 @@ func (f *Front) checkOwn() error {
 // probe calls the function on every image, with dst full of NaN.
 func (f *Front) probe(images [][]float32, reverse bool, threads int) ([][]float32, error) {
 	rows, wrote := make([][]float32, len(images)), make([]bool, len(images))
-	err := parallel(threads, len(images), func() func(int) {
+	err := work.Parallel(threads, len(images), func() func(int) {
 		return func(i int) {
 			if reverse {
 				i = len(images) - 1 - i

@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/half"
 	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/whiten"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // An origin says where a front end's constants come from.
@@ -78,7 +79,7 @@ func whitenTime(l layer, from Whitening, shape [3]int) time.Duration {
 	threads := runtime.GOMAXPROCS(0)
 	about := make([]float32, l.channels)
 	together := stopwatch(func() {
-		_ = parallel(threads, threads, func() func(int) {
+		_ = work.Parallel(threads, threads, func() func(int) {
 			source, maps := from.source(shape), l.worker()
 			return func(i int) { l.moments(about, source, maps, volume(shape), i*images, (i+1)*images) }
 		})

@@ -3,13 +3,12 @@ package features
 import (
 	"errors"
 	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/privgrad/privgrad/internal/cpu/vec"
 	"github.com/privgrad/privgrad/internal/deskew"
 	"github.com/privgrad/privgrad/internal/fault"
 	"github.com/privgrad/privgrad/internal/half"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // Images are rows of f.In() values each, channel by channel. Exactly one field is set.
@@ -47,17 +46,17 @@ func (f *Front) fill(rows []uint16, images Images, threads int, progress func(pe
 		fault.Raise(errors.New("images need whole rows in one field"))
 	}
 	fill(rows, notANumber) // until a row is made, and where none comes
-	p := meter{total: n, report: progress}
+	p := work.Meter{Total: n, Report: progress}
 	if f.network != nil {
 		fault.Raise(f.fillNetwork(rows, images, max(threads, 1), &p))
-		p.finish()
+		p.Finish()
 		return
 	}
 	together := min(mostTogether, max(n/(4*max(threads, 1)), 1)) // work for all threads
 	if f.own != nil {
 		together = 1 // a user's function may end its goroutine: then no other image is lost
 	}
-	err := parallel(threads, (n+together-1)/together, func() func(i int) {
+	err := work.Parallel(threads, (n+together-1)/together, func() func(i int) {
 		values, list, work := make([]float32, together*in), make([][]uint16, 0, together), f.worker()
 		return func(i int) {
 			first, end := i*together, min((i+1)*together, n)
@@ -68,11 +67,11 @@ func (f *Front) fill(rows []uint16, images Images, threads int, progress func(pe
 				}
 			}
 			work(list, values[:len(list)*in])
-			p.add(end - first)
+			p.Add(end - first)
 		}
 	})
 	fault.Raise(err)
-	p.finish()
+	p.Finish()
 }
 
 // mostTogether images go through a front end at a time: then whitening reads its megabytes of constants seldom.
@@ -233,57 +232,3 @@ func (b *block) weigh(out []float32) {
 
 // middle reports whether the last column that is kept is its own mirror image.
 func (b *block) middle() bool { return b.keep != b.cols && b.cols%2 == 1 }
-
-type meter struct {
-	lock            sync.Mutex
-	total, done, at int
-	report          func(percent int)
-}
-
-func (m *meter) add(n int) {
-	m.lock.Lock()
-	defer m.lock.Unlock()
-	m.done += n
-	m.to(m.done * 100 / m.total)
-}
-
-func (m *meter) finish() { m.to(100) }
-
-func (m *meter) to(percent int) {
-	for m.at < percent {
-		m.at++
-		if m.report != nil {
-			m.report(m.at)
-		}
-	}
-}
-
-// parallel calls do for 0 to n−1 on up to threads goroutines, each with a do of its
-// own. A panic becomes an error that says where it was.
-func parallel(threads, n int, worker func() (do func(i int))) error {
-	threads = max(min(threads, n), 1)
-	errs := make([]error, threads)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	var work func(t int)
-	work = func(t int) {
-		done := false
-		defer func() {
-			if !done && errs[t] == nil { // runtime.Goexit: others go on
-				group.Go(func() { work(t) })
-			}
-		}()
-		defer fault.Recover(&errs[t])
-		fault.Map()
-		do := worker()
-		for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-			do(int(i - 1))
-		}
-		done = true
-	}
-	for t := range threads {
-		group.Go(func() { work(t) })
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/synthetic"
 	"github.com/privgrad/privgrad/internal/whiten"
+	"github.com/privgrad/privgrad/internal/work"
 )
 
 // Whitening of channels: the same lower triangular matrix L⁻¹ at every position, where L·Lᵀ =
@@ -37,7 +38,7 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 	waiting := map[int]moments{} // until all before them are in total
 	var lock sync.Mutex
 	next, done := 0, 0
-	err = parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
+	err = work.Parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
 		source, maps := from.source(shape), l.worker()
 		return func(i int) {
 			shard := l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)

@@ -22,9 +22,6 @@ func (o *Options) featureProgress(work string) func(percent int) {
 func (r *run) keepFront() error {
 	p, dir := r.plan, r.dir()
 	if p.Imported != nil {
-		if dir.Has(rundir.Network) && dir.Has(rundir.StateFile) {
-			return nil // from which it was read
-		}
 		return p.Imported.Keep(dir)
 	}
 	if p.Front == nil || p.Front.IsFunc() {

@@ -144,7 +144,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	o = r.options
 	r.plan, r.device, err = plan.Open(c, plan.Options{
 		Sources: o.Sources, Network: o.Network, Front: o.Features, Method: o.Method, Device: o.Device, FrontProgress: o.featureProgress("preparing the features"), Rank: r.team.Part(),
-		DeviceName: r.team.Device(c.Device), Kept: r.kept(),
+		DeviceName: r.team.Device(c.Device), Kept: r.dir(),
 	})
 	if err = r.team.All(err); err != nil {
 		return nil, err
@@ -211,14 +211,6 @@ type run struct {
 	stopped string // why the run has ended for good; empty where it has not
 
 	assumptions []string // of this process and those before
-}
-
-// kept is the run that may go on; "" for none.
-func (r *run) kept() rundir.Dir {
-	if r.options.Resume == ResumeNever {
-		return ""
-	}
-	return r.dir()
 }
 
 func (r *run) dir() rundir.Dir { return rundir.Dir(r.options.Out) }

@@ -9,8 +9,16 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Keep writes what a run needs to go on, and its model to be used, without the user's file.
+// IsKept says that a run has a network of its own and can go on with it: then its weights are there, too.
+func IsKept(dir rundir.Dir) bool {
+	return dir != "" && dir.Has(rundir.Network) && dir.Has(rundir.StateFile)
+}
+
+// Keep writes what a run needs to go on, and its model to be used, without the user's file. What is kept already stays.
 func (n *Network) Keep(dir rundir.Dir) error {
+	if IsKept(dir) {
+		return nil
+	}
 	if n.Front != nil {
 		if err := dir.WriteTo(rundir.Frozen, n.Front.Write); err != nil {
 			return err

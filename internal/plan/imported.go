@@ -6,7 +6,6 @@ import (
 	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
-	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -14,7 +13,7 @@ import (
 
 // openNetwork reads the network that a file gives: from what a run that goes on keeps of it, else from the file.
 func openNetwork(c *config.Config, set *datasets.Set, o Options) (*imported.Network, error) {
-	if o.Kept != "" && o.Kept.Has(rundir.Network) && o.Kept.Has(rundir.StateFile) {
+	if imported.IsKept(o.Kept) {
 		return imported.Read(o.Kept, c, set.Train.Shape)
 	}
 	return imported.Open(c, imported.Data{Shape: set.Train.Shape, Classes: set.Classes})

@@ -1,4 +1,4 @@
-package cmd
+package model
 
 import (
 	"fmt"
@@ -45,8 +45,8 @@ type tensorInfo struct {
 	Shape  []int  `json:"shape"`
 }
 
-// networkFlags are the settings of train that change what becomes of a file.
-func networkFlags(f *pflag.FlagSet, c *config.Config) {
+// NetworkFlags are the settings of train that change what becomes of a file.
+func NetworkFlags(f *pflag.FlagSet, c *config.Config) {
 	f.StringVar(&c.Network, "network", "", "show the network of this ONNX file, and what of it cannot be trained")
 	cli.NameArgument(f.Lookup("network"), "FILE")
 	f.BoolVar(&c.WeightsArePublic, "weights-are-public", false, "with --network: as in train")
@@ -56,8 +56,8 @@ func networkFlags(f *pflag.FlagSet, c *config.Config) {
 	cli.NameArgument(f.Lookup("freeze"), "NODE")
 }
 
-// showNetwork shows a file's network.
-func showNetwork(call *cli.Call, c *config.Config) error {
+// ShowNetwork shows a file's network.
+func ShowNetwork(call *cli.Call, c *config.Config) error {
 	if err := c.CheckNetworkFile(); err != nil {
 		return err
 	}
