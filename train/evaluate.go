@@ -35,8 +35,7 @@ type Measurement struct {
 	Confusion [][]int `json:"confusion,omitempty"`
 }
 
-// Figures are Errors, those of a regression on public test records in the units of its label: RMSE, MAE and R2; and
-// TwoClasses: AUC and BalancedAccuracy. They are nil where there are none.
+// Figures, of public test records: Errors of a regression in the units of its label, AUC and BalancedAccuracy of two classes; else nil.
 type Figures = outputs.Figures
 
 // mostConfused is the number of classes up to which every evaluation keeps a confusion matrix.

@@ -21,13 +21,12 @@ func (o *Options) featureProgress(work string) func(percent int) {
 // one that is there: another version might make another. One of the user's own is not written.
 func (r *run) keepFront() error {
 	p, dir := r.plan, r.dir()
-	if p.Imported != nil {
+	switch {
+	case p.Imported != nil:
 		return p.Imported.Keep(dir)
-	}
-	if p.Front == nil || p.Front.IsFunc() {
+	case p.Front == nil || p.Front.IsFunc():
 		return nil
-	}
-	if r.options.Features != nil || !dir.Has(rundir.Features) {
+	case r.options.Features != nil || !dir.Has(rundir.Features):
 		return dir.WriteTo(rundir.Features, p.Front.Write)
 	}
 	stored, digest, err := dir.ReadFront(p.Front.Spec())
