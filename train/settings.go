@@ -38,7 +38,7 @@ import (
 //	Folds                  int       // csv: split the records into this many folds and hold one out
 //	Fold                   int       // csv: the fold to hold out, from 1
 //	DropFirst              bool      // csv: give the first category of each column no value of its own
-//	Recipe                 string    // best, wrn, none; auto: best if you give none of its settings
+//	Recipe                 string    // best, wrn, head, none; auto: best if you give none of its settings
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
 //	Features               string    // fixed public image features: scatter, patches, scatter+patches, none
 //	Whiten                 string    // kind of synthetic images that decorrelate the features: none, leaves, pink (default leaves)
@@ -49,6 +49,12 @@ import (
 //	Model                  string    // network (default by the data; `privgrad info` lists all)
 //	ModelVersion           int       // which of the networks that the model's name has stood for (default the last; filled in)
 //	Activation             string    // tanh, relu, sigmoid, gelu (default by the model)
+//	Network                string    // train the network of this ONNX file, such as torch.onnx.export writes
+//	WeightsArePublic       bool      // start with the weights of the file; they must not depend on the private data
+//	BatchNorm              string    // in the place of batch normalization: frozen, the statistics of the file (needs --weights-are-public), or group, group normalization
+//	Normalize              string    // public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also those of all channels: the means, then the deviations
+//	NewHead                bool      // put a new last layer, with an output for each class of the data, in the place of the file's
+//	Freeze                 string    // do not train this node of the file and all before it (needs --weights-are-public); what they give is computed once a record
 //	Init                   string    // start from this model.safetensors; it must not depend on the private data
 //	InitLayers             []string  // take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it
 //	Seed                   uint64    // seed of the first weights; with --noise seeded, of everything
@@ -63,6 +69,7 @@ import (
 //	TensorBoard            bool      // also write evaluations for TensorBoard, in the run directory
 //	Momentum               float64   // heavy-ball momentum (default 0)
 //	L2                     float64   // weight decay (default 0)
+//	ClassWeights           []float64 // multiply the gradients of each class by its number, before clipping, such as [1, 3]; the numbers must be public
 //	LRSchedule             string    // learning rate over the run: constant, cosine, which falls to 0
 //	Warmup                 int       // steps in which the learning rate rises to --lr (default 0)
 //	Average                float64   // also keep a moving average of the weights, with this decay, such as 0.99; costs no privacy (default 0: none)
