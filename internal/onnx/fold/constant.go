@@ -128,6 +128,11 @@ func spread(places []int, n, step int) []int {
 // picked has the elements of a constant that was read at some places.
 func (k *Constant) picked(shape, places []int) *Constant {
 	out := &Constant{Shape: shape, Roots: k.Roots, Whole: k.Whole}
+	if k.Whole {
+		out.Dims = make([]Dim, 0, len(places))
+	} else {
+		out.floats = make([]float32, 0, len(places))
+	}
 	for _, p := range places {
 		if k.Whole {
 			out.Dims = append(out.Dims, k.Dims[p])

@@ -57,7 +57,7 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 	l := &lowerer{
 		choices: c, role: r, graph: &m.Graph, version: version(m),
 		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
-		folder: fold.Folder{Left: mostMade}, read: Plain,
+		folder: fold.Folder{Left: mostFolded}, read: Plain,
 	}
 	for name, t := range m.Graph.Constants {
 		if t == nil {
@@ -73,6 +73,9 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 
 // mostMade is how many numbers may be made that do not stand in the file, such as the places of a layout.
 const mostMade = 1 << 24
+
+// mostFolded is how many elements folded constants may have beyond twice those of the file: each takes 16 bytes, and 8 while it is picked.
+const mostFolded = 1 << 20
 
 // reach keeps the nodes that a value depends on, in their order, and counts who reads what. It does not look behind the input.
 func (l *lowerer) reach(output string) {
