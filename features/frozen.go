@@ -81,6 +81,14 @@ const networkTogether = 256
 func (f *Front) Probe(threads int) (err error) {
 	defer fault.Recover(&err)
 	images := probes(f.In())
+	run, err := f.network.Open(1)
+	if err != nil {
+		return err
+	}
+	err = run.Of(make([]float32, f.Width()), slices.Clone(images[0])) // no record: its error may be told
+	if run.Close(); err != nil {
+		return err
+	}
 	together := f.Rows(Images{Values: slices.Concat(images...)}, threads, nil)
 	bad := 0
 	for i, image := range images {

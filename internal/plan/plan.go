@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -293,15 +294,24 @@ func (p *Plan) settleModel() error {
 
 // fitsModel refuses records of another size than a named model is made for, and says which flag changes it.
 func (p *Plan) fitsModel() error {
-	model, size := p.Config.Model, datasets.SizeText(p.input())
+	model, size := p.Config.Model, p.input()
 	i := slices.IndexFunc(nn.Names(), func(m nn.Info) bool { return m.Name == model })
 	if i < 0 || p.Set.Train.Unit || p.Front != nil || source.FormOf(p.Config.Data) == nil {
 		return nil // which building it says
 	}
-	if want := nn.Names()[i].Input; want != [3]int{} && want != p.input() {
-		return usage.Errorf("model %s takes images of size %s, and those of %s are declared to be %s: add --image-size %[2]s, or choose another model", model, datasets.SizeText(want), p.Config.Data, size)
+	if want := nn.Names()[i].Input; want != [3]int{} && want != size {
+		return usage.Errorf("model %s takes images of size %s, and those of %s are declared to be %s: add --image-size %[2]s, or choose another model", model, sizeOf(want[:]), p.Config.Data, sizeOf(size[:]))
 	}
 	return nil
+}
+
+// sizeOf is a shape as --image-size is given: of gray images without the channel.
+func sizeOf(shape []int) string {
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", "x"), "[]")
+	if len(shape) == 3 && shape[1] > 1 {
+		text = strings.TrimPrefix(text, "1x")
+	}
+	return text
 }
 
 // sizeHint says which flag changes the size of the records, where one does; it is empty elsewhere.
@@ -309,7 +319,7 @@ func (p *Plan) sizeHint() string {
 	if source.FormOf(p.Config.Data) == nil {
 		return ""
 	}
-	return fmt.Sprintf("; --image-size, now %s, is the size of a record", datasets.SizeText(p.Set.Train.Shape))
+	return fmt.Sprintf(": add --image-size %s, or export the network for %s", sizeOf(p.Network.Program.Shape), sizeOf(p.Set.Train.Shape[:]))
 }
 
 // fits checks the network against the data.
