@@ -53,7 +53,7 @@ func (m *Model) readOne(path string) (names []string, records features.Images, e
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npy"):
 		return m.readArray(path)
 	case !info.IsDir() && strings.EqualFold(filepath.Ext(path), ".npz"):
-		return nil, records, usage.Errorf("%s holds several arrays, and one is read: save the records by numpy.save(\"x.npy\", numpy.load(%q)[\"x_test\"]), and give x.npy", path, path)
+		return nil, records, usage.Errorf("%s is an archive, and one array is read: save it by numpy.save(\"x.npy\", numpy.load(%q)[\"NAME\"]), with the name of the array, and give x.npy", path, path)
 	case !info.IsDir() && m.readsTables():
 		return m.readTable(path)
 	case m.reading == rundir.AsIs:

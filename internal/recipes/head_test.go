@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 )
@@ -12,7 +11,7 @@ func TestForHeadIsSane(t *testing.T) {
 	for _, classes := range []int{2, 10, 1000} {
 		for _, features := range []int{1, 64, 1280, 100000} {
 			for _, records := range []int{50, 5000, 50000, 10000000} {
-				last := 0.0
+				last, far := 0.0, 0.0
 				for _, epsilon := range []float64{0.01, 0.3, 1, 3, 8, 100} {
 					table := Table{Records: records, Features: features, Classes: classes}
 					r := ForHead(table, epsilon)
@@ -28,8 +27,14 @@ func TestForHeadIsSane(t *testing.T) {
 						t.Errorf("rate %g after %g: %s", r.LR, last, where)
 					}
 					last = r.LR
-					if r.SamplingRate > 1 || math.Abs(r.Epochs/r.SamplingRate-headSteps) > 1 {
+					steps := r.Epochs / r.SamplingRate // of three digits each
+					if r.SamplingRate > 1 || steps < .99*headSteps || steps > 1.01*headMost || r.LR < headMostLR && steps > 1.01*headSteps {
 						t.Errorf("sampling rate %g and %g epochs: %s", r.SamplingRate, r.Epochs, where)
+					}
+					if all := r.LR * steps; all < .99*far {
+						t.Errorf("all steps come %g far, after %g: %s", all, far, where)
+					} else {
+						far = all
 					}
 				}
 			}
