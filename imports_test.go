@@ -135,7 +135,7 @@ var allowed = map[string][]string{
 		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/imported": {
-		"features", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage",
+		"features", "internal/collective/team", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage", "nn",
 	},
 	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},
@@ -160,7 +160,7 @@ var allowed = map[string][]string{
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
-		"internal/fault", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
+		"internal/fault", "internal/imported", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
 		"internal/stream", "internal/tables", "internal/usage", "nn",
 	},
 

@@ -121,8 +121,7 @@ trained on public images. The run keeps what it needs of the file.
 docs/guides/from-pytorch.md shows it all.`,
 		Example: `  privgrad info --network cnn.onnx
   privgrad train --data fmnist --epsilon 3 --network cnn.onnx
-  privgrad train --data cifar10 --epsilon 1 --network resnet18.onnx --weights-are-public \
-      --freeze /Flatten --new-head`,
+  privgrad train --epsilon 1 --network net.onnx --weights-are-public --freeze /Flatten --new-head`,
 	},
 	{
 		Name:  "init",

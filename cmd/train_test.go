@@ -30,7 +30,7 @@ var resultKeys = []string{
 	"tuning_charged", "released", "train_loss", "test_loss", "test_accuracy", "average_test_accuracy", "seconds",
 	"examples_per_second", "peak_rss_bytes",
 
-	"recipe", "defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk", "events", "digests", "classes",
+	"test_auc", "test_balanced_accuracy", "recipe", "defaults_chosen_on", "private_diagnostics", "clipping", "precision", "risk", "events", "digests", "classes",
 }
 
 func TestTrainJSON(t *testing.T) {
@@ -410,7 +410,7 @@ func TestProgress(t *testing.T) {
 		t.Fatalf("as JSON: %q", r.stderr)
 	}
 	wantKeys(t, object(t, lines[0]), "level", "msg")
-	wantKeys(t, object(t, lines[4]), "level", "msg", "step", "epoch", "epsilon_so_far", "test_accuracy", "test_loss")
+	wantKeys(t, object(t, lines[4]), "level", "msg", "step", "epoch", "epsilon_so_far", "test_accuracy", "test_loss", "test_auc", "test_balanced_accuracy")
 }
 
 func TestEval(t *testing.T) {
@@ -419,7 +419,7 @@ func TestEval(t *testing.T) {
 		"--batch", "12000", "--steps", "6", "--lr", "0.5", "--average", "0.9", "--out", out, "--json"))
 	text := ok(t, "eval", out, "--json")
 	r := object(t, text)
-	wantKeys(t, r, "run", "dataset", "model", "examples", "average", "test_loss", "test_accuracy", "classes", "confusion")
+	wantKeys(t, r, "run", "dataset", "model", "examples", "average", "test_loss", "test_accuracy", "test_auc", "test_balanced_accuracy", "classes", "confusion")
 	if r["test_accuracy"] != trained["test_accuracy"] || r["test_loss"] != trained["test_loss"] || r["examples"] != 97.0 {
 		t.Errorf("trained to %v, evaluated to %s", trained, text)
 	}

@@ -20,6 +20,8 @@ type Network interface {
 	Program() (*ir.Program, []float32)
 	// Open gives what maps records, for so many threads.
 	Open(threads int) (Runner, error)
+	// Rest ends what Open made and nobody uses, which takes memory.
+	Rest()
 	// Write writes a file from which the same map can be made again: its digest is the map's.
 	Write(w io.Writer) error
 }
@@ -71,6 +73,13 @@ func (f *Front) fillNetwork(rows []uint16, images Images, threads int, p *work.M
 		p.Add(end - first)
 	}
 	return nil
+}
+
+// Rest frees the memory of a network that nobody needs for now.
+func (f *Front) Rest() {
+	if f.network != nil {
+		f.network.Rest()
+	}
 }
 
 // networkTogether is how many records a network is given at a time.

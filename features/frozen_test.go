@@ -23,6 +23,7 @@ func (f *fake) Open(int) (Runner, error)          { f.opened++; return f, nil }
 func (f *fake) Write(w io.Writer) error           { _, err := w.Write([]byte("file")); return err }
 func (f *fake) Of(dst, records []float32) error   { return f.of(dst, records) }
 func (f *fake) Close()                            { f.opened-- }
+func (f *fake) Rest()                             {}
 
 // sums gives each record of four values their sum and twice that.
 func sums(dst, records []float32) error {

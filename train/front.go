@@ -2,8 +2,7 @@ package train
 
 import "github.com/privgrad/privgrad/internal/rundir"
 
-// FeatureProgress is a Progress that is also told how far work on features is: each of 1 to 100 for each work. They are
-// percent of the work, and the same for any number of records.
+// FeatureProgress is a Progress that is also told how far work on features is: each of 1 to 100 percent, for any number of records.
 type FeatureProgress interface {
 	Progress
 	Features(work string, percent int)
@@ -17,8 +16,7 @@ func (o *Options) featureProgress(work string) func(percent int) {
 	return func(percent int) { p.Features(work, percent) }
 }
 
-// keepFront writes the front end with all its constants beside the model, or goes on with the
-// one that is there: another version might make another. One of the user's own is not written.
+// keepFront writes the front end beside the model, unless it is a function, or goes on with the one there: another version might make another.
 func (r *run) keepFront() error {
 	p, dir := r.plan, r.dir()
 	switch {

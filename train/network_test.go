@@ -72,7 +72,7 @@ func TestNetworkFromFile(t *testing.T) {
 	c.WeightsArePublic, c.Normalize, c.Strategy = true, "0.5,0.5", "materialise"
 	out := filepath.Join(t.TempDir(), "run")
 	got := finished(t, c, Options{Sources: sources(made(1, 400)), Out: out})
-	if got.Model != "mine" || *got.TestLoss != *want.TestLoss || *got.TestAccuracy != *want.TestAccuracy {
+	if got.Model != "mine.onnx" || *got.TestLoss != *want.TestLoss || *got.TestAccuracy != *want.TestAccuracy {
 		t.Errorf("model %s, loss %v, want %v", got.Model, *got.TestLoss, *want.TestLoss)
 	}
 	for _, a := range []string{"network_file_is_public", "weights_of_the_file_are_public"} {

@@ -12,12 +12,13 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/collective/sums"
 	"github.com/privgrad/privgrad/internal/collective/team"
+	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-// join makes this process a rank, where there are others.
-func (r *run) join() error {
+// join makes this process a rank, where there are others. They need what a run that goes on keeps of a network's file.
+func (r *run) join(network bool) error {
 	o := &r.options
 	if o.Group == nil || o.Group.Size() == 1 {
 		return nil
@@ -26,13 +27,15 @@ func (r *run) join() error {
 		Group: o.Group, Own: []error{ErrInterrupted, ErrReport},
 		Kinds: []error{ErrInterrupted, accountant.ErrBudget, ledger.ErrInUse, ledger.ErrCorrupt, ledger.ErrMismatch},
 	}
-	if r.team.Rank() == 0 {
-		return nil
-	}
 	var err error
-	r.team.Scratch, err = os.MkdirTemp("", "privgrad-rank-")
-	o.Out, o.Progress, o.Watch, o.Report, o.Log = r.team.Scratch, nil, nil, nil, slog.New(slog.DiscardHandler)
-	return err
+	if r.team.Rank() > 0 {
+		r.team.Scratch, err = os.MkdirTemp("", "privgrad-rank-")
+		o.Out, o.Progress, o.Watch, o.Report, o.Log = r.team.Scratch, nil, nil, nil, slog.New(slog.DiscardHandler)
+	}
+	if !network || err != nil {
+		return err
+	}
+	return imported.Share(r.team, r.dir())
 }
 
 // meet draws the keys of this process. Ranks compare what they are about to do, and share what all must know.

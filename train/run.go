@@ -136,7 +136,7 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r.options = o
 	defer r.close()
-	if err := r.join(); err != nil {
+	if err := r.join(c.Network != ""); err != nil {
 		return nil, err
 	}
 	defer func() { r.team.Leave(err) }()
@@ -466,8 +466,8 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	if c.Slot < c.Step && !(c.Slot == 0 && r.plan.Traits.Once) {
 		return snapshot.Foreign(out)
 	}
-	if c.Front != r.plan.FrontDigest {
-		return usage.Errorf("%s: the run has other features than it began with: restore %s, or give the same ones again", out, r.plan.FrontFile())
+	if c.Front != r.plan.Foundation() {
+		return usage.Errorf("%s: the run has another %s than it began with: restore it, or give the same one again", out, r.plan.FoundationFile())
 	}
 	spent, err := r.model.Resume(out, c)
 	if err != nil {
@@ -666,7 +666,7 @@ func (r *run) save() error {
 func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
-		Counted: r.counted, Stopped: r.stopped, Front: r.plan.FrontDigest, Label: plan.Label(&r.plan.Config),
+		Counted: r.counted, Stopped: r.stopped, Front: r.plan.Foundation(), Label: plan.Label(&r.plan.Config),
 	}
 	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
 		return err

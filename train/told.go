@@ -6,8 +6,7 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// A told run has a log and no Progress: the log gets a line for every tenth of the run. The lines have public
-// figures only, and follow the steps, never the clock.
+// A told run has a log and no Progress: a line for every tenth of the run, with public figures only, by the steps and never the clock.
 type told struct {
 	*run
 	total, tenths int

@@ -182,6 +182,9 @@ func (m *Model) openFront(file string) (err error) {
 		if m.file, err = imported.Read(rundir.Dir(m.dir), &m.config, m.shape); err != nil {
 			return err
 		}
+		if got, err := m.file.Digest(); err != nil || got != m.facts[rundir.NetworkDigest] {
+			return usage.Errorf("%s: %s or %s is not what %s was trained with: restore it", m.dir, rundir.Network, rundir.Frozen, file)
+		}
 		if m.front = m.file.Front; m.front != nil {
 			digest, err = m.front.Digest()
 		}

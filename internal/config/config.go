@@ -306,7 +306,7 @@ func (c Config) YAML() ([]byte, error) {
 var fileOrder = strings.Fields(`
 	data data_dir classes class_names image_size positive public_n schema folds fold drop_first count_records
 	published_set test_is_public recipe recipe_chosen_on features whiten mirror deskew views augment feature_norm objpert_form
-	model model_version network weights_are_public batchnorm normalize new_head freeze activation init seed init_layers optimizer lr momentum l2 class_weights search protector protector_sha256 norm_noise
+	model model_version network network_sha256 weights_are_public batchnorm normalize new_head freeze activation init seed init_layers optimizer lr momentum l2 class_weights search protector protector_sha256 norm_noise
 	radius rho pur_k pur_sigma outpert_form outpert_average step_decay local_noise rrpsgd_form smoothness
 	lr_schedule warmup beta1 beta2 adam_epsilon subtract_noise_variance average
 	batch sampling_rate sampling steps epochs eval_every epsilon noise_multiplier delta

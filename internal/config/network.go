@@ -13,7 +13,8 @@ import (
 
 // NetworkFile says which file a network comes from, and what is declared of that file.
 type NetworkFile struct {
-	Network          string `yaml:"network,omitempty"` // an ONNX file; empty: a named model
+	Network          string `yaml:"network,omitempty"`        // an ONNX file; empty: a named model
+	NetworkDigest    string `yaml:"network_sha256,omitempty"` // of the file; checked where it is given, else filled in
 	WeightsArePublic bool   `yaml:"weights_are_public,omitempty"`
 	BatchNorm        string `yaml:"batchnorm,omitempty"` // one of BatchNorms
 	Normalize        string `yaml:"normalize,omitempty"` // as Normalization reads it
@@ -34,6 +35,7 @@ var onNetwork = setting.Group{Title: "Model", Topic: "network"}
 // networkRows are the settings of NetworkFile.
 var networkRows = []setting.Row{
 	{Key: "network", Group: onNetwork, Arg: "FILE", Help: "train the network of this ONNX file, such as torch.onnx.export writes"},
+	{Key: "network_sha256", InFile: true, Group: onNetwork, Arg: "HASH", With: "network", Help: "refuse another file than the one with this digest; filled in for config.yaml"},
 	{Key: "weights_are_public", Group: onNetwork, With: "network", Help: "start with the weights of the file; they must not depend on the private data"},
 	{Key: "batchnorm", Group: onNetwork, Arg: "HOW", With: "network", Limit: setting.UnlessEmpty(setting.OneOf(FrozenBatchNorm, GroupedBatchNorm)),
 		Help: "in the place of batch normalization: frozen, the statistics of the file (needs --weights-are-public), or group, group normalization"},
@@ -86,11 +88,8 @@ func normalization(text string) (n Normalization, err error) {
 	return n, nil
 }
 
-// NetworkName is what a network of a file is called: the file's name without its ending.
-func (c *NetworkFile) NetworkName() string {
-	base := filepath.Base(c.Network)
-	return strings.TrimSuffix(base, filepath.Ext(base))
-}
+// NetworkName is what a network of a file is called: the file's name with its ending, which no named model has.
+func (c *NetworkFile) NetworkName() string { return filepath.Base(c.Network) }
 
 // CheckNetworkFile is CheckValues and Check of a network's file alone.
 func (c *Config) CheckNetworkFile() error {
@@ -118,8 +117,8 @@ func (c *Config) checkNetwork() error {
 		return usage.Errorf("%s: the program brings another network: leave one of both out", file)
 	case c.Model != "" && c.Model != c.NetworkName():
 		return usage.Errorf("%s and model %s were both given: give one", file, c.Model)
-	case c.NetworkName() == "":
-		return usage.Errorf("%s: give the file a name in front of its ending", file)
+	case filepath.Ext(c.Network) == "":
+		return usage.Errorf("%s: give the file a name that ends in .onnx", file)
 	case c.Features != "":
 		return usage.Errorf("%s with features %s: a network from a file reads the records; add --features none", file, c.Features)
 	case c.BatchNorm == FrozenBatchNorm && !c.WeightsArePublic:

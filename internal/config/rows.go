@@ -95,7 +95,7 @@ var ofRuns = []setting.Row{
 	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
-		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if you give none of its settings"},
+		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if nothing else is chosen"},
 	{Key: "recipe_chosen_on", Help: "data on which the recipe chose the settings; filled in, and shown in the result"},
 	{Key: "features", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(append(features.Kinds(), NoFeatures)...)),
 		Help: "fixed public image features: " + strings.Join(append(features.Kinds(), NoFeatures), ", ")},
@@ -106,7 +106,7 @@ var ofRuns = []setting.Row{
 	{Key: "views", Group: onViews, Arg: "K", Limit: setting.Within(0, ir.MostViews, "1 to %d", ir.MostViews), With: "augment",
 		Help: "average each record's gradient over K views of it, before clipping"},
 	{Key: "augment", Group: onViews, Arg: "LIST", Limit: setting.Each(ir.Augmentations()...), Help: "how a view of an image is drawn: " + strings.Join(ir.Augmentations(), ",")},
-	{Key: "model", Group: inModel, With: "network", Limit: setting.UnlessEmpty(func(name string, value any) error { return setting.OneOf(models()...)(name, value) }), Help: "network (default by the data; `privgrad info` lists all)"},
+	{Key: "model", Group: inModel, With: "network", Limit: setting.UnlessEmpty(func(name string, value any) error { return setting.OneOf(models()...)(name, value) }), Help: "network (`privgrad info` lists all; default by the data), or --network FILE"},
 	{Key: "model_version", InFile: true, Group: inModel, Limit: setting.Within(0, math.MaxInt, "the number of a version, or 0 for the last"), With: "model",
 		Help: "which of the networks that the model's name has stood for (default the last; filled in)"},
 	{Key: "activation", Group: inModel, With: "network", Limit: setting.UnlessEmpty(setting.OneOf(nn.Activations()...)), Help: setting.Choices(nn.Activations()) + " (default by the model)"},

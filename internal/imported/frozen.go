@@ -76,6 +76,16 @@ func (f *frozen) Open(threads int) (features.Runner, error) {
 	return &lent{r, f, threads}, err
 }
 
+// Rest closes the idle runners.
+func (f *frozen) Rest() {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	for _, r := range f.idle {
+		r.Close()
+	}
+	clear(f.idle)
+}
+
 // lent is a runner that goes back when it is closed.
 type lent struct {
 	features.Runner

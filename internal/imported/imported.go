@@ -3,6 +3,11 @@
 package imported
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
+
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -10,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/internal/onnx/lower"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
+	"github.com/privgrad/privgrad/nn"
 )
 
 // A Network is what became of a file.
@@ -20,6 +26,27 @@ type Network struct {
 	Reading Reading         // what it reads of a value, where nothing is frozen
 	// ByRuntime says that ONNX Runtime computes what is frozen.
 	ByRuntime bool
+	Source    string // digest of the user's file
+}
+
+// Digest identifies all that a run keeps of a network.
+func (n *Network) Digest() (string, error) {
+	text, err := rundir.NetworkText(n.kept())
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	h.Write(text)
+	if n.Front != nil {
+		if err := n.Front.Write(h); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func (n *Network) kept() rundir.KeptNetwork {
+	return rundir.KeptNetwork{Program: n.Program, Reading: n.Reading, Source: n.Source}
 }
 
 // Reading is x·Scale + Shift of a value x, from 0 to 1 of a pixel.
@@ -37,14 +64,21 @@ func Open(c *config.Config, data Data) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
+	source, err := digest(c)
+	if err != nil {
+		return nil, err
+	}
 	lowered, err := lower.Lower(m, choices(c, max(data.Classes, 1)))
 	if err != nil {
 		return nil, usage.Errorf("network %s: %w", c.Network, err)
 	}
 	if lowered.Program.Name = c.NetworkName(); data.Classes == 0 {
+		if lowered.Sigmoid {
+			return nil, usage.Errorf("network %s ends in a sigmoid, and the data have numbers as labels: export it without the sigmoid", c.Network)
+		}
 		lowered.Program.Loss = ir.Huber
 	}
-	n := &Network{Program: lowered.Program, Params: lowered.Params}
+	n := &Network{Program: lowered.Program, Params: lowered.Params, Source: source}
 	if lowered.Prefix == nil {
 		n.Reading, err = reading(lowered.Reads, c.Normalization())
 		return n, err
@@ -65,6 +99,24 @@ func reading(own lower.Reading, n config.Normalization) (Reading, error) {
 		return Reading{}, usage.Errorf("the network normalizes what it reads by itself: leave --normalize out")
 	}
 	return Reading{Scale: float32(own.Scale), Shift: float32(own.Shift)}, nil
+}
+
+// digest is that of the user's file, which must be the one that the configuration knows.
+func digest(c *config.Config) (string, error) {
+	f, err := os.Open(c.Network)
+	if err != nil {
+		return "", usage.Errorf("network %s: %w", c.Network, usage.Cause(err))
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	got := hex.EncodeToString(h.Sum(nil))
+	if want := c.NetworkDigest; want != "" && want != got {
+		return "", usage.Errorf("network %s is another file than network_sha256 says: restore the file, or leave network_sha256 out", c.Network)
+	}
+	return got, nil
 }
 
 func read(c *config.Config) (*file.Model, error) {
@@ -105,4 +157,20 @@ func choices(c *config.Config, classes int) lower.Choices {
 		l.BatchNorm = lower.Grouped
 	}
 	return l
+}
+
+// Activation is the first one of the network by its name among those of named models: learning rates follow from it. It is empty where
+// it is none of these.
+func (n *Network) Activation() string {
+	p := n.Program
+	for i := range p.Ops {
+		if kind := p.Ops[i].Kind; kind.Activation() || kind == ir.GELU {
+			for _, name := range nn.Activations() {
+				if name == kind.String() {
+					return name
+				}
+			}
+		}
+	}
+	return ""
 }

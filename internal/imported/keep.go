@@ -2,6 +2,7 @@ package imported
 
 import (
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/collective/team"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/onnx/file"
 	"github.com/privgrad/privgrad/internal/onnx/lower"
@@ -24,16 +25,30 @@ func (n *Network) Keep(dir rundir.Dir) error {
 			return err
 		}
 	}
-	return dir.WriteNetwork(n.Program, n.Reading)
+	return dir.WriteNetwork(n.kept())
+}
+
+// Share gives every rank of a run that goes on what rank 0 keeps of its network.
+func Share(t *team.Team, dir rundir.Dir) error {
+	files, err := t.Root(func() ([]byte, error) {
+		if !IsKept(dir) {
+			return nil, nil
+		}
+		return dir.Pack()
+	})
+	if err != nil || len(files) == 0 || t.Rank() == 0 {
+		return err
+	}
+	return dir.Unpack(files)
 }
 
 // Read reads what Keep wrote of a run with a configuration, whose records have a shape.
 func Read(dir rundir.Dir, c *config.Config, shape [3]int) (*Network, error) {
-	p, reading, err := dir.ReadNetwork()
+	k, err := dir.ReadNetwork()
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Program: p, Params: make([]float32, p.NumParams()), Reading: reading}
+	n := &Network{Program: k.Program, Params: make([]float32, k.Program.NumParams()), Reading: k.Reading, Source: k.Source}
 	if c.Freeze == "" {
 		return n, nil
 	}

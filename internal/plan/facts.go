@@ -40,7 +40,7 @@ func (p *Plan) ModelFacts() map[string]string {
 		facts[rundir.LabelBounds] = string(text)
 	}
 	if p.Imported != nil {
-		facts["network_file"], facts[rundir.Normalize] = rundir.Network, c.NormalizeText()
+		facts["network_file"], facts[rundir.Normalize], facts[rundir.NetworkDigest] = rundir.Network, c.NormalizeText(), p.networkDigest
 		facts["network_names"] = namesInFile(p.Network.Program)
 	}
 	if p.Front != nil {

@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"cmp"
+
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/imported"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
@@ -13,10 +16,17 @@ import (
 
 // openNetwork reads the network that a file gives: from what a run that goes on keeps of it, else from the file.
 func openNetwork(c *config.Config, set *datasets.Set, o Options) (*imported.Network, error) {
-	if imported.IsKept(o.Kept) {
-		return imported.Read(o.Kept, c, set.Train.Shape)
+	open := func() (*imported.Network, error) {
+		return imported.Open(c, imported.Data{Shape: set.Train.Shape, Classes: set.Classes})
 	}
-	return imported.Open(c, imported.Data{Shape: set.Train.Shape, Classes: set.Classes})
+	if imported.IsKept(o.Kept) {
+		open = func() (*imported.Network, error) { return imported.Read(o.Kept, c, set.Train.Shape) }
+	}
+	n, err := open()
+	if err == nil {
+		c.NetworkDigest = cmp.Or(c.NetworkDigest, n.Source)
+	}
+	return n, err
 }
 
 // resolveImported takes the network of a file, if there is one.
@@ -34,7 +44,7 @@ func (p *Plan) resolveImported() (err error) {
 	if p.Network, err = nn.OfProgram(g, p.Imported.Params); err != nil {
 		return usage.Errorf("network %s: %w", c.Network, err)
 	}
-	own := activation(g)
+	own := p.Imported.Activation()
 	if c.Activation != "" && c.Activation != own {
 		return usage.Errorf("activation %s: the network of %s has its own; leave it out", c.Activation, c.Network)
 	}
@@ -42,19 +52,21 @@ func (p *Plan) resolveImported() (err error) {
 	return nil
 }
 
-// activation is the first one of a network by its name among those of named models: learning rates follow from it. It is empty where
-// it is none of these.
-func activation(p *ir.Program) string {
-	for i := range p.Ops {
-		if kind := p.Ops[i].Kind; kind.Activation() || kind == ir.GELU {
-			for _, name := range nn.Activations() {
-				if name == kind.String() {
-					return name
-				}
-			}
-		}
+// Foundation identifies what stands before the parameters of a run: its front end, and of a network from a file all that is kept of it.
+// It is empty where there is nothing.
+func (p *Plan) Foundation() string {
+	if p.Imported != nil {
+		return p.networkDigest
 	}
-	return ""
+	return p.FrontDigest
+}
+
+// FoundationFile names what Foundation is of.
+func (p *Plan) FoundationFile() string {
+	if p.Imported != nil {
+		return rundir.Network + " or " + rundir.Frozen
+	}
+	return rundir.Features
 }
 
 // reading is what an imported network reads of a value; nil of other networks.

@@ -64,13 +64,14 @@ type Plan struct {
 	// DefaultsFrom names the data on which the settings were chosen that the user left open.
 	DefaultsFrom string
 
-	precision  device.Precision // of matrix products
-	costs      ir.Costs         // of the device
-	secure     stream.Cipher    // of the device, for secure noise
-	memory     int64            // the default budget
-	declared   []string         // assumptions about the data
-	builtIn    bool             // the data set is
-	ownNetwork bool
+	precision     device.Precision // of matrix products
+	costs         ir.Costs         // of the device
+	secure        stream.Cipher    // of the device, for secure noise
+	memory        int64            // the default budget
+	declared      []string         // assumptions about the data
+	builtIn       bool             // the data set is
+	ownNetwork    bool
+	networkDigest string // of one from a file
 }
 
 // Options are what a caller supplies beside the configuration.
@@ -226,6 +227,11 @@ func (p *Plan) resolve(d device.Device) error {
 			return err
 		}
 	}
+	if p.Imported != nil {
+		if p.networkDigest, err = p.Imported.Digest(); err != nil {
+			return err
+		}
+	}
 	if l := Label(c); l != "" {
 		p.Warnings = append([]string{l}, p.Warnings...)
 	}
@@ -329,7 +335,7 @@ func (p *Plan) fits() error {
 	if got, want := ir.Size(input[:]), ir.Size(g.Shape); got != want {
 		of := "the records of " + p.Set.Name
 		if p.Front != nil {
-			of = "features " + p.Config.Features
+			of = "features " + p.Front.Spec().Kind
 		}
 		return usage.Errorf("network %s reads %d values per record, of shape %v, and %s have %d, of shape %v%s", g.Name, want, g.Shape, of, got, input, p.sizeHint())
 	}

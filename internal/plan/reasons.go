@@ -158,7 +158,7 @@ var assumptions = []struct {
 	{"class_weights_are_public", "the class weights follow from nothing private, such as the numbers of records of the classes", func(p *Plan) bool { return len(p.Config.ClassWeights) > 0 }},
 	{"protector_file_is_public", "the protector was not made of the private data; its card cannot be checked", func(p *Plan) bool { return slices.Contains(p.Notes.Assumes, "protector_file_is_public") }},
 	{ownFeatures, "the user's own features of a record, a function or constants in a file, depend on that record alone and on nothing private", func(p *Plan) bool { return p.Front != nil && !p.Front.Made() && p.Imported == nil }},
-	{"network_file_is_public", "the file of the network does not depend on the private data: which layers it has, their sizes and their settings", func(p *Plan) bool { return p.Config.Network != "" }},
+	{"network_file_is_public", "the file of the network does not depend on the private data: which layers it has, their sizes, and the numbers in it that are no weights", func(p *Plan) bool { return p.Config.Network != "" }},
 	{"weights_of_the_file_are_public", "the weights of the network's file do not depend on the private data, as --weights-are-public says", func(p *Plan) bool { return p.Config.WeightsArePublic }},
 	{"onnx_runtime_maps_each_record_alone", "ONNX Runtime gives one record at a time values that depend on that record alone", func(p *Plan) bool { return p.Imported != nil && p.Imported.ByRuntime }},
 	{ownGraph, "the graph's initial parameters do not depend on the private data", func(p *Plan) bool { return p.ownNetwork }},

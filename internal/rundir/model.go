@@ -54,6 +54,7 @@ const (
 	Classes        = "classes"      // their names, a JSON list; null of a regression
 	Schema         = "schema"       // of a table of one's own, JSON
 	LabelBounds    = "label_bounds" // of a regression with bounds, a JSON list of two: an output z stands for low + z·(high − low)
+	NetworkDigest  = "network_digest"
 	Normalize      = "normalize"    // of a network from a file: mean and standard deviation of what it reads
 	FeatureNorm    = "feature_norm" // of what the network reads, at most: longer rows are scaled down; "none"
 )

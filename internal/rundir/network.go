@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/privgrad/privgrad/internal/ir"
@@ -22,8 +23,10 @@ const mostNetwork = 64 << 20
 // networkFormat is the version of the file.
 const networkFormat = "privgrad network 1"
 
-type networkFile struct {
+// A KeptNetwork is what a run keeps of a network, beside its weights and its frozen part.
+type KeptNetwork struct {
 	Format  string      `json:"format"`
+	Source  string      `json:"source_sha256"` // of the file that it came from
 	Reading Reading     `json:"reads"`
 	Program *ir.Program `json:"program"`
 }
@@ -34,13 +37,20 @@ type Reading struct {
 	Shift float32 `json:"shift"`
 }
 
-// WriteNetwork keeps a network's ops, and what it reads.
-func (d Dir) WriteNetwork(p *ir.Program, r Reading) error {
-	text, err := json.MarshalIndent(networkFile{networkFormat, r, p}, "", "\t")
+// NetworkText is the file of a network. Equal networks have equal ones.
+func NetworkText(k KeptNetwork) ([]byte, error) {
+	k.Format = networkFormat
+	text, err := json.MarshalIndent(k, "", "\t")
+	return append(text, '\n'), err
+}
+
+// WriteNetwork keeps a network.
+func (d Dir) WriteNetwork(k KeptNetwork) error {
+	text, err := NetworkText(k)
 	if err != nil {
 		return err
 	}
-	return d.Write(Network, append(text, '\n'))
+	return d.Write(Network, text)
 }
 
 // ReadFrozen reads the ONNX file of the part that is not trained.
@@ -50,13 +60,13 @@ func (d Dir) ReadFrozen() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(f)
+	return io.ReadAll(io.LimitReader(f, math.MaxInt32)) // of a protocol buffer
 }
 
-// ReadNetwork reads what WriteNetwork wrote.
-func (d Dir) ReadNetwork() (*ir.Program, Reading, error) {
-	damaged := func(err error) (*ir.Program, Reading, error) {
-		return nil, Reading{}, usage.Errorf("%s cannot be used (%w): the model is of that network: restore the file", d.Path(Network), err)
+// ReadNetwork reads what WriteNetwork wrote. The network has no more parameters than the run has values for.
+func (d Dir) ReadNetwork() (k KeptNetwork, err error) {
+	damaged := func(err error) (KeptNetwork, error) {
+		return k, usage.Errorf("%s cannot be used (%w): the model is of that network: restore the file", d.Path(Network), err)
 	}
 	f, err := os.Open(d.Path(Network))
 	if err != nil {
@@ -70,18 +80,32 @@ func (d Dir) ReadNetwork() (*ir.Program, Reading, error) {
 	if len(text) > mostNetwork {
 		return damaged(fmt.Errorf("it has more than %d bytes", mostNetwork))
 	}
-	var file networkFile
-	if err := json.Unmarshal(text, &file); err != nil {
+	if err := json.Unmarshal(text, &k); err != nil {
 		return damaged(err)
 	}
-	if file.Format != networkFormat || file.Program == nil {
-		return damaged(fmt.Errorf("its format is %.32q, and this version reads %q", file.Format, networkFormat))
+	if k.Format != networkFormat || k.Program == nil {
+		return damaged(fmt.Errorf("its format is %.32q, and this version reads %q", k.Format, networkFormat))
 	}
-	if r := file.Reading; r.Scale-r.Scale != 0 || r.Shift-r.Shift != 0 {
+	if r := k.Reading; r.Scale-r.Scale != 0 || r.Shift-r.Shift != 0 {
 		return damaged(fmt.Errorf("it reads %v times a value plus %v", r.Scale, r.Shift))
 	}
-	if err := file.Program.Validate(); err != nil {
+	if err := k.Program.Validate(); err != nil {
 		return damaged(err)
 	}
-	return file.Program, file.Reading, nil
+	if n := int64(k.Program.NumParams()); n > d.values() {
+		return damaged(fmt.Errorf("it has %d parameters, more than the run has values for", n))
+	}
+	return k, nil
+}
+
+// values is how many parameters the files of a run can hold at most.
+func (d Dir) values() (most int64) {
+	for _, name := range []string{StateFile, Model} {
+		if f, err := d.open(name); err == nil { // of a slice in parts
+			n, _ := io.Copy(io.Discard, f)
+			most = max(most, n/4)
+			f.Close()
+		}
+	}
+	return most
 }

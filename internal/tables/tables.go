@@ -86,6 +86,9 @@ func (r Records) Usable() (n int64) {
 
 // Records puts a split onto a device, and keeps it. The device maps records through the front end, if it can.
 func (r Reader) Records(d device.Device, m datasets.Split) (Records, error) {
+	if r.Front != nil {
+		defer r.Front.Rest()
+	}
 	if r.Front != nil && r.Norm == 0 && r.unmapped(d) == nil {
 		return r.mapped(d, m)
 	}

@@ -54,7 +54,7 @@ func (l *lowerer) end(output string) {
 			stop("leave the sigmoids out: the loss takes the softmax of the outputs, one class a record", "has a sigmoid for each class, as for records of several classes")
 			return
 		}
-		l.layers = l.layers[:len(l.layers)-1]
+		l.layers, l.sigmoid = l.layers[:len(l.layers)-1], true
 	}
 	if len(l.layers) == 0 {
 		stop("export the network's logits", "computes nothing")

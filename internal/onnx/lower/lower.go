@@ -40,6 +40,7 @@ type Network struct {
 	Program *ir.Program // its loss is SoftmaxCrossEntropy, or Logistic of one output
 	Params  []float32   // the first weights, flat, in the order of the program
 	Prefix  *Prefix     // nil: nothing is frozen
+	Sigmoid bool        // one stood at the end, which the logistic loss has
 	Reads   Reading     // what the program reads of a value; of what a prefix gives it is Plain
 }
 
@@ -106,7 +107,7 @@ func work(m *file.Model, c Choices) (*result, error) {
 	if want := p.Outputs(); c.Classes != 0 && c.Classes != want && !(want == 1 && c.Classes == 2) {
 		return out, usage.Errorf("the network has %d outputs, and the data need %d; --new-head replaces its last dense layer by a fresh one of %d", want, c.Classes, c.Classes)
 	}
-	out.network = &Network{Program: p, Params: params, Prefix: prefix, Reads: l.read}
+	out.network = &Network{Program: p, Params: params, Prefix: prefix, Sigmoid: l.sigmoid, Reads: l.read}
 	return out, nil
 }
 
@@ -250,10 +251,10 @@ func (l *lowerer) channelsLast(input string, shape []int) bool {
 		return false
 	}
 	for _, n := range l.nodes {
-		if n.Kind == "Conv" && slices.Contains(n.Inputs, input) {
+		switch n.Kind {
+		case "Conv": // which reads channels first
 			return false
-		}
-		if n.Kind == "Transpose" && slices.Contains(n.Inputs, input) {
+		case "Transpose":
 			return slices.Equal(n.Attributes["perm"].Ints, []int64{0, 3, 1, 2})
 		}
 	}

@@ -43,6 +43,7 @@ type lowerer struct {
 	values  map[string]*value
 	readers map[string]int
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
+	sigmoid bool                  // one stood at the end
 	atInput bool                  // it begins at the file's input
 	read    Reading               // of the input
 	folder  fold.Folder
