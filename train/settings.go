@@ -38,7 +38,7 @@ import (
 //	Folds                  int       // csv: split the records into this many folds and hold one out
 //	Fold                   int       // csv: the fold to hold out, from 1
 //	DropFirst              bool      // csv: give the first category of each column no value of its own
-//	Recipe                 string    // best, wrn, head, none; auto: best if you give none of its settings
+//	Recipe                 string    // best, wrn, head, none; auto: best if nothing else is chosen
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
 //	Features               string    // fixed public image features: scatter, patches, scatter+patches, none
 //	Whiten                 string    // kind of synthetic images that decorrelate the features: none, leaves, pink (default leaves)
@@ -46,10 +46,11 @@ import (
 //	Deskew                 bool      // shear each image upright before its features; for handwriting, light on dark
 //	Views                  int       // average each record's gradient over K views of it, before clipping
 //	Augment                []string  // how a view of an image is drawn: flip,crop
-//	Model                  string    // network (default by the data; `privgrad info` lists all)
+//	Model                  string    // network (`privgrad info` lists all; default by the data), or --network FILE
 //	ModelVersion           int       // which of the networks that the model's name has stood for (default the last; filled in)
 //	Activation             string    // tanh, relu, sigmoid, gelu (default by the model)
 //	Network                string    // train the network of this ONNX file, such as torch.onnx.export writes
+//	NetworkDigest          string    // refuse another file than the one with this digest; filled in for config.yaml
 //	WeightsArePublic       bool      // start with the weights of the file; they must not depend on the private data
 //	BatchNorm              string    // in the place of batch normalization: frozen, the statistics of the file (needs --weights-are-public), or group, group normalization
 //	Normalize              string    // public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also those of all channels: the means, then the deviations
