@@ -261,8 +261,7 @@ class _Estimator(_Base):
             self.feature_names_in_ = np.asarray(list(X.columns), dtype=object)
 
     def _fit_path(self, path: Any, y: Any, more: Sequence[str]) -> None:
-        if y is not None:
-            raise UsageError("y was given beside a path: the labels are in the data there; leave out y")
+        _check_no_labels(y)
         if self.bounds is not None or self.categories is not None:
             raise UsageError("bounds and categories were given beside a path: a table's schema declares them (schema=FILE), and images in files need none")
         self._train([f"--data={_data_set(os.fspath(path))}", *more], None, None)
@@ -289,6 +288,7 @@ class _Estimator(_Base):
             with tempfile.TemporaryDirectory(prefix="privgrad-") as folder:
                 schema = [] if given.schema is None else [f"--schema={_write_beside(Path(folder) / 'data', 'schema', given.schema)}"]
                 return rows(_command.text(["data", "verify", given.data, *given.flags, *schema], given.feed))
+        _check_no_labels(y)
         flags = self._flags()
         arguments = ["data", "verify", _data_set(os.fspath(X)), *self._names()]
         for name in ("schema", "image_size", "data_dir"):
@@ -319,6 +319,11 @@ def _file(settings: Mapping[str, Any]) -> str:
         return json.dumps(settings, default=lambda v: v.tolist() if hasattr(v, "tolist") else list(v), ensure_ascii=False, indent=1)
     except TypeError:
         raise UsageError(f"{', '.join(settings)}: give numbers, texts and lists of them") from None
+
+
+def _check_no_labels(y: Any) -> None:
+    if y is not None:
+        raise UsageError("y was given beside a path: the labels are in the data there; leave out y")
 
 
 def _is_path(X: Any) -> bool:

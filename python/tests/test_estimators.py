@@ -268,6 +268,8 @@ class Training(unittest.TestCase):
             path = os.path.join(dir, "a.npz")
             np.savez(path, x_train=np.zeros((20, 8, 8), np.uint8), y_train=y)
             self.assertRegex(privgrad.Classifier(classes=["a", "b"], image_size="8x8").verify(path), zero)
+            with self.assertRaisesRegex(privgrad.UsageError, "leave out y"):
+                m.verify(path, y)
             with self.assertRaisesRegex(privgrad.UsageError, "none.npz"):
                 m.verify(os.path.join(dir, "none.npz"))
 
