@@ -13,6 +13,8 @@ import warnings
 from pathlib import Path
 from typing import IO, Any, Callable, Optional, Sequence
 
+from ._words import translated
+
 #: Names another program in the place of the one that comes with this module.
 VARIABLE = "PRIVGRAD_COMMAND"
 
@@ -78,8 +80,10 @@ class Line:
         self._width = 0
 
     def say(self, text: str) -> None:
-        if self._renews:
-            text = text[: shutil.get_terminal_size().columns - 1]
+        if self._renews and len(text) >= shutil.get_terminal_size().columns:
+            sys.stderr.write("\r" + text.ljust(self._width) + "\n")  # cut, it would say half
+            self._width = 0
+        elif self._renews:
             sys.stderr.write("\r" + text.ljust(self._width))
             self._width = len(text)
         else:
@@ -121,9 +125,22 @@ def run(arguments: Sequence[str], feed: Optional[Feed] = None, line: Optional[Li
 
     An interrupt lets it finish a step and save. Raises Error, UsageError or BudgetError with its words.
     """
+    return _outcome(*_ended([*arguments, "--json"], feed, line))
+
+
+def text(arguments: Sequence[str], feed: Optional[Feed] = None) -> str:
+    """Run the program, and give the text that it prints, also where it fails after it. Raises as run does where there is none."""
+    code, printed, said = _ended(arguments, feed, None)
+    if code not in (0, Error.exit_code) or not printed:
+        _outcome(code or Error.exit_code, b"", said)
+    return translated(printed.decode("utf-8", "replace"))
+
+
+def _ended(arguments: Sequence[str], feed: Optional[Feed], line: Optional[Line]) -> tuple[int, bytes, list[str]]:
+    """The exit code, what was printed, and the lines on standard error of a run of the program that has ended."""
     apart: dict[str, Any] = {} if os.name == "nt" else {"start_new_session": True}  # an interrupt reaches it through stop alone
     child = subprocess.Popen(
-        [program(), *arguments, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **apart
+        [program(), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **apart
     )
     said: list[str] = []
     printed: list[bytes] = []
@@ -144,7 +161,7 @@ def run(arguments: Sequence[str], feed: Optional[Feed] = None, line: Optional[Li
     finally:
         if line is not None:
             line.end()
-    return _outcome(child.returncode, printed[0] if printed else b"", said)
+    return child.returncode, printed[0] if printed else b"", said
 
 
 def _whole(stream: Optional[IO[bytes]]) -> bytes:
@@ -207,7 +224,7 @@ def _logged(text: str) -> dict[str, Any]:
 
 def _progress(notice: dict[str, Any]) -> str:
     if notice.get("msg") != "evaluation":
-        return f"privgrad: {notice.get('msg', '')}"
+        return f"privgrad: {translated(str(notice.get('msg', '')))}"
     text = f"privgrad: epoch {notice['epoch']:.4g}"
     if "epsilon_so_far" in notice:
         text += f", ε {notice['epsilon_so_far']:.3g} so far"
@@ -235,11 +252,15 @@ def _depth() -> int:
     return depth + 1
 
 
+def _warn(texts: list[str]) -> None:
+    """Warn of each, but of the columns of X once for all of them."""
+    columns = [t for t in texts if t.startswith("X: ")]
+    for warning in [t for t in texts if t not in columns] + (["\n".join(columns)] if columns else []):
+        warnings.warn(warning, Warned, stacklevel=_depth())
+
+
 def _outcome(code: int, printed: bytes, said: list[str]) -> Any:
-    for text in said:
-        warning = _warning(text)
-        if warning is not None:
-            warnings.warn(warning, Warned, stacklevel=_depth())
+    _warn([translated(w) for w in map(_warning, said) if w is not None])
     try:
         result = json.loads(printed)
     except ValueError:
@@ -252,7 +273,7 @@ def _outcome(code: int, printed: bytes, said: list[str]) -> Any:
         message = result["error"]["message"]
     else:
         message = "\n".join(text for text in said[-5:] if not _logged(text)) or f"the privgrad program ended with exit code {code} and said nothing"
-    error = _ERRORS.get(code, Error)(message)
+    error = _ERRORS.get(code, Error)(translated(message))
     error.exit_code = code
     raise error
 

@@ -23,22 +23,55 @@ from ._command import UsageError, Warned
 Pair = tuple[float, float]
 #: One pair for all columns; a pair for each; or pairs by the names of columns.
 Bounds = Union[Pair, Sequence[Pair], Mapping[Any, Pair]]
-#: The categories of columns, by the names of columns, or of an array by their numbers from 0.
+#: The categories of columns, by the names of columns, or of an array by their numbers from 0. A list among them is one
+#: category in several spellings.
 Categories = Mapping[Any, Sequence[Any]]
 
 _BLOCK = 4096  # records that are written at a time
-_NO_CLASS = 255  # a label that is none
+_NO_CLASS = 255  # a label of images that is none; classes are below it
 
 
 def pair(value: Any, what: str) -> Pair:
     """A pair of numbers (low, high)."""
     try:
+        if isinstance(value, (str, set, frozenset)):
+            raise TypeError
         low, high = (float(x) for x in value)
     except (TypeError, ValueError):
         raise UsageError(f"{what} {value!r}: give a pair (low, high) of numbers") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(f"{what} {value!r}: low must be below high, and both finite")
     return low, high
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """What was declared as a list, in its order."""
+    if isinstance(values, (str, bytes)):
+        raise UsageError(f"{what}: {values!r} is one text: give a list of names")
+    if isinstance(values, (set, frozenset, Mapping)):
+        raise UsageError(f"{what}: a {type(values).__name__} has no order that stays: give a list")
+    try:
+        items = list(values.tolist() if hasattr(values, "tolist") else values)
+    except TypeError:
+        raise UsageError(f"{what}: {values!r} is no list: give a list") from None
+    if any(isinstance(v, float) and math.isnan(v) for v in items):
+        raise UsageError(f'{what}: NaN equals nothing, not even itself: give missing values a name of their own, as by fillna("missing"), and list that')
+    return items
+
+
+def _key(value: Any, what: str) -> Any:
+    """A value that others can be compared with."""
+    try:
+        hash(value)
+    except TypeError:
+        raise UsageError(f"{what}: {value!r} is no name: give texts or numbers") from None
+    return value
+
+
+def _none_matches(kind: str, values: Sequence[Any]) -> bool:
+    """Whether no value of a NumPy type of this kind can equal one of these. What a type is, is no record's."""
+    texts = [isinstance(v, str) for v in values]
+    return kind in "biuf" and all(texts) or kind in "US" and not any(texts)
 
 
 def _is_pair(value: Any) -> bool:
@@ -62,11 +95,19 @@ def no_name(names: Sequence[str]) -> str:
     return none
 
 
+def sorted_places(values: Sequence[Any]) -> list[int]:
+    """Where the values stand, from the least to the largest; in their own order where they have none."""
+    try:
+        return sorted(range(len(values)), key=lambda i: values[i])
+    except TypeError:
+        return list(range(len(values)))
+
+
 class Labels:
-    """The classes of a classifier, in their order."""
+    """The classes of a classifier, in the order in which they were declared."""
 
     def __init__(self, classes: Sequence[Any]) -> None:
-        self.values = list(classes.tolist() if hasattr(classes, "tolist") else classes)
+        self.values = [_key(v, "classes") for v in listed(classes, "classes")]
         self.names = _distinct(self.values, "classes")
         if len(self.names) < 2:
             raise UsageError("1 class was declared: give two or more")
@@ -74,8 +115,7 @@ class Labels:
 
     def check(self, y: np.ndarray) -> None:
         """Refuse labels of a type that no class has: what a type is, is no record's."""
-        text = all(isinstance(v, str) for v in self.values)
-        if y.dtype.kind in "biuf" and text or y.dtype.kind in "US" and not any(isinstance(v, str) for v in self.values):
+        if _none_matches(y.dtype.kind, self.values):
             raise UsageError(f"y has the type {y.dtype}, and no class is of it: declare the classes as they stand in y")
 
     def numbers(self, y: np.ndarray) -> list[Optional[int]]:
@@ -146,24 +186,37 @@ def columns_of(X: Any) -> tuple[Optional[list[Any]], list[np.ndarray]]:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, as it was declared: it has bounds or categories."""
+    """A column of a table, as it was declared: it has bounds or categories, each in its spellings."""
 
     name: str
     bounds: Optional[Pair]
-    categories: Optional[tuple[Any, ...]]
+    categories: Optional[tuple[tuple[Any, ...], ...]]
+
+    @staticmethod
+    def categorical(name: str, categories: Any) -> Column:
+        what = f"categories of column {name}"
+        spelled = [tuple(listed(c, what)) if isinstance(c, (list, tuple)) else (c,) for c in listed(categories, what)]
+        _distinct([_key(v, what) for spellings in spelled for v in spellings], what)
+        if not all(spelled):
+            raise UsageError(f"{what}: a list is one category in several spellings: give one at least")
+        return Column(name, None, tuple(spelled))
 
     def schema(self) -> dict[str, Any]:
         if self.categories is not None:
-            return {"name": self.name, "categories": _distinct(self.categories, f"categories of column {self.name}")}
+            return {"name": self.name, "categories": [str(spellings[0]) for spellings in self.categories]}
         return {"name": self.name, "bounds": self.bounds}
+
+    def check(self, values: np.ndarray) -> None:
+        """Refuse values of a type that no category has."""
+        if self.categories is not None and _none_matches(values.dtype.kind, [v for spellings in self.categories for v in spellings]):
+            raise UsageError(f"column {self.name} has the type {values.dtype}, and no category is of it: declare the categories as they stand in X")
 
     def texts(self, values: np.ndarray) -> list[str]:
         """What stands in the file. A value that is none of the categories gets a text that is none, whatever is in it."""
         if self.categories is None:
             return [repr(x) for x in floats(values)]
-        names = [str(c) for c in self.categories]
-        none = no_name(names)
-        known = dict(zip(self.categories, names))
+        known = {v: str(spellings[0]) for spellings in self.categories for v in spellings}
+        none = no_name(list(known.values()))
         return [_known(known, v, none) for v in values.tolist()]
 
 
@@ -200,6 +253,8 @@ class Table:
     def declared(names: Optional[list[Any]], width: int, bounds: Optional[Bounds], categories: Optional[Categories]) -> Table:
         keys = list(range(width)) if names is None else names
         categories = categories or {}
+        if not isinstance(categories, Mapping):
+            raise UsageError('categories: give lists by the names of columns, such as {"ward": ["north", "south"]}')
         unknown = [k for k in categories if k not in keys]
         if isinstance(bounds, Mapping):
             unknown += [k for k in bounds if k not in keys]
@@ -211,13 +266,20 @@ class Table:
             if "\n" in name or "\r" in name:
                 raise UsageError(f"column {name!r}: a name must not have an end of a line")
             if key in categories:
-                columns.append(Column(name, None, tuple(categories[key])))
+                if _has_bounds(bounds, key, i, width):
+                    raise UsageError(f"column {key!r} has bounds and categories: leave out its bounds, or give None for them in a list")
+                columns.append(Column.categorical(name, categories[key]))
             else:
                 columns.append(Column(name, _bounds(bounds, key, i, width), None))
         label = "y"
         while label in {c.name for c in columns}:
             label += "_"
         return Table(tuple(columns), label)
+
+    def check(self, columns: Sequence[np.ndarray]) -> None:
+        """Refuse columns of a type that none of their categories has."""
+        for column, values in zip(self.columns, columns):
+            column.check(values)
 
     def schema(self, label: dict[str, Any]) -> str:
         """The schema of the table as the program reads it: all that was declared, and nothing else."""
@@ -232,6 +294,17 @@ class Table:
             if labels is not None:
                 texts.append(labels[first : first + _BLOCK])
             out.write(_lines(zip(*texts)))
+
+
+def _has_bounds(bounds: Optional[Bounds], key: Any, number: int, width: int) -> bool:
+    """Whether bounds were declared for this very column."""
+    if isinstance(bounds, Mapping):
+        return key in bounds
+    return bounds is not None and _is_list(bounds) and not _is_pair(bounds) and len(bounds) == width and bounds[number] is not None
+
+
+def _is_list(bounds: Any) -> bool:
+    return hasattr(bounds, "__len__") and hasattr(bounds, "__getitem__") and not isinstance(bounds, (str, bytes))
 
 
 def _lines(rows: Any) -> bytes:
@@ -251,6 +324,8 @@ def _bounds(bounds: Optional[Bounds], key: Any, number: int, width: int) -> Pair
         if key not in bounds:
             raise UsageError(f"column {key!r} has no bounds and no categories: declare them, or leave it out of X")
         return pair(bounds[key], what)
+    if not _is_list(bounds):
+        raise UsageError(f"bounds {bounds!r}: give a pair (low, high) of numbers, a pair for each column, or pairs by name")
     if _is_pair(bounds):
         return pair(bounds, "bounds")
     if len(bounds) != width:
@@ -272,7 +347,7 @@ class Images:
             raise UsageError(f"X has the type {X.dtype}: give images as uint8, or as numbers with bounds=(low, high)")
         if bounds is None and X.dtype != np.uint8:
             raise UsageError(f"bounds are not declared: give bounds=(low, high), the least and the largest value of a pixel of the type {X.dtype}; images of uint8 need none")
-        if bounds is not None and (isinstance(bounds, Mapping) or not _is_pair(bounds)):
+        if bounds is not None and (isinstance(bounds, Mapping) or not _is_list(bounds) or not _is_pair(bounds)):
             raise UsageError("bounds: give one pair (low, high) for all pixels of images")
         limits = None if bounds is None else pair(bounds, "bounds")
         if X.ndim == 3:
@@ -284,6 +359,12 @@ class Images:
         if last:
             return Images((X.shape[3], X.shape[1], X.shape[2]), True, limits)
         return Images((X.shape[1], X.shape[2], X.shape[3]), False, limits)
+
+    @staticmethod
+    def check_classes(labels: Labels) -> None:
+        """Refuse more classes than the format of images has."""
+        if len(labels.names) > _NO_CLASS:
+            raise UsageError(f"{len(labels.names)} classes were declared: images may have {_NO_CLASS} at most")
 
     @property
     def size(self) -> str:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 import privgrad
-from privgrad import _command, _data
+from privgrad import _command, _data, _estimator
 
 try:
     import pandas
@@ -72,11 +73,69 @@ class Declarations(unittest.TestCase):
             "two or more": {"classes": [1]},
             "each once": {"classes": [1, 1]},
             "no class is of it": {"classes": ["0", "1"]},
+            "classes: a set has no order": {"classes": {0, 1}},
+            "one text": {"classes": "01"},
+            "is no list": {"classes": 2},
+            "NaN equals nothing": {"classes": [0, np.nan]},
+            "is no name": {"classes": [[0], [1]]},
+            "bounds 5: give a pair": {"bounds": 5},
+            "bounds {0, 1}: give a pair": {"bounds": {0, 1}},
+            "1 has bounds and categories": {"bounds": {0: (0, 1), 1: (0, 1), 2: (0, 1)}, "categories": {1: [1, 2]}},
+            "2 has bounds and categories": {"bounds": [(0, 1), (0, 1), (0, 1)], "categories": {2: [1, 2]}},
+            "column x1: 'north' is one text: give a list of names": {"bounds": [(0, 1), None, (0, 1)], "categories": {1: "north"}},
+            "column x2: a set": {"bounds": [(0, 1), (0, 1), None], "categories": {2: {1, 2}}},
+            "several spellings": {"bounds": [(0, 1), (0, 1), None], "categories": {2: [1, []]}},
+            "is no name: give texts": {"bounds": [(0, 1), (0, 1), None], "categories": {2: [1, [2, [3]]]}},
+            "x2 has the type float64, and no category": {"bounds": [(0, 1), (0, 1), None], "categories": {2: list("01234")}},
+            "by the names of columns": {"bounds": [(0, 1), (0, 1), None], "categories": ["north"]},
+            "give the path of a new folder": {"run_dir": "/"},
+            "run_dir 5": {"run_dir": 5},
+            "here it is seed": {"random_state": 1},
+            "target_bounds is no parameter of Classifier: give classes": {"target_bounds": (0, 1)},
+            "config was given, and beta1": {"config": "a.yaml", "beta1": 0.8},
+            "give numbers, texts": {"beta1": object()},
             "give run_dir": {"out": "runs/a"},
             "is for data at a path": {"schema": "s.yaml"},
         }.items():
             with self.subTest(message), self.assertRaisesRegex(privgrad.UsageError, message):
                 privgrad.Classifier(**{"epsilon": 1, "delta": 1e-6, "public_n": 20, "classes": [0, 1], "bounds": (0, 1), **more}).fit(X, y)
+
+    def test_what_a_regressor_does_not_take(self):
+        X, y = two_sides(20)
+        given = {"delta": 1e-6, "public_n": 20, "target_bounds": (0, 1), "bounds": (0, 1)}
+        for message, x, labels, more in (
+            ("classes is no parameter of Regressor: give target_bounds", X, y, {"classes": [0, 1]}),
+            ("takes tables only", X.reshape(20, 3, 1), y, {}),
+            ("y has the type <U1, which is no number", X, ["a"] * 20, {}),
+            ("target_bounds 5: give a pair", X, y, {"target_bounds": 5}),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(privgrad.UsageError, message):
+                privgrad.Regressor(**{"epsilon": 1, **given, **more}).fit(x, labels)
+
+    def test_images_have_few_classes(self):
+        with self.assertRaisesRegex(privgrad.UsageError, "255 at most"):
+            privgrad.Classifier(epsilon=1, delta=1e-6, public_n=20, classes=range(256)).fit(np.zeros((20, 8, 8), np.uint8), np.zeros(20))
+
+    def test_spellings(self):
+        table = _data.Table.declared(None, 1, None, {0: ["north", ["south", "s."], 7]})
+        self.assertEqual(json.loads(table.schema({}))["columns"], [{"name": "x0", "categories": ["north", "south", "7"]}])
+        values = np.array(["s.", "south", 7, "7", "north"], dtype=object)
+        self.assertEqual(csv_of(table, [values]).split("\n")[1:-1], ["south", "south", "7", '""', "north"])
+
+    def test_settings_without_a_flag(self):
+        """Those of the module are the ones of the reference."""
+        page = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+        keys = {key.split(".")[0] for key in re.findall(r"^\| `([a-z0-9_.]+)` \| in a file alone", page, re.MULTILINE)}
+        self.assertEqual(set(_estimator._IN_FILE), keys)
+
+    def test_folder(self):
+        with mock.patch.dict(os.environ, {"HOME": "/home/of", "USERPROFILE": "/home/of"}):
+            self.assertEqual(_estimator._folder("~/x"), Path("/home/of/x"))
+        self.assertEqual(_estimator._folder("."), Path.cwd())
+        self.assertEqual(_estimator._folder("runs/a"), Path("runs/a"))
+
+    def test_version(self):
+        self.assertRegex(privgrad.__version__, "^[0-9]")
 
     def test_schema_has_what_was_declared_alone(self):
         table = _data.Table.declared(["a,b", "ward"], 2, {"a,b": (0, 2)}, {"ward": ["north", "s\"outh"]})
@@ -136,20 +195,21 @@ class Training(unittest.TestCase):
         X, y = two_sides()
         return privgrad.Classifier(**{**FAST, "public_n": 200, "classes": [0, 1], "bounds": (0, 1), **more}).fit(X, y), X, y
 
-    def test_learns_and_keeps_order(self):
-        """Classes in the order that was declared, of any type. The gap is wide and the noise small: a line that is wrong for
+    def test_learns_and_sorts_classes(self):
+        """Classes of any type, declared in any order, are sorted as scikit-learn takes them to be. The gap is wide and the noise small: a line that is wrong for
         one record in ten would be a fault."""
         X, y = two_sides()
         for classes in ([0, 1], [1, 0], ["yes", "no"], [True, False], [2.0, 1.0]):
             with self.subTest(classes=classes):
                 truth = np.array(sorted(classes))[y]
                 m = privgrad.Classifier(**FAST, public_n=200, classes=classes, bounds=(0, 1)).fit(X, truth)
-                self.assertEqual(m.classes_.tolist(), classes)
+                np.testing.assert_array_equal(m.classes_, np.unique(truth))
                 self.assertGreater(m.score(X, truth), 0.9)
                 p = m.predict_proba(X)
                 np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
                 np.testing.assert_array_equal(m.classes_[p.argmax(axis=1)], m.predict(X))
                 self.assertEqual(m.predict(X).dtype, truth.dtype)
+                self.assertGreater(p[truth == m.classes_[1], 1].mean(), 0.7, "the columns are not those of classes_")
 
     def test_result_and_run(self):
         with tempfile.TemporaryDirectory() as dir:
@@ -159,7 +219,7 @@ class Training(unittest.TestCase):
             self.assertEqual((m.result_["steps"], m.result_["public_n"], m.result_["dataset"]), (20, 200, "csv:-"))
             self.assertEqual(Path(m.run_dir_), run)
             self.assertEqual(m.n_features_in_, 3)
-            with self.assertRaisesRegex(privgrad.UsageError, "is not empty"):
+            with self.assertRaisesRegex(privgrad.UsageError, 'is not empty: give another run_dir, or resume="auto" with the same data$'):
                 m.fit(X, y)
             again = privgrad.Classifier(**{**m.get_params(), "resume": "auto"}).fit(X, y)
             self.assertEqual(again.result_["epsilon"], m.result_["epsilon"])
@@ -172,6 +232,46 @@ class Training(unittest.TestCase):
         self.assertFalse(os.path.exists(run), "the run of an estimator that is gone is there")
         for other in copies:
             np.testing.assert_array_equal(other.predict_proba(X), predicted)
+
+    def test_a_run_that_is_gone(self):
+        with tempfile.TemporaryDirectory() as dir:
+            m, _, _ = self.fitted(run_dir=Path(dir) / "a")
+        with self.assertRaisesRegex(privgrad.UsageError, "put it back"):
+            pickle.dumps(m)
+
+    def test_class_weights(self):
+        """A setting that has no flag is a keyword. It leaves the recipe alone, as other keywords do that are none of its settings."""
+        X, y = two_sides()
+        given = {"epsilon": 5, "delta": 1e-6, "public_n": 200, "classes": [0, 1], "bounds": (0, 1), "progress": "off"}
+        plain = privgrad.Classifier(**given).fit(X, y)
+        with tempfile.TemporaryDirectory() as dir:
+            m = privgrad.Classifier(**given, class_weights=np.array([1, 3]), run_dir=Path(dir) / "a").fit(X, y)
+            self.assertRegex((Path(m.run_dir_) / "config.yaml").read_text(), r"class_weights: \[1.0, 3.0\]")
+            self.assertIn("class_weights_are_public", m.result_["assumptions"])
+            self.assertEqual(m.result_["steps"], plain.result_["steps"], "no recipe was taken")
+
+    def test_verify(self):
+        """The owner sees what training is silent of, by rows of X."""
+        X, y = two_sides(20)
+        y[7:] = 5
+        X[4, 1] = np.nan
+        m = privgrad.Classifier(classes=[0, 1], bounds=(0, 1))
+        said = m.verify(X, y)
+        self.assertRegex(said, "column x1, values that are missing: 1, first in row 4\n")
+        self.assertRegex(said, "no class: 13, first in row 7 ")
+        self.assertIn("most labels are none", said, "a verdict that is bad is said, too")
+        zero = r"count as zero +13 "
+        self.assertRegex(privgrad.Classifier(classes=[0, 1]).verify(np.zeros((20, 8, 8), np.uint8), y), zero)
+        with self.assertRaisesRegex(privgrad.UsageError, "y is None"):
+            m.verify(X)
+        with tempfile.TemporaryDirectory() as dir:
+            path = os.path.join(dir, "a.npz")
+            np.savez(path, x_train=np.zeros((20, 8, 8), np.uint8), y_train=y)
+            self.assertRegex(privgrad.Classifier(classes=["a", "b"], image_size="8x8").verify(path), zero)
+            with self.assertRaisesRegex(privgrad.UsageError, "leave out y"):
+                m.verify(path, y)
+            with self.assertRaisesRegex(privgrad.UsageError, "none.npz"):
+                m.verify(os.path.join(dir, "none.npz"))
 
     def test_data_are_in_no_file(self):
         """A value that stands nowhere else is in no file of the run."""
@@ -198,8 +298,14 @@ class Training(unittest.TestCase):
             m = privgrad.Classifier(**FAST, public_n=200, classes=[0, 1], bounds=(0, 1)).fit(X, y)
         self.assertFalse([w for w in said if "value" in str(w.message)])
         self.assertEqual({w.filename for w in said}, {__file__}, "a warning points into the module")
-        with self.assertWarnsRegex(privgrad.Warned, 'column "x1": 1 of 200 values is'):
+        X[4:6, 2] = np.nan
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
             m.predict(X)
+        self.assertEqual(len(said), 1, "a call warns once")
+        self.assertRegex(
+            str(said[0].message), '^X: column "x1": 1 of 200 values is missing, first in row 3; .*\nX: column "x2": 2 of 200 values are missing, first in row 4; '
+        )
 
     def test_regression(self):
         X, _ = two_sides()
@@ -263,8 +369,12 @@ class TheProgramsWords(unittest.TestCase):
         """Records of no class are far too few by the noisy count, which stops the run. Its noise has a deviation of about
         5% of public_n, and 0 of 2000 stands five deviations below a quarter: it passes once in a million runs."""
         X, y = two_sides(2000)
-        with self.assertRaisesRegex(privgrad.Error, "usable"):
+        with self.assertRaisesRegex(privgrad.Error, r"usable.*check X and y by `verify\(X, y\)`, then begin anew with another run_dir"):
             privgrad.Classifier(epsilon=1, delta=1e-6, public_n=2000, classes=[5, 6], bounds=(0, 1), progress="off").fit(X, y)
+
+    def test_images_without_a_recipe(self):
+        with self.assertRaisesRegex(privgrad.UsageError, 'no network is made .*add recipe="best", or model="logistic"$'):
+            privgrad.Classifier(epsilon=1, delta=1e-6, public_n=20, classes=[0, 1], steps=5).fit(np.zeros((20, 8, 8), np.uint8), np.arange(20) % 2)
 
     def test_not_fitted(self):
         with self.assertRaisesRegex(privgrad.NotFittedError, "fit"):
@@ -310,6 +420,7 @@ class TheProgramsWords(unittest.TestCase):
         got = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
         self.assertEqual(got.returncode, 0, got.stderr)
         self.assertRegex(got.stderr, r"privgrad: epoch .*, ε 5 so far")
+        self.assertRegex(got.stderr, r"to check X and y first: verify\(X, y\)\n")
         self.assertIn("optimizer", got.stdout)
         self.assertNotIn("optimizer", got.stderr)
 
@@ -325,6 +436,18 @@ class TheProgramsWords(unittest.TestCase):
                 line.say("short")
                 line.end()
             self.assertEqual(stream.getvalue(), want)
+
+    def test_a_line_that_is_too_long_is_whole(self):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        with mock.patch.object(sys, "stderr", Terminal()) as stream, mock.patch.dict(os.environ, {"COLUMNS": "10"}):
+            line = _command.Line()
+            for text in ("short", "a text of 22 characters", "end"):
+                line.say(text)
+            line.end()
+        self.assertEqual(stream.getvalue(), "\rshort\ra text of 22 characters\n\rend\n")
 
     def test_a_part_of_the_data_is_not_trained_on(self):
         """Where the data end with an error, nothing is trained: a table that is cut looks whole."""

@@ -91,6 +91,19 @@ class EstimatorChecks(unittest.TestCase):
         line.set_params(classifier__steps=4)
         self.assertEqual(clone(line).get_params()["classifier__steps"], 4)
 
+    def test_scores_of_classes_in_any_order(self):
+        """AUC is that of the probabilities of "yes", whatever stands first. The classes are parted by a wide gap."""
+        from sklearn.metrics import get_scorer
+
+        X = np.linspace(0, 1, 200).reshape(-1, 1)
+        y = np.where(X[:, 0] > 0.5, "yes", "no")
+        for classes in (["yes", "no"], ["no", "yes"]):
+            m = privgrad.Classifier(
+                delta=1e-6, noise_multiplier=0.1, steps=20, batch=50, lr=1.0, progress="off", count_records=False, public_n=200, classes=classes, bounds=(0, 1)
+            ).fit(X, y)
+            self.assertGreater(get_scorer("roc_auc")(m, X, y), 0.9)
+            self.assertGreater(get_scorer("neg_log_loss")(m, X, y), -0.7, "worse than without a model, which has ln 2")
+
     def test_regressor(self):
         self.check(NumberFromData(epsilon=1000.0), {**CANNOT, **REGRESSOR})
 
