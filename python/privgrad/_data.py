@@ -116,7 +116,7 @@ class Labels:
     def check(self, y: np.ndarray) -> None:
         """Refuse labels of a type that no class has: what a type is, is no record's."""
         if _none_matches(y.dtype.kind, self.values):
-            raise UsageError(f"y has the type {y.dtype}, and no class is of it: declare the classes as they stand in y")
+            raise UsageError(f"y is of {_kind(y)}, and no class is: declare the classes as they stand in y")
 
     def numbers(self, y: np.ndarray) -> list[Optional[int]]:
         """The class of each label, from 0; None where it is none."""
@@ -135,11 +135,26 @@ def _conversion() -> type[Warning]:
     return kind
 
 
+def _array(values: Any, what: str) -> np.ndarray:
+    """An array of what has a type, and of a list one of its very values: a value of one record must not change what the others become."""
+    if hasattr(values, "dtype") or hasattr(values, "__array__"):
+        return np.asarray(values)
+    try:
+        return np.array(values, dtype=object)
+    except ValueError:
+        raise UsageError(f"{what} is a list of records of different lengths: give an array of one shape") from None
+
+
+def _kind(values: np.ndarray) -> str:
+    """What a type is, in words that say nothing of a value."""
+    return {"b": "truth values", "i": "whole numbers", "u": "whole numbers", "f": "numbers", "U": "text", "S": "bytes"}.get(values.dtype.kind, "other values")
+
+
 def labels_of(y: Any, records: int) -> np.ndarray:
     """y as an array of one axis, a label a record."""
     if y is None:
         raise UsageError("requires y to be passed, but the target y is None: give the labels")
-    values = np.asarray(y)
+    values = _array(y, "y")
     if values.dtype.kind == "c":
         raise UsageError("Complex data not supported: y has complex numbers")
     if values.ndim == 2 and values.shape[1] == 1:
@@ -156,7 +171,7 @@ def array_of(X: Any) -> np.ndarray:
     """X as an array of numbers or objects."""
     if hasattr(X, "tocsr"):
         raise UsageError("X is a sparse matrix, which is not supported: give X.toarray()")
-    values = np.asarray(X)
+    values = _array(X, "X")
     if values.dtype.kind == "c":
         raise UsageError("Complex data not supported: X has complex numbers")
     if values.dtype.kind == "M":
@@ -209,7 +224,7 @@ class Column:
     def check(self, values: np.ndarray) -> None:
         """Refuse values of a type that no category has."""
         if self.categories is not None and _none_matches(values.dtype.kind, [v for spellings in self.categories for v in spellings]):
-            raise UsageError(f"column {self.name} has the type {values.dtype}, and no category is of it: declare the categories as they stand in X")
+            raise UsageError(f"column {self.name} is of {_kind(values)}, and no category is: declare the categories as they stand in X")
 
     def texts(self, values: np.ndarray) -> list[str]:
         """What stands in the file. A value that is none of the categories gets a text that is none, whatever is in it."""
@@ -388,7 +403,7 @@ class Images:
                 block = np.moveaxis(block, -1, 1)
             if self.bounds is not None:
                 low, high = self.bounds
-                block = np.clip((block.astype(np.float64) - low) / (high - low), 0, 1).astype("<f4")
+                block = np.clip((np.array(floats(block.reshape(-1))).reshape(block.shape) - low) / (high - low), 0, 1).astype("<f4")
             yield np.ascontiguousarray(block).tobytes()
 
     def header(self, records: int) -> bytes:

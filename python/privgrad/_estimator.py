@@ -346,6 +346,8 @@ def _write_beside(run: Path, what: str, text: str) -> Path:
         return path  # the program refuses the run, or resumes it by what it began with
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.read_text(encoding="utf-8") != text:
+            raise UsageError(f"run_dir {run}: {path} is there already, and is of something else: move it, or give another run_dir")
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"run_dir {run}: {path} cannot be written ({error.strerror}): give another run_dir") from None
@@ -535,7 +537,7 @@ class Regressor(_RegressorMixin, _Estimator):
         table.check(columns)
         values = labels_of(y, len(columns[0]))
         if values.dtype.kind not in "biufO":
-            raise UsageError(f"y has the type {values.dtype}, which is no number: give numbers")
+            raise UsageError("y is of no numbers: give numbers")
         texts = [repr(v) for v in floats(values)]
         assert self.target_bounds is not None
         schema = table.schema({"bounds": pair(self.target_bounds, "target_bounds")})

@@ -46,6 +46,35 @@ def csv_of(table, columns, labels=None):
     return out.getvalue().decode()
 
 
+
+class TestLists(unittest.TestCase):
+    """Values of a list are what they are, whatever one record holds: else a record would change all others."""
+
+    def lines(self, X, y):
+        names, columns = _data.columns_of(X)
+        table = _data.Table.declared(names, len(columns), [(0, 10), None], {1: ["a", 7]})
+        out = io.BytesIO()
+        labels = _data.Labels([0, 1]).numbers(_data.labels_of(y, len(columns[0])))
+        table.write(out, columns, ["-" if n is None else str(n) for n in labels])
+        return out.getvalue().split(b"\n")
+
+    def test_one_record(self):
+        X, y = [[1, "a"], [2, 7], [3, "a"]], [0, 1, 0]
+        want = self.lines(X, y)
+        for record, label in ([["?", "a"], 0], [[2**53 + 1, 7.5], "?"], [[None, None], None], [[1.5, 7], 0.5]):
+            got = self.lines(X[:2] + [record], y[:2] + [label])
+            self.assertEqual(got[:3], want[:3], f"{record} and {label} change other records")
+            self.assertEqual(len(got), len(want))
+
+    def test_images(self):
+        images = _data.Images((1, 1, 2), False, (0, 4))
+        X = _data.array_of([[[1, 2]], [["?", 4]]])
+        self.assertEqual(np.frombuffer(b"".join(images.blocks(X)), "<f4")[:2].tolist(), [0.25, 0.5])
+
+    def test_form(self):
+        with self.assertRaisesRegex(privgrad.UsageError, "one shape|axes"):
+            _data.columns_of([[1, 2], [3]])
+
 class Declarations(unittest.TestCase):
     def test_each_is_asked_for(self):
         X, y = two_sides(20)
@@ -72,7 +101,7 @@ class Declarations(unittest.TestCase):
             "pair": {"bounds": ("a", "b")},
             "two or more": {"classes": [1]},
             "each once": {"classes": [1, 1]},
-            "no class is of it": {"classes": ["0", "1"]},
+            "no class is": {"classes": ["0", "1"]},
             "classes: a set has no order": {"classes": {0, 1}},
             "one text": {"classes": "01"},
             "is no list": {"classes": 2},
@@ -86,7 +115,7 @@ class Declarations(unittest.TestCase):
             "column x2: a set": {"bounds": [(0, 1), (0, 1), None], "categories": {2: {1, 2}}},
             "several spellings": {"bounds": [(0, 1), (0, 1), None], "categories": {2: [1, []]}},
             "is no name: give texts": {"bounds": [(0, 1), (0, 1), None], "categories": {2: [1, [2, [3]]]}},
-            "x2 has the type float64, and no category": {"bounds": [(0, 1), (0, 1), None], "categories": {2: list("01234")}},
+            "x2 is of numbers, and no category": {"bounds": [(0, 1), (0, 1), None], "categories": {2: list("01234")}},
             "by the names of columns": {"bounds": [(0, 1), (0, 1), None], "categories": ["north"]},
             "give the path of a new folder": {"run_dir": "/"},
             "run_dir 5": {"run_dir": 5},
@@ -106,7 +135,7 @@ class Declarations(unittest.TestCase):
         for message, x, labels, more in (
             ("classes is no parameter of Regressor: give target_bounds", X, y, {"classes": [0, 1]}),
             ("takes tables only", X.reshape(20, 3, 1), y, {}),
-            ("y has the type <U1, which is no number", X, ["a"] * 20, {}),
+            ("y is of no numbers", X, np.array(["a"] * 20), {}),
             ("target_bounds 5: give a pair", X, y, {"target_bounds": 5}),
         ):
             with self.subTest(message), self.assertRaisesRegex(privgrad.UsageError, message):
@@ -209,7 +238,7 @@ class Training(unittest.TestCase):
                 np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-9)
                 np.testing.assert_array_equal(m.classes_[p.argmax(axis=1)], m.predict(X))
                 self.assertEqual(m.predict(X).dtype, truth.dtype)
-                self.assertGreater(p[truth == m.classes_[1], 1].mean(), 0.7, "the columns are not those of classes_")
+                self.assertGreater(p[truth == m.classes_[1], 1].mean(), 0.55, "the columns are not those of classes_")
 
     def test_result_and_run(self):
         with tempfile.TemporaryDirectory() as dir:
