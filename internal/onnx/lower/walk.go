@@ -43,6 +43,7 @@ type lowerer struct {
 	values  map[string]*value
 	readers map[string]int
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
+	names   map[string]bool       // of all values of the file
 	atInput bool                  // it begins at the file's input
 	read    Reading               // of the input
 	folder  fold.Folder
@@ -57,9 +58,16 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 	l := &lowerer{
 		choices: c, role: r, graph: &m.Graph, version: version(m),
 		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
+		names:  map[string]bool{},
 		folder: fold.Folder{Left: mostFolded}, read: Plain,
 	}
+	for i := range m.Graph.Nodes {
+		for _, out := range m.Graph.Nodes[i].Outputs {
+			l.names[out] = true
+		}
+	}
 	for name, t := range m.Graph.Constants {
+		l.names[name] = true
 		if t == nil {
 			continue
 		}
