@@ -158,7 +158,7 @@ func TestBatchNormRefused(t *testing.T) {
 		return g.done(g.dense(g.node("Flatten", "f", in(x)), "d", 144, 3))
 	}
 	refused(t, "nothing said", build(false, "Conv"), Choices{}, "node bn (BatchNormalization)", "one record would see another", "--batchnorm group", "--batchnorm frozen --weights-are-public")
-	refused(t, "training", build(false, "Conv", number("training_mode", 1)), Choices{BatchNorm: Grouped}, "training mode", "model.eval()")
+	refused(t, "training", build(false, "Conv", number("training_mode", 1)), Choices{BatchNorm: Grouped}, "training mode", "export net.eval() with training=TrainingMode.PRESERVE, do_constant_folding=False")
 	refused(t, "further outputs", build(true, "Conv"), Choices{BatchNorm: Grouped}, "training mode")
 	refused(t, "nothing to fold into", build(false, "Relu"), Choices{BatchNorm: Frozen, Weights: OfFile}, "none is there", "use --batchnorm group")
 	refused(t, "private statistics", build(false, "Conv"), Choices{BatchNorm: Frozen}, "--weights-are-public")
@@ -199,7 +199,7 @@ func TestRefused(t *testing.T) {
 		{"resize", func(g *graph) string { return g.node("Resize", "e", in("x")) }, []string{"no operation that is known"}},
 		{"tile", func(g *graph) string { return g.node("Tile", "e", in("x", g.vector("n", 2, 1, 1, 1))) }, []string{"no operation that is known"}},
 		{"expand", func(g *graph) string { return g.node("Expand", "e", in("x", g.vector("n", 2, 4, 6, 6))) }, []string{"no operation that is known"}},
-		{"product of activations", func(g *graph) string { return g.node("Mul", "m", in("x", "x")) }, []string{"no operation that is trained"}},
+		{"product of activations", func(g *graph) string { return g.node("Mul", "m", in("x", "x")) }, []string{"multiplies two values, as SiLU", "use ReLU or GELU"}},
 		{"data changed by a constant", func(g *graph) string {
 			return g.dense(g.node("Flatten", "f", in(g.node("Sub", "s", in("x", g.param("m", 4, 1, 1))))), "d", 144, 3)
 		}, []string{"node s (Sub)", "--normalize"}},

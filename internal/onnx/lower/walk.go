@@ -40,6 +40,7 @@ type lowerer struct {
 	nodes   []*file.Node
 	records int // what the file says of the length of axis 0; 0: it is open
 	input   string
+	output  string
 	values  map[string]*value
 	readers map[string]int
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
