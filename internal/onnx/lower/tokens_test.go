@@ -43,6 +43,9 @@ func TestTokens(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "node moved (Transpose) moves axes") || !strings.Contains(err.Error(), crossing) || strings.Contains(err.Error(), "--freeze") {
 		t.Errorf("attention across records: %v", err)
 	}
+	if r := Inspect(crossed, Choices{}).Refusals; len(r) != 2 || r[1].Node != "moved" {
+		t.Errorf("attention across records: %v", r)
+	}
 
 	// A softmax and a product with a weight are none.
 	g := records(4)
