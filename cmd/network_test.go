@@ -45,7 +45,30 @@ func TestInfoOfNetworks(t *testing.T) {
 	if text := ok(t, "info", "--network", batch); !strings.Contains(text, "--batchnorm group") {
 		t.Errorf("nothing is said of batch normalization:\n%s", text)
 	}
-	ok(t, "info", "--network", batch, "--batchnorm", "group")
+	if text := ok(t, "info", "--network", batch); !strings.Contains(text, "20 BatchNormalization nodes (") || strings.Count(text, "one record would see another") != 1 {
+		t.Errorf("a reason is said more than once:\n%s", text)
+	}
+	text = ok(t, "info", "--network", batch, "--batchnorm", "group", "--new-head")
+	if strings.Count(text, "GroupNorm(") != 20 {
+		t.Errorf("what takes the place of batch normalization is not shown:\n%s", text)
+	}
+	r = object(t, ok(t, "info", "--network", batch, "--batchnorm", "group", "--json"))
+	norms, inFile := 0, map[any]bool{}
+	for _, l := range r["layers"].([]any) {
+		if norm, of := l.(map[string]any)["group_norm"].(map[string]any); of {
+			wantKeys(t, norm, "groups", "channels", "epsilon")
+			if norms++; norm["epsilon"] != 1e-5 {
+				t.Errorf("the norm is %v", norm)
+			}
+		}
+	}
+	for _, q := range r["tensors"].([]any) {
+		inFile[q.(map[string]any)["name_in_file"]] = true
+	}
+	if norms != 20 || len(inFile) != len(r["tensors"].([]any)) {
+		t.Errorf("%d norms, %d names of %d tensors", norms, len(inFile), len(r["tensors"].([]any)))
+	}
+	fails(t, cli.ExitUsage, []string{"info", "--network", onnxFile("mlp-script"), "--batchnorm", "group"}, "the file has no batch normalization", "leave --batchnorm out")
 	fails(t, cli.ExitUsage, []string{"info", "--batchnorm", "group"}, "name the file by --network")
 	fails(t, cli.ExitUsage, []string{"info", "--network", "none.onnx"}, "none.onnx")
 	fails(t, cli.ExitUsage, []string{"info", "--network", batch, "--freeze", "nowhere", "--weights-are-public"}, "no node has that name", "info --network")

@@ -133,14 +133,16 @@ func Inspect(c *config.Config) (*lower.Report, *lower.Network, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	report := lower.Inspect(m, choices(c, 0))
+	said := choices(c, 0)
+	said.NewHead = false // how many outputs a new one has follows from the data
+	report := lower.Inspect(m, said)
 	if report.Err != nil {
 		return nil, nil, usage.Errorf("network %s: %w", c.Network, report.Err)
 	}
 	if len(report.Refusals) > 0 {
 		return report, nil, nil
 	}
-	network, err := lower.Lower(m, choices(c, 0))
+	network, err := lower.Lower(m, said)
 	return report, network, err
 }
 

@@ -30,6 +30,14 @@ type layerInfo struct {
 	Output     []int  `json:"output"` // of a record
 	Parameters int    `json:"parameters"`
 	Frozen     bool   `json:"frozen"`
+
+	Norm *normInfo `json:"group_norm,omitempty"` // in the place of a batch normalization
+}
+
+type normInfo struct {
+	Groups   int     `json:"groups"`
+	Channels int     `json:"channels"`
+	Epsilon  float32 `json:"epsilon"`
 }
 
 type refusalInfo struct {
@@ -54,6 +62,7 @@ func NetworkFlags(f *pflag.FlagSet, c *config.Config) {
 	cli.NameArgument(f.Lookup("batchnorm"), "HOW")
 	f.StringVar(&c.Freeze, "freeze", "", "with --network: as in train")
 	cli.NameArgument(f.Lookup("freeze"), "NODE")
+	f.BoolVar(&c.NewHead, "new-head", false, "with --network: as in train; shown with as many outputs as the file has")
 }
 
 // ShowNetwork shows a file's network.
@@ -70,7 +79,7 @@ func ShowNetwork(call *cli.Call, c *config.Config) error {
 		Layers: []layerInfo{}, Refusals: []refusalInfo{}, Tensors: []tensorInfo{},
 	}
 	for _, l := range report.Layers {
-		i.Layers = append(i.Layers, layerInfo{l.Node, l.Op, l.Shape, l.Parameters, l.Frozen})
+		i.Layers = append(i.Layers, layerInfo{l.Node, l.Op, l.Shape, l.Parameters, l.Frozen, (*normInfo)(l.Norm)})
 	}
 	for _, r := range report.Refusals {
 		i.Refusals = append(i.Refusals, refusalInfo{r.Node, r.Op, r.Reason, r.Do})
@@ -87,18 +96,22 @@ func describeNetwork(w io.Writer, i *networkInfo, report *lower.Report) {
 	fmt.Fprintf(w, "%s: input %v\n", i.Network, i.Input)
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "node\toperation\toutput\tparameters")
-		for _, l := range i.Layers {
+		for _, l := range report.Layers {
 			parameters := fmt.Sprint(l.Parameters)
 			if l.Frozen {
 				parameters = "frozen"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", l.Node, l.Op, l.Output, parameters)
+			op := l.Op
+			if l.Norm != nil {
+				op = l.Norm.String()
+			}
+			fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", l.Node, op, l.Shape, parameters)
 		}
 	})
 	if !i.Trainable {
 		fmt.Fprintf(w, "\nIt cannot be trained as it is:\n")
-		for _, r := range report.Refusals {
-			fmt.Fprintf(w, "  %v\n", r)
+		for _, line := range report.Refusals.Lines() {
+			fmt.Fprintf(w, "  %s\n", line)
 		}
 		return
 	}

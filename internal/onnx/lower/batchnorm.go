@@ -16,6 +16,8 @@ const (
 	Grouped                      // a group normalization in the place of each
 )
 
+func (b BatchNorm) String() string { return [...]string{"none", "frozen", "group"}[b] }
+
 // groupsOf are the groups that take the place of a batch normalization: the largest of 32, 16, 8, 4 and 2 that divides the
 // channels and leaves at least four in a group, else 1.
 func groupsOf(channels int) int {
@@ -38,7 +40,7 @@ func batchNormalization(c *call) (*value, *Refusal) {
 		further = further || c.readers[out] > 0
 	}
 	if c.int("training_mode", 0) != 0 || further {
-		return through, c.refuse(exportAgain+" in inference mode (model.eval())", "is in training mode and normalizes by the records of a batch: one record would see another")
+		return through, c.refuse(exportKept, "is in training mode and normalizes by the records of a batch: one record would see another")
 	}
 	if len(v.view.Shape) == 0 {
 		return nil, c.refuse(exportAgain, "normalizes records without channels")

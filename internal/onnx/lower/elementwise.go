@@ -247,9 +247,9 @@ func (c *call) constants() (*value, *Refusal) {
 	}
 	if c.role == trained {
 		why := "computes with a constant that is neither the bias nor the scale of the layer right before it"
-		do := "give it to the layer before, leave it out, or freeze it and all before it with --freeze"
+		do := "give it to the layer before, or leave it out" + orFreeze
 		if !v.trained {
-			why, do = "changes the data by a constant", "leave it out and use --normalize, or freeze it with --freeze"
+			why, do = "changes the data by a constant", "leave it out and use --normalize"+orFreeze
 		}
 		return &value{at: v.at, view: v.view, trained: v.trained}, c.refuse(do, "%s", why)
 	}

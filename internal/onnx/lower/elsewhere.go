@@ -28,6 +28,9 @@ func init() { // rows read values that other rows made
 	}
 }
 
+// otherActivations are kinds that networks have in the place of an activation that is trained here.
+var otherActivations = []string{"Celu", "Clip", "Elu", "HardSigmoid", "HardSwish", "Mish", "PRelu", "Selu", "Softplus", "Softsign", "Swish", "ThresholdedRelu"}
+
 // acrossRecords says of kinds that are never known which axis they work along, 0 where a node does not say.
 var acrossRecords = map[string]string{
 	"Gather": "picks", "GatherElements": "picks", "Split": "splits", "ArgMax": "takes the largest", "ArgMin": "takes the smallest", "TopK": "takes the largest",
@@ -47,6 +50,12 @@ func (c *call) elsewhere() (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
+	switch kind := kindOf(c.node); {
+	case kind == "Mul":
+		return c.elsewhereOr(shape, "use ReLU or GELU"+orFreeze, "multiplies two values, as SiLU and squeeze-and-excitation do, which is not trained here")
+	case slices.Contains(otherActivations, kind):
+		return c.elsewhereOr(shape, "use Relu, LeakyRelu, Tanh, Sigmoid or Gelu"+orFreeze, "is no activation that is trained here")
+	}
 	return c.elsewhereOf(shape, "is no operation that is trained here")
 }
 
@@ -63,18 +72,23 @@ func (c *call) along(axis int, what string) (*value, *Refusal) {
 
 // elsewhereOf does the same for a node that gives records of a shape; nil where that is not known.
 func (c *call) elsewhereOf(shape []int, why string) (*value, *Refusal) {
+	return c.elsewhereOr(shape, freezeIt, why)
+}
+
+// elsewhereOr is elsewhereOf with what else to do.
+func (c *call) elsewhereOr(shape []int, do, why string) (*value, *Refusal) {
 	switch n, ok := strides.Count(shape); {
 	case shape == nil && c.role == fixed:
 		return nil, c.refuse("freeze up to a node before it", "%s, and the shape that it gives is not known", why)
 	case shape == nil:
-		return nil, c.refuse(freezeIt, "%s", why)
+		return nil, c.refuse(do, "%s", why)
 	case !ok || n > strides.Most:
 		return nil, c.refuse("make it smaller", "gives records of shape %v, which are too large", shape)
 	case c.role == fixed:
 		c.needs[kindOf(c.node)] = true
 		return c.standIn(shape), nil
 	}
-	return c.standIn(shape), c.refuse(freezeIt, "%s", why)
+	return c.standIn(shape), c.refuse(do, "%s", why)
 }
 
 // standIn takes the place of a node that the program cannot say, so that the nodes behind it have something to read. The

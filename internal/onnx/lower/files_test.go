@@ -207,7 +207,7 @@ func refusedNorms(t *testing.T, m *file.Model) {
 func refusedMobile(t *testing.T, m *file.Model) {
 	t.Helper()
 	var all Refusals
-	if _, err := Lower(m, Choices{Weights: OfFile, BatchNorm: Frozen}); !errors.As(err, &all) {
+	if _, err := Lower(m, Choices{Weights: OfFile}); !errors.As(err, &all) {
 		t.Fatalf("was not refused: %v", err)
 	}
 	convolutions := 0

@@ -138,6 +138,10 @@ func (l *lowerer) crossed(p *Prefix) {
 	if l.readers[p.cut] == 0 {
 		l.refusals = append(l.refusals, &Refusal{Reason: "the output does not depend on " + p.cut + ", which --freeze names", Do: "name another node"})
 	}
+	do := "freeze up to a node through which all passes"
+	if gate := l.gateOf(0, l.gates()); gate != nil {
+		do += ": --freeze " + usage.Quote(nameOf(gate))
+	}
 	behind := map[string]bool{p.cut: true} // what depends on the cut
 	for _, n := range l.nodes {
 		reads := slices.ContainsFunc(n.Inputs, func(s string) bool { return behind[s] })
@@ -146,7 +150,7 @@ func (l *lowerer) crossed(p *Prefix) {
 		}
 		for _, in := range n.Inputs {
 			if reads && p.before[in] && !behind[in] {
-				l.refusals = append(l.refusals, refuse(n, "freeze up to a node through which all passes", "reads %s, which is frozen, across the cut at %s", in, p.cut))
+				l.refusals = append(l.refusals, refuse(n, do, "reads %s, which is frozen, across the cut at %s", in, p.cut))
 			}
 		}
 	}

@@ -24,7 +24,16 @@ type Layer struct {
 	Shape      []int // of a record of its output, as the file has it
 	Parameters int   // that are trained
 	Frozen     bool
+	Norm       *GroupNorm // that takes the place of a batch normalization; nil: nothing does
 }
+
+// GroupNorm has what nn.GroupNorm of PyTorch takes.
+type GroupNorm struct {
+	Groups, Channels int
+	Epsilon          float32
+}
+
+func (g *GroupNorm) String() string { return fmt.Sprintf("GroupNorm(%d, %d)", g.Groups, g.Channels) }
 
 // Inspect says what Lower makes of a file, or why it refuses it.
 func Inspect(m *file.Model, c Choices) *Report {
@@ -44,6 +53,7 @@ func (r *Report) add(l *lowerer, frozen bool) {
 		row.Frozen = frozen
 		if !frozen {
 			row.Parameters = l.parametersOf(l.nodeOf[i])
+			row.Norm = l.inPlaceOf(l.nodeOf[i])
 		}
 		r.Layers = append(r.Layers, row)
 	}
@@ -65,6 +75,16 @@ func (l *lowerer) parametersOf(n *file.Node) (sum int) {
 		}
 	}
 	return sum
+}
+
+// inPlaceOf is what takes the place of a node, if it is a batch normalization and something does.
+func (l *lowerer) inPlaceOf(n *file.Node) *GroupNorm {
+	for i := range l.layers {
+		if op := &l.layers[i].op; n.Kind == "BatchNormalization" && l.layers[i].node == n && op.Kind == ir.GroupNorm {
+			return &GroupNorm{op.Groups, op.Shape[0], float32(op.Epsilon)}
+		}
+	}
+	return nil
 }
 
 func (l *layer) parameters() (n int) {

@@ -51,7 +51,7 @@ func conv(c *call) (*value, *Refusal) {
 		return nil, r
 	}
 	if groups > 1 {
-		return c.elsewhereOf(shape.Shape, "is a grouped convolution, such as a depthwise one of MobileNet, which is not trained here")
+		return c.elsewhereOr(shape.Shape, "use an ordinary convolution (groups=1)"+orFreeze, "is a grouped convolution, such as a depthwise one of MobileNet, which is not trained here")
 	}
 	weight, r := c.slot(k, []int{k.Shape[0], k.Shape[1], w.H, w.W}, drawn, nil)
 	if r != nil {

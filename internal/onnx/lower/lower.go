@@ -121,6 +121,10 @@ func check(m *file.Model, c Choices) error {
 	case c.NewHead && c.Classes < 1:
 		return usage.Errorf("a new head needs the number of outputs that the data need")
 	}
+	if c.BatchNorm != NoBatchNorm && !slices.ContainsFunc(m.Graph.Nodes, func(n file.Node) bool { return n.Kind == "BatchNormalization" }) {
+		return usage.Errorf("--batchnorm %v: the file has no batch normalization: the exporter may have merged it into the convolutions. "+
+			"Export with training=TrainingMode.PRESERVE, do_constant_folding=False (or dynamo=True, optimize=False), or leave --batchnorm out", c.BatchNorm)
+	}
 	if v := version(m); v < firstVersion || v > lastVersion {
 		return Refusals{{Reason: fmt.Sprintf("the file uses version %d of the standard operator set, and versions %d to %d are read", v, firstVersion, lastVersion),
 			Do: "export it again with such a version, such as 17"}}
@@ -152,12 +156,14 @@ func choose(m *file.Model, c Choices, prefix *Prefix, cut string) (*lowerer, err
 	}
 	// The output that is nearest to one that can be trained says most.
 	best := slices.MinFunc(failed, func(a, b *lowerer) int { return cmp.Compare(len(a.refusals), len(b.refusals)) })
+	best.nameGates()
+	best.tokens(m)
 	return best, best.refusals
 }
 
 // lowerFrom lowers one output of a graph, from the file's input or from what a prefix gives.
 func (l *lowerer) lowerFrom(output string, prefix *Prefix, cut string) {
-	l.input = cut
+	l.input, l.output = cut, output
 	l.reach(output)
 	if prefix == nil {
 		l.atInput = true

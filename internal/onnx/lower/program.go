@@ -27,7 +27,8 @@ type layer struct {
 // A slot is a parameter, or a constant in a frozen part.
 type slot struct {
 	shape  []int
-	root   string    // its name in the file
+	root   string    // the initializer that it comes from; empty: none
+	inFile string    // what it is called there, which no other parameter is
 	values []float32 // of the file; nil: fresh ones
 	fill   fill
 	open   bool // a node behind the op may still say what it is
@@ -132,8 +133,8 @@ func (c *call) claim(k *fold.Constant, f fill) *Refusal {
 	return nil
 }
 
-// names numbers the ops of each kind, as package nn does.
-func (p *program) names() {
+// number numbers the ops of each kind, as package nn does.
+func (p *program) number() {
 	made := map[string]int{}
 	for i := range p.layers {
 		op := &p.layers[i].op
@@ -147,31 +148,30 @@ func (p *program) names() {
 }
 
 // finish makes the program and its first parameters.
-func (p *program) finish(name string, seed uint64) (*ir.Program, []float32, error) {
-	p.names()
+func (l *lowerer) finish(name string, seed uint64) (*ir.Program, []float32, error) {
+	p := &l.program
+	p.number()
+	l.fileNames()
 	out := &ir.Program{Name: name, Shape: p.shape}
 	var params []float32
 	for i := range p.layers {
-		l := &p.layers[i]
+		at := &p.layers[i]
 		for _, q := range [...]struct {
 			s     *slot
 			kind  string
 			index *int
-		}{{l.weight, "weight", &l.op.Weight}, {l.bias, "bias", &l.op.Bias}} {
+		}{{at.weight, "weight", &at.op.Weight}, {at.bias, "bias", &at.op.Bias}} {
 			if q.s == nil {
 				continue
 			}
 			n, ok := strides.Count(q.s.shape)
 			if !ok || q.s.values == nil && n > mostMade && q.s.root == "" {
-				return nil, nil, fmt.Errorf("the parameters of node %s have shape %v, which is more than is made here", nameOf(l.node), q.s.shape)
+				return nil, nil, fmt.Errorf("the parameters of node %s have shape %v, which is more than is made here", nameOf(at.node), q.s.shape)
 			}
 			if q.s.values != nil && len(q.s.values) != n {
-				return nil, nil, fmt.Errorf("the parameters of node %s have shape %v and %d numbers", nameOf(l.node), q.s.shape, len(q.s.values))
+				return nil, nil, fmt.Errorf("the parameters of node %s have shape %v and %d numbers", nameOf(at.node), q.s.shape, len(q.s.values))
 			}
-			row := ir.Param{Name: l.op.Name + "." + q.kind, Node: q.s.root, Shape: q.s.shape, Offset: len(params)}
-			if row.Node == "" {
-				row.Node = row.Name
-			}
+			row := ir.Param{Name: at.op.Name + "." + q.kind, Node: q.s.inFile, Shape: q.s.shape, Offset: len(params)}
 			*q.index = len(out.Params)
 			out.Params = append(out.Params, row)
 			if q.s.values != nil {
@@ -180,7 +180,7 @@ func (p *program) finish(name string, seed uint64) (*ir.Program, []float32, erro
 			}
 			params = append(params, p.fresh(i, q.s, row.Name, seed, n)...)
 		}
-		out.Ops = append(out.Ops, l.op)
+		out.Ops = append(out.Ops, at.op)
 	}
 	return out, params, nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/onnx/file"
+	"github.com/privgrad/privgrad/internal/usage"
 )
 
 // refused says that a file is refused, in words that all stand in the error.
@@ -158,7 +159,7 @@ func TestBatchNormRefused(t *testing.T) {
 		return g.done(g.dense(g.node("Flatten", "f", in(x)), "d", 144, 3))
 	}
 	refused(t, "nothing said", build(false, "Conv"), Choices{}, "node bn (BatchNormalization)", "one record would see another", "--batchnorm group", "--batchnorm frozen --weights-are-public")
-	refused(t, "training", build(false, "Conv", number("training_mode", 1)), Choices{BatchNorm: Grouped}, "training mode", "model.eval()")
+	refused(t, "training", build(false, "Conv", number("training_mode", 1)), Choices{BatchNorm: Grouped}, "training mode", "export net.eval() with training=TrainingMode.PRESERVE, do_constant_folding=False")
 	refused(t, "further outputs", build(true, "Conv"), Choices{BatchNorm: Grouped}, "training mode")
 	refused(t, "nothing to fold into", build(false, "Relu"), Choices{BatchNorm: Frozen, Weights: OfFile}, "none is there", "use --batchnorm group")
 	refused(t, "private statistics", build(false, "Conv"), Choices{BatchNorm: Frozen}, "--weights-are-public")
@@ -199,7 +200,7 @@ func TestRefused(t *testing.T) {
 		{"resize", func(g *graph) string { return g.node("Resize", "e", in("x")) }, []string{"no operation that is known"}},
 		{"tile", func(g *graph) string { return g.node("Tile", "e", in("x", g.vector("n", 2, 1, 1, 1))) }, []string{"no operation that is known"}},
 		{"expand", func(g *graph) string { return g.node("Expand", "e", in("x", g.vector("n", 2, 4, 6, 6))) }, []string{"no operation that is known"}},
-		{"product of activations", func(g *graph) string { return g.node("Mul", "m", in("x", "x")) }, []string{"no operation that is trained"}},
+		{"product of activations", func(g *graph) string { return g.node("Mul", "m", in("x", "x")) }, []string{"multiplies two values, as SiLU", "use ReLU or GELU"}},
 		{"data changed by a constant", func(g *graph) string {
 			return g.dense(g.node("Flatten", "f", in(g.node("Sub", "s", in("x", g.param("m", 4, 1, 1))))), "d", 144, 3)
 		}, []string{"node s (Sub)", "--normalize"}},
@@ -254,6 +255,37 @@ func TestAllRefusals(t *testing.T) {
 	}
 	if got := strings.Join(nodes, " "); got != "dw1 bn hs dw2" {
 		t.Errorf("refused are %s", got)
+	}
+}
+
+// What is wrong with several nodes is said once, and all of it on one line.
+func TestRefusalsSaidOnce(t *testing.T) {
+	g := records(4, 6, 6)
+	x := "x"
+	for _, name := range []string{"dw1", "dw 2", "dw3", "dw4", "dw5"} {
+		x = g.node("Conv", name, in(x, g.param(name+".w", 4, 1, 1, 1)), number("group", 4))
+	}
+	x = g.node("Elu", "e1", in(g.node("Relu", "r", in(x))))
+	m := g.done(g.dense(flatOf(g, x), "d", 144, 3))
+	refused(t, "five and one", m, Choices{}, "the network cannot be trained, for 2 reasons: (1) 5 Conv nodes (dw1, dw 2, dw3, …): each is a grouped convolution",
+		"use an ordinary convolution (groups=1), or, if the file's weights are public, freeze it and all before it: --freeze dw5 --weights-are-public (2) node e1 (Elu)")
+	r := Inspect(m, Choices{}).Refusals
+	if len(r) != 6 || len(r.Lines()) != 2 || strings.Contains(r.Error(), "\n") || !strings.Contains(r[1].Do, "--freeze 'dw 2' ") {
+		t.Errorf("%d refusals: %v", len(r), r)
+	}
+}
+
+// Batch normalization that an exporter merged into convolutions cannot be replaced.
+func TestNoBatchNorm(t *testing.T) {
+	m := func() *file.Model { g := records(4); return g.done(g.dense("x", "d", 4, 3)) }()
+	lowered(t, m, Choices{})
+	for how, b := range map[string]BatchNorm{"--batchnorm group": Grouped, "--batchnorm frozen": Frozen} {
+		c := Choices{Weights: OfFile, BatchNorm: b}
+		refused(t, how, m, c, how+": the file has no batch normalization", "do_constant_folding=False", "leave --batchnorm out")
+		_, err := Lower(m, c)
+		if wrong := (*usage.Error)(nil); !errors.As(err, &wrong) {
+			t.Errorf("%s is no usage error: %v", how, err)
+		}
 	}
 }
 

@@ -40,10 +40,12 @@ type lowerer struct {
 	nodes   []*file.Node
 	records int // what the file says of the length of axis 0; 0: it is open
 	input   string
+	output  string
 	values  map[string]*value
 	readers map[string]int
 	used    map[string]*file.Node // the node that has a parameter, by the initializer's name
 	sigmoid bool                  // one stood at the end
+	names   map[string]bool       // of all values of the file
 	atInput bool                  // it begins at the file's input
 	read    Reading               // of the input
 	folder  fold.Folder
@@ -58,9 +60,16 @@ func newLowerer(m *file.Model, c Choices, r role) *lowerer {
 	l := &lowerer{
 		choices: c, role: r, graph: &m.Graph, version: version(m),
 		values: map[string]*value{}, readers: map[string]int{}, used: map[string]*file.Node{}, needs: map[string]bool{},
+		names:  map[string]bool{},
 		folder: fold.Folder{Left: mostFolded}, read: Plain,
 	}
+	for i := range m.Graph.Nodes {
+		for _, out := range m.Graph.Nodes[i].Outputs {
+			l.names[out] = true
+		}
+	}
 	for name, t := range m.Graph.Constants {
+		l.names[name] = true
 		if t == nil {
 			continue
 		}
