@@ -135,7 +135,7 @@ var allowed = map[string][]string{
 		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/imported": {
-		"features", "internal/collective/team", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage", "nn",
+		"features", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage", "nn",
 	},
 	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},

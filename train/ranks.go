@@ -35,7 +35,7 @@ func (r *run) join(network bool) error {
 	if !network || err != nil {
 		return err
 	}
-	return imported.Share(r.team, r.dir())
+	return imported.Share(r.team.Root, r.team.Rank() == 0, r.dir())
 }
 
 // meet draws the keys of this process. Ranks compare what they are about to do, and share what all must know.

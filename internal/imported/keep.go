@@ -2,7 +2,6 @@ package imported
 
 import (
 	"github.com/privgrad/privgrad/features"
-	"github.com/privgrad/privgrad/internal/collective/team"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/onnx/file"
 	"github.com/privgrad/privgrad/internal/onnx/lower"
@@ -28,15 +27,16 @@ func (n *Network) Keep(dir rundir.Dir) error {
 	return dir.WriteNetwork(n.kept())
 }
 
-// Share gives every rank of a run that goes on what rank 0 keeps of its network.
-func Share(t *team.Team, dir rundir.Dir) error {
-	files, err := t.Root(func() ([]byte, error) {
+// Share gives several processes of a run that goes on what the first of them keeps of its network. root calls a function in the
+// first, and gives all what it gave.
+func Share(root func(func() ([]byte, error)) ([]byte, error), first bool, dir rundir.Dir) error {
+	files, err := root(func() ([]byte, error) {
 		if !IsKept(dir) {
 			return nil, nil
 		}
 		return dir.Pack()
 	})
-	if err != nil || len(files) == 0 || t.Rank() == 0 {
+	if err != nil || len(files) == 0 || first {
 		return err
 	}
 	return dir.Unpack(files)

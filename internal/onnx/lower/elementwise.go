@@ -144,6 +144,7 @@ func (c *call) settle(v *value, k *fold.Constant, n int, places []int32, scale b
 	if r != nil {
 		return r
 	}
+	made.moved = places != nil
 	l := c.of(v)
 	switch {
 	case scale:

@@ -1,16 +1,15 @@
 package lower
 
-import "github.com/privgrad/privgrad/internal/onnx/file"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/onnx/file"
+)
 
 // gates are the nodes, by their places, through whose first output passes all that follows of the input: up to these a graph
 // can be frozen. The last is the output's own.
 func (l *lowerer) gates() []int {
-	until := map[string]int{l.output: len(l.nodes)} // the last node that reads a value
-	for i, n := range l.nodes {
-		for _, in := range n.Inputs {
-			until[in] = max(until[in], i)
-		}
-	}
+	until := l.readUntil()
 	open := map[string]bool{} // what depends on the input, and is read later
 	for _, in := range l.graph.Inputs {
 		if _, read := until[in.Name]; read && l.graph.Constants[in.Name] == nil {
@@ -26,10 +25,7 @@ func (l *lowerer) gates() []int {
 	}
 	var found []int
 	for i, n := range l.nodes {
-		reads := false
-		for _, in := range n.Inputs {
-			reads = reads || depends[in]
-		}
+		reads := slices.ContainsFunc(n.Inputs, func(in string) bool { return depends[in] })
 		for _, out := range n.Outputs {
 			if reads && out != "" && out != l.input {
 				depends[out] = true
@@ -48,6 +44,17 @@ func (l *lowerer) gates() []int {
 		}
 	}
 	return found
+}
+
+// readUntil is the last node that reads each value. The output is read behind all.
+func (l *lowerer) readUntil() map[string]int {
+	until := map[string]int{l.output: len(l.nodes)}
+	for i, n := range l.nodes {
+		for _, in := range n.Inputs {
+			until[in] = max(until[in], i)
+		}
+	}
+	return until
 }
 
 // gateOf gives the first node at or behind a place up to which a graph can be frozen so that something is left to train; nil

@@ -174,6 +174,7 @@ func (c *call) dense(alpha float32, transposed bool) (*value, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
+	weight.moved = !transposed || places != nil || alpha != 1
 	return c.parameters(c.emit(ir.Op{Kind: ir.Dense, Shape: c.stored(v), Out: []int{out}}, strides.Of([]int{out}), v), weight, nil), nil
 }
 

@@ -27,7 +27,11 @@ func (l *lowerer) fileNames() {
 		}
 	}
 	each(func(at *layer, s *slot, kind string) { try(s, besideMean(at.node, kind)) }) // which is surer than an initializer's name
-	each(func(_ *layer, s *slot, _ string) { try(s, s.root) })
+	each(func(_ *layer, s *slot, _ string) {
+		if !s.moved { // whoever loads them by that name must find them in its order
+			try(s, s.root)
+		}
+	})
 	each(func(at *layer, s *slot, kind string) {
 		own := at.op.Name + "." + kind
 		name := own

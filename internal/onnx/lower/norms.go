@@ -166,6 +166,7 @@ func layerNormalization(c *call) (*value, *Refusal) {
 		if slots[i], r = c.slot(k, []int{n}, []fill{ones, zeros}[i], func(list []float32) []float32 { return ordered(list, places) }); r != nil {
 			return nil, r
 		}
+		slots[i].moved = places != nil
 	}
 	return c.parameters(out, slots[0], slots[1]), nil
 }

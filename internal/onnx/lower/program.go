@@ -29,6 +29,7 @@ type slot struct {
 	shape  []int
 	root   string    // the initializer that it comes from; empty: none
 	inFile string    // what it is called there, which no other parameter is
+	moved  bool      // its numbers are in another order than those of that name, or others
 	values []float32 // of the file; nil: fresh ones
 	fill   fill
 	open   bool // a node behind the op may still say what it is
