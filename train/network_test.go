@@ -17,6 +17,7 @@ import (
 
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/onnx"
 	"github.com/privgrad/privgrad/internal/onnx/export"
 	"github.com/privgrad/privgrad/internal/onnx/onnxtest"
@@ -253,5 +254,72 @@ func TestNetworkIsRefused(t *testing.T) {
 	c := imports(path)
 	if _, err := resolve(c, Options{Sources: sources(made(1, 400)), Network: residual(t, 1)}); err == nil {
 		t.Error("two networks were taken")
+	}
+}
+
+// A run goes on, and its model is used, with the network that it began with alone: another in its files, or another file of the same name
+// for a run that repeats it, is refused. Ranks of a run that goes on need no file.
+func TestNetworkIsKept(t *testing.T) {
+	path := fileOf(t, residual(t, 1))
+	begin := func(c Config) string {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "run")
+		stop, cancel := context.WithCancel(context.Background())
+		_, err := Run(stop, c, Options{Sources: sources(made(1, 400)), Out: out, onRelease: func(slot int) error {
+			if slot == 4 {
+				cancel()
+			}
+			return nil
+		}})
+		if !errors.Is(err, ErrInterrupted) {
+			t.Fatal(err)
+		}
+		return out
+	}
+	c := imports(path)
+	again := func(out string) error {
+		_, err := Run(context.Background(), c, Options{Sources: sources(made(1, 400)), Out: out, Resume: ResumeRun})
+		return err
+	}
+	for what, change := range map[string][2]string{
+		"what it reads": {`"scale": 1`, `"scale": 2`},
+		"a loss":        {`"softmax-cross-entropy"`, `"hinge"`},
+		"weights":       {`"ClassWeights": null`, `"ClassWeights": [1, 2, 3, 4]`},
+		"a shape":       {`"Name": "fc1.weight"`, `"Name": "fc9.weight"`},
+	} {
+		out := begin(c)
+		file := filepath.Join(out, rundir.Network)
+		text := strings.Replace(string(read(t, file)), change[0], change[1], 1)
+		check(t, os.WriteFile(file, []byte(text), 0o644))
+		if err := again(out); err == nil {
+			t.Errorf("a run went on with another network: %s", what)
+		}
+		if _, err := trained.Open(out, trained.Options{}); err == nil {
+			t.Errorf("a model was opened with another network: %s", what)
+		}
+	}
+	huge := begin(c)
+	file := filepath.Join(huge, rundir.Network)
+	check(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(read(t, file)), "96", "2000000000")), 0o644))
+	if err := again(huge); err == nil || !strings.Contains(err.Error(), rundir.Network) {
+		t.Errorf("a network of billions of parameters: %v", err)
+	}
+
+	var stored Config
+	check(t, ReadConfig(filepath.Join(begin(c), rundir.Config), &stored))
+	check(t, os.WriteFile(path, read(t, fileOf(t, residual(t, 2))), 0o644))
+	if stored.Network, stored.Model = path, ""; stored.NetworkDigest == "" {
+		t.Error("the configuration does not know the file")
+	}
+	if _, err := resolve(stored, Options{Sources: sources(made(1, 400))}); err == nil || !strings.Contains(err.Error(), "network_sha256") {
+		t.Errorf("another file of the same name: %v", err)
+	}
+
+	out := begin(c)
+	check(t, os.Remove(path))
+	for _, err := range ranks(context.Background(), local.New(2, local.Options{}), c, Options{Sources: sources(made(1, 400)), Out: out, Resume: ResumeRun}) {
+		if err != nil {
+			t.Errorf("two ranks go on without the file: %v", err)
+		}
 	}
 }
