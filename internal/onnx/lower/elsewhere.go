@@ -102,6 +102,11 @@ func sameElsewhere(c *call) ([]int, *Refusal) {
 	if r != nil {
 		return nil, r
 	}
+	for _, in := range c.in[1:] { // such as the bounds of a Clip
+		if in != nil && in.known == nil {
+			return nil, c.refuse(freezeIt, "works with numbers that follow from what records become")
+		}
+	}
 	return v.view.Shape, nil
 }
 
