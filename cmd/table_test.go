@@ -230,6 +230,7 @@ func TestPredictTable(t *testing.T) {
 func warned(t *testing.T, args ...string) string {
 	t.Helper()
 	r := privgrad(args...)
+	r.stderr = strings.TrimPrefix(r.stderr, seededWarning)
 	for _, want := range []string{`column "dose": `, "missing, first in line ", "they count as 2.5\n", `column "visit": `, "they count as 2021-01-01\n"} {
 		if r.code != cli.ExitDone || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 2 {
 			t.Fatalf("privgrad %v: exit %d, %s; want %s", args, r.code, r.stderr, want)

@@ -82,6 +82,13 @@ Nothing is written.`,
 // warn writes a line on standard error.
 func warn(c *cli.Call, text string) { fmt.Fprintln(c.ErrOrStderr(), "privgrad: warning: "+text) }
 
+// warnLabel says if the noise of a model protects nobody, or its ε is not proven.
+func warnLabel(c *cli.Call, m *trained.Model) {
+	if label := m.Metadata()["noise"]; label != "" {
+		warn(c, label)
+	}
+}
+
 // warnUnfinished says if the run of a model has not finished.
 func warnUnfinished(c *cli.Call, m *trained.Model) {
 	if text := m.Unfinished(); text != "" {

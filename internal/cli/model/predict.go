@@ -56,6 +56,7 @@ func (m *modelFlags) open(c *cli.Call) (*trained.Model, error) {
 	opened, err := trained.Open(c.Arguments[0], m.options)
 	if err == nil {
 		warnUnfinished(c, opened)
+		warnLabel(c, opened)
 	}
 	return opened, err
 }
