@@ -110,7 +110,7 @@ Views help networks that are trained from scratch on natural images. They do not
 last layer gives one value for each class; a softmax behind it is left out. Look first:
 "privgrad info --network FILE" lists the layers, and what cannot be trained and why.
 
-Weights start fresh. --weights-are-public starts with those of the file: ε counts nothing
+Weights start fresh. --weights-are-public starts with the file's weights: ε counts nothing
 for them, so no private record may have had a part in them. Pixels reach the network as
 0 to 1, or as --normalize says. Batch normalization mixes the records of a batch, so that
 it must go: --batchnorm group puts group normalization in its place.

@@ -53,7 +53,7 @@ import (
 //	NetworkDigest          string    // refuse another file than the one with this digest; filled in for config.yaml
 //	WeightsArePublic       bool      // start with the weights of the file; they must not depend on the private data
 //	BatchNorm              string    // in the place of batch normalization: frozen, the statistics of the file (needs --weights-are-public), or group, group normalization
-//	Normalize              string    // public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also those of all channels: the means, then the deviations
+//	Normalize              string    // public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also numbers for each channel: all means, then all deviations
 //	NewHead                bool      // put a new last layer, with an output for each class of the data, in the place of the file's
 //	Freeze                 string    // do not train this node of the file and all before it (needs --weights-are-public); what they give is computed once a record
 //	Init                   string    // start from this model.safetensors; it must not depend on the private data

@@ -252,11 +252,11 @@ func (m *Model) reader() tables.Reader {
 }
 
 // imported is what a network that came from a file reads of a value; nil of others, and behind a front end.
-func (m *Model) imported() *tables.Reading {
+func (m *Model) imported() *ir.Reading {
 	if m.file == nil || m.front != nil {
 		return nil
 	}
-	return (*tables.Reading)(&m.file.Reading)
+	return &m.file.Reading
 }
 
 // Shape is that of a record: channels, height and width of an image; 1, 1 and the number of

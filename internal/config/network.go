@@ -40,7 +40,7 @@ var networkRows = []setting.Row{
 	{Key: "batchnorm", Group: onNetwork, Arg: "HOW", With: "network", Limit: setting.UnlessEmpty(setting.OneOf(FrozenBatchNorm, GroupedBatchNorm)),
 		Help: "in the place of batch normalization: frozen, the statistics of the file (needs --weights-are-public), or group, group normalization"},
 	{Key: "normalize", Group: onNetwork, Arg: "MEAN,STD", With: "network", Limit: setting.UnlessEmpty(setting.Reads(func(text string) error { _, err := normalization(text); return err })),
-		Help: "public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also those of all channels: the means, then the deviations"},
+		Help: "public numbers: the network reads (x − MEAN)/STD of a pixel x, 0 to 1 (default 0,1). With --freeze also numbers for each channel: all means, then all deviations"},
 	{Key: "new_head", Group: onNetwork, With: "network", Help: "put a new last layer, with an output for each class of the data, in the place of the file's"},
 	{Key: "freeze", Group: onNetwork, Arg: "NODE", With: "network", Help: "do not train this node of the file and all before it (needs --weights-are-public); what they give is computed once a record"},
 }

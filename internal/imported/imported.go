@@ -23,7 +23,7 @@ type Network struct {
 	Program *ir.Program
 	Params  []float32       // the first weights; zeros of a network that a run keeps, which has others
 	Front   *features.Front // what is frozen; nil: nothing
-	Reading Reading         // what it reads of a value, where nothing is frozen
+	Reading ir.Reading      // what it reads of a value, where nothing is frozen
 	// ByRuntime says that ONNX Runtime computes what is frozen.
 	ByRuntime bool
 	Source    string // digest of the user's file
@@ -48,9 +48,6 @@ func (n *Network) Digest() (string, error) {
 func (n *Network) kept() rundir.KeptNetwork {
 	return rundir.KeptNetwork{Program: n.Program, Reading: n.Reading, Source: n.Source}
 }
-
-// Reading is x·Scale + Shift of a value x, from 0 to 1 of a pixel.
-type Reading = rundir.Reading
 
 // Data is what a network has to fit.
 type Data struct {
@@ -90,15 +87,15 @@ func Open(c *config.Config, data Data) (*Network, error) {
 }
 
 // reading is by the file or, where that reads values as they are, by the configuration.
-func reading(own lower.Reading, n config.Normalization) (Reading, error) {
+func reading(own lower.Reading, n config.Normalization) (ir.Reading, error) {
 	switch {
 	case own == lower.Plain:
 		scale, shift := n.Affine()
-		return Reading{Scale: scale[0], Shift: shift[0]}, nil
+		return ir.Reading{Scale: scale[0], Shift: shift[0]}, nil
 	case !n.Identity():
-		return Reading{}, usage.Errorf("the network normalizes what it reads by itself: leave --normalize out")
+		return ir.Reading{}, usage.Errorf("the network normalizes what it reads by itself: leave --normalize out")
 	}
-	return Reading{Scale: float32(own.Scale), Shift: float32(own.Shift)}, nil
+	return ir.Reading{Scale: float32(own.Scale), Shift: float32(own.Shift)}, nil
 }
 
 // digest is that of the user's file, which must be the one that the configuration knows.
@@ -139,11 +136,7 @@ func Inspect(c *config.Config) (*lower.Report, *lower.Network, error) {
 	if report.Err != nil {
 		return nil, nil, usage.Errorf("network %s: %w", c.Network, report.Err)
 	}
-	if len(report.Refusals) > 0 {
-		return report, nil, nil
-	}
-	network, err := lower.Lower(m, said)
-	return report, network, err
+	return report, report.Network, nil
 }
 
 // choices are what a configuration says about a file.

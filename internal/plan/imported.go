@@ -9,7 +9,6 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/internal/rundir"
-	"github.com/privgrad/privgrad/internal/tables"
 	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 )
@@ -70,9 +69,9 @@ func (p *Plan) FoundationFile() string {
 }
 
 // reading is what an imported network reads of a value; nil of other networks.
-func (p *Plan) reading() *tables.Reading {
+func (p *Plan) reading() *ir.Reading {
 	if p.Imported == nil || p.Front != nil {
 		return nil
 	}
-	return (*tables.Reading)(&p.Imported.Reading)
+	return &p.Imported.Reading
 }

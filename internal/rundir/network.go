@@ -27,14 +27,8 @@ const networkFormat = "privgrad network 1"
 type KeptNetwork struct {
 	Format  string      `json:"format"`
 	Source  string      `json:"source_sha256"` // of the file that it came from
-	Reading Reading     `json:"reads"`
+	Reading ir.Reading  `json:"reads"`
 	Program *ir.Program `json:"program"`
-}
-
-// Reading is what a network reads of a value x: x·Scale + Shift. A byte b stands for b/255.
-type Reading struct {
-	Scale float32 `json:"scale"`
-	Shift float32 `json:"shift"`
 }
 
 // NetworkText is the file of a network. Equal networks have equal ones.

@@ -18,27 +18,10 @@ import (
 	"github.com/privgrad/privgrad/internal/pages"
 )
 
-// A Reading is the value x·Scale + Shift of a value x, where bytes b stand for b/255.
-type Reading struct{ Scale, Shift float32 }
-
-func (r *Reading) values() ir.Gather {
-	if r == nil || r.Scale == 1 && r.Shift == 0 {
-		return nil
-	}
-	return ir.Gather{ir.ScaledBy(r.Scale, r.Shift)}
-}
-
-func (r *Reading) bytes() ir.Gather {
-	if r.Scale == 1 && r.Shift == 0 {
-		return device.Fractions
-	}
-	return ir.Gather{ir.ScaledBy(r.Scale/255, r.Shift)}
-}
-
 // A Reader says how a network is given records.
 type Reader struct {
 	Front    *features.Front // nil: none
-	Reading  *Reading        // without a front end, what the network reads of a value; nil: the usual
+	Reading  *ir.Reading     // without a front end, what the network reads of a value; nil: the usual
 	Norm     float64         // of a record's features, at most; 0: they are as they are
 	Loss     ir.Loss
 	Classes  int
@@ -182,12 +165,14 @@ func (r Reader) raw(m datasets.Split) (device.Rows, device.Features) {
 		rows.Targets = r.targets(m.Labels)
 	}
 	if m.Values != nil {
-		rows.Gather = r.Reading.values()
+		if r.Reading != nil {
+			rows.Gather = r.Reading.OfValues()
+		}
 		return rows, device.Floats(m.Values)
 	}
 	switch {
 	case r.Reading != nil:
-		rows.Gather = r.Reading.bytes()
+		rows.Gather = r.Reading.OfBytes()
 	case m.Unit:
 		rows.Gather = device.Fractions
 	default:

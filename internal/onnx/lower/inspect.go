@@ -15,7 +15,8 @@ type Report struct {
 	Parameters int   // that are trained
 	Layers     []Layer
 	Refusals   Refusals
-	Err        error // what else is wrong, such as choices that do not fit; nil: nothing
+	Network    *Network // what Lower gives; nil where it is refused
+	Err        error    // what else is wrong, such as choices that do not fit; nil: nothing
 }
 
 // A Layer is a node that computes with what records become.
@@ -41,6 +42,7 @@ func Inspect(m *file.Model, c Choices) *Report {
 	if err != nil && !errors.As(err, &w.report.Refusals) {
 		w.report.Err = err
 	}
+	w.report.Network = w.network
 	return &w.report
 }
 
