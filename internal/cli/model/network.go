@@ -89,10 +89,10 @@ func ShowNetwork(call *cli.Call, c *config.Config) error {
 			i.Tensors = append(i.Tensors, tensorInfo{q.Name, q.Node, q.Shape})
 		}
 	}
-	return call.Show(i, func(w io.Writer) { describeNetwork(w, &i, report) })
+	return call.Show(i, func(w io.Writer) { describeNetwork(w, &i, report, c.NewHead) })
 }
 
-func describeNetwork(w io.Writer, i *networkInfo, report *lower.Report) {
+func describeNetwork(w io.Writer, i *networkInfo, report *lower.Report, newHead bool) {
 	fmt.Fprintf(w, "%s: input %v\n", i.Network, i.Input)
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "node\toperation\toutput\tparameters")
@@ -116,6 +116,9 @@ func describeNetwork(w io.Writer, i *networkInfo, report *lower.Report) {
 		return
 	}
 	fmt.Fprintf(w, "\n%d outputs, %d parameters are trained.\n\n", i.Outputs, i.Parameters)
+	if newHead {
+		fmt.Fprint(w, "That is with the outputs of the file. In training, a new head has one for each class of the data.\n\n")
+	}
 	cli.Table(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "tensor\tin the file\tshape")
 		for _, t := range i.Tensors {
