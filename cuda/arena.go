@@ -22,18 +22,19 @@ type arena struct {
 	chunk int // records that go through the network together
 	views views
 
-	run     kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
-	values  []kernels.Ptr // by ir.Value, [example][element]; a record's examples are its views
-	deltas  []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
-	moments []kernels.Ptr // by op, of the groups that it normalizes
-	targets kernels.Ptr
-	kept    kernels.Ptr // stored gradients, rows of stored values
-	keptAt  []int       // by op, its place in a row
-	stored  int
-	parts   kernels.Ptr // partial sums of a convolution's gradients
-	made    []*made     // by op: its weight, where that is a function of parameters, else nil
-	again   kernels.Ptr // records' complete gradients of one op that are not kept
-	unread  kernels.Ptr // norms of gradients before they are complete
+	run      kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
+	values   []kernels.Ptr // by ir.Value, [example][element]; a record's examples are its views
+	deltas   []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
+	moments  []kernels.Ptr // by op, of the groups that it normalizes
+	targets  kernels.Ptr
+	kept     kernels.Ptr // stored gradients, rows of stored values
+	keptAt   []int       // by op, its place in a row
+	stored   int
+	parts    kernels.Ptr // partial sums of a convolution's gradients
+	sumParts kernels.Ptr // and of dense ops'
+	made     []*made     // by op: its weight, where that is a function of parameters, else nil
+	again    kernels.Ptr // records' complete gradients of one op that are not kept
+	unread   kernels.Ptr // norms of gradients before they are complete
 
 	unreadBytes int
 	math        kernels.Math
@@ -78,6 +79,7 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	a.layFunctions(s)
 	a.layWeights(p)
 	a.layKept(s, !o.Exact)
+	a.layParts(s, apart)
 	a.layNorms(s)
 	a.take(&a.factor, 4*a.chunk*a.groups)
 	a.take(&a.within, 4*a.chunk)

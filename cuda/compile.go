@@ -165,7 +165,9 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		l.combine(b, c.kept, a.keep, a.stored, dst)
 		for first := 0; first < len(c.sums); first += kernels.MostSums {
 			l.step = c.summed[first]
-			l.launch(kernels.DenseSums(b, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...))
+			for _, k := range kernels.DenseSums(b, a.sumParts, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...) {
+				l.launch(k)
+			}
 		}
 		l.step = noStep
 	})

@@ -36,3 +36,14 @@ var dense = operation{
 		c.summed = append(c.summed, c.step)
 	},
 }
+
+// layParts makes room for the parts of all dense sums that may go together.
+func (a *arena) layParts(s *ir.Schedule, apart bool) {
+	var ops []*ir.Op
+	for _, st := range s.Steps {
+		if op := &s.Program.Ops[max(st.Op, 0)]; st.Kind == ir.GradSum && op.Kind == ir.Dense && !apart && a.math.SumsTogether(op) {
+			ops = append(ops, op)
+		}
+	}
+	a.take(&a.sumParts, kernels.PartBytes(a.chunk, ops...))
+}

@@ -228,7 +228,7 @@ func TestDenseSums(t *testing.T) {
 		sizes, places = append(sizes, n), append(places, want)
 	}
 	for some := range slices.Chunk(sums, MostSums) {
-		m.launch(DenseSums(b, some...))
+		m.launch(DenseSums(b, 0, some...)[0])
 	}
 	for i := range sums {
 		got, want := m.readDoubles(sums[i].SumW, sizes[i]), m.readDoubles(places[i], sizes[i])
@@ -240,20 +240,6 @@ func TestDenseSums(t *testing.T) {
 	}
 	if large := denseOp(1024, 1024, true); SumsTogether(large) {
 		t.Error("a large op is summed with others")
-	}
-}
-
-// Blocks are float32 inside and are added in float64.
-func TestDenseSumAddsBlocksInFloat64(t *testing.T) {
-	const live = 96
-	x, dy := fill(live, 0x1p-30), fill(live, 1)
-	x[0] = 1
-	m := newMachine(t)
-	sum := m.doubles([]float64{0x1p-50})
-	m.launch(DenseSum(m.batch(size{live, live}), denseOp(1, 1, false), m.floats(x), m.floats(dy), m.floats(fill(live, 1)), sum, 0))
-	// The first block loses its 31 small values, the next two keep 32 each.
-	if got, want := m.readDoubles(sum, 1)[0], 1+2*0x1p-25+0x1p-50; got != want {
-		t.Errorf("the sum is %v, want %v", got, want)
 	}
 }
 

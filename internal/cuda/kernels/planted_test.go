@@ -55,7 +55,9 @@ func TestLongMissingBarriers(t *testing.T) {
 			tilesOf(&productTiles, func(string) {
 				all = append(all, DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)), DenseInputGrad(b, back, x, w, m.empty(s.capacity*40), false))
 			})
-			tilesOf(&sumTiles, func(string) { all = append(all, DenseSum(b, op, x, dy, factors, sums, sums+8*wide*40)) })
+			tilesOf(&sumTiles, func(string) {
+				all = append(all, DenseSum(b, op, x, dy, factors, sums, sums+8*wide*40), DenseSum(b, few, x, dy, factors, sums, sums+8*wide*40))
+			})
 			return all
 		}},
 		{"groupnorm", 2, func(m *machine) []Launch {

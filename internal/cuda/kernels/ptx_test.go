@@ -251,6 +251,24 @@ func taps(op *ir.Op, f func(o, i, k int)) {
 	}
 }
 
+// Dense sums round no more than SumRoundings says, however many rows there are: blocks of sumBlock, of which a part's are added in float32.
+func TestDenseSumRoundings(t *testing.T) {
+	for rows := 1; rows <= 3*SumPart; rows++ {
+		squares := 0.0
+		for b := range rows {
+			part := min(SumPart, rows-b/SumPart*SumPart) // examples of it
+			at := b % SumPart
+			block, blocks := at/sumBlock, ceil(part, sumBlock)
+			chain := min(sumBlock, part-block*sumBlock) - at%sumBlock
+			added := blocks - max(block, 1) // the first is added to zero
+			squares += float64((chain + added) * (chain + added))
+		}
+		if w := math.Sqrt(squares / float64(rows)); w > maths[0].SumRoundings(rows, 1) {
+			t.Errorf("%d rows: %v, %v is promised", rows, w, maths[0].SumRoundings(rows, 1))
+		}
+	}
+}
+
 func TestSumRoundings(t *testing.T) {
 	for _, c := range []struct {
 		math, rows, blocks int
@@ -258,6 +276,7 @@ func TestSumRoundings(t *testing.T) {
 	}{
 		{0, 1, 1, 1},
 		{0, 3, 1, math.Sqrt(14. / 3)}, // 1, 2 and 3
+		{0, 17, 1, math.Sqrt(105 + 3/17.)}, // 2 to 17, and 2
 		{0, 32, 1, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 16, math.Sqrt(33 * 65 / 6.)},
 		{0, 500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32

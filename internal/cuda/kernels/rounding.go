@@ -14,17 +14,26 @@ const unit = 0x1p-24
 // (Higham, Accuracy and Stability of Numerical Algorithms, lemma 3.1).
 func gamma(n int, u float64) float64 { return float64(n) * u / (1 - float64(n)*u) }
 
+// ExampleBlock is how many examples are added in float32 at most, one after the other. Dense sums are other sums, in which a share passes no
+// more roundings.
+const ExampleBlock = 32
+
 // SumRoundings is the root mean square of the roundings that an example's share goes through on its way into a sum, in
-// launches of DenseSum, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
+// launches of DenseSums, or of ConvSum and SumParts, over so many rows in all, in units of float32's: in a full block
 // the i-th of n examples passes n−i+1, its product with the factor, or of f·dy with x, among them; and every block added later, in whatever
-// launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
+// launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. Dense sums'
+// blocks of 16, of which at most 16 are added in float32, have no more; but of 17 rows the last is added once more. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
 // of a release.
 //
 // On tensor cores, which dense layers have in bf16, a share passes a fragment and the additions of its block's. That is more than the 1 to n of a
 // convolution's, and taken for all.
 func (m Math) SumRoundings(rows, blocks int) float64 {
 	n := min(rows, ExampleBlock)
-	w := math.Sqrt(float64((n+1)*(2*n+1)) / 6)
+	squares := float64((n+1)*(2*n+1)) / 6
+	if n == sumBlock+1 {
+		squares += (2*2 - 1) / float64(n)
+	}
+	w := math.Sqrt(squares)
 	if device.Precision(m) == device.BF16 {
 		w = float64(m.fragmentRoundings() + ceil(n, m.fragment()))
 	}

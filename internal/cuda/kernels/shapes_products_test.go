@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // tap is the pixel that a window reads at an output position through a tap, −1 outside.
 func tap(op *ir.Op, p, u, v int) int {
@@ -152,7 +156,7 @@ func (s *wide) denseSums(ops []*wideOp) {
 			continue
 		}
 		if together {
-			s.check(DenseSums(s.b, sums...), results...)
+			s.sumsTogether(ops[i+1-len(sums):i+1], sums, results)
 		} else {
 			s.check(s.math.DenseSum(s.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, w.Ptr, bias.Ptr), results...)
 		}
@@ -160,10 +164,55 @@ func (s *wide) denseSums(ops []*wideOp) {
 	}
 }
 
+// sumsTogether checks a launch of a few ops, or two of them: one for parts, one that adds them.
+func (s *wide) sumsTogether(ops []*wideOp, sums []Sum, results []result) {
+	stride := 0
+	var places []int
+	for _, o := range ops {
+		places = append(places, stride)
+		stride += partStride(o.op)
+	}
+	if s.b.Capacity <= 2*SumPart {
+		s.check(DenseSums(s.b, 0, sums...)[0], results...)
+		return
+	}
+	count := ceil(s.b.Capacity, SumPart)
+	parts := s.floats(count * stride)
+	launches := DenseSums(s.b, parts.Ptr, sums...)
+	s.check(launches[0], result{place: parts, name: "parts", row: stride, bound: s.bound(ExampleBlock), want: func(p, e int) (t total) {
+		at, _ := slices.BinarySearch(places, e+1)
+		o, e := ops[at-1], e-places[at-1]
+		f, x := e/o.k, func(b int) float64 { return o.x.at(b*o.k + e%o.k) }
+		if e >= o.out*o.k {
+			f, x = e-o.out*o.k, func(int) float64 { return 1 }
+		}
+		return o.share(p*SumPart, min((p+1)*SumPart, s.b.Capacity), f, x)
+	}})
+	add := func(before float64, at int) (t total) {
+		t.add(before)
+		for p := range count {
+			t.add(parts.at(p*stride + at))
+		}
+		return t
+	}
+	for i, o := range ops {
+		w, bias := results[2*i].place, results[2*i+1].place
+		results[2*i].want = func(f, e int) total { return add(w.double(f*o.k+e), places[i]+f*o.k+e) }
+		results[2*i+1].want = func(f, _ int) total { return add(bias.double(f), places[i]+o.out*o.k+f) }
+	}
+	s.check(launches[1], results...)
+}
+
 // clipped is Σ_b f_b·dy[b][f]·x(b), added to what was there.
 func (o *wideOp) clipped(before float64, f int, x func(b int) float64) (t total) {
+	t = o.share(0, o.b.Capacity, f, x)
 	t.add(before)
-	for b := range o.b.Capacity {
+	return t
+}
+
+// share is that of some examples.
+func (o *wideOp) share(first, end, f int, x func(b int) float64) (t total) {
+	for b := first; b < end; b++ {
 		if by := o.factors.at(b); by > 0 {
 			t.add(by * o.dy.at(b*o.out+f) * x(b))
 		}
