@@ -120,7 +120,7 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sums {
 		uint32 to = c.to + turn;
 #pragma unroll
 		for (int i = 0; i < ROWS / TOGETHER; i++)
-			copyBytes<FirstCache>(to + i * TOGETHER * LINE, from + c.from[i], c.taps[i] >> c.tap & UNIT_BYTES);
+			copyBytes<FirstCache>(to + i * TOGETHER * LINE, from + hidden(c.from[i]), c.taps[i] >> c.tap & UNIT_BYTES);
 		const Element *weights = c.weights + m.weights + c.unit;
 #pragma unroll
 		for (int i = 0; i < LINES / TOGETHER; i++)
@@ -135,21 +135,31 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sums {
 	static __device__ __forceinline__ int top() { return threadX() / 32 / ACROSS * 16 * R; }
 	static __device__ __forceinline__ int left() { return threadX() / 32 % ACROSS * 8 * C; }
 
-	// multiply adds the products of a stage. Units of a line are exchanged by its number, so that eight lines' are in all banks.
-	__device__ __forceinline__ void multiply(int turn) {
-		uint32 base = shared(memory) + turn;
-		uint32 a = base + (top() + lane() % 16) * LINE, b = base + (ROWS + left() + lane() % 8 + lane() / 16 * 8) * LINE;
-		uint32 ofA = (lane() / 16 ^ lane() % 8) * UNIT_BYTES, ofB = (lane() / 8 % 2 ^ lane() % 8) * UNIT_BYTES;
+	// Reads are where a warp finds its fragments of a stage, by steps of two units. Units of a line are exchanged by its number, so that
+	// eight lines' are in all banks.
+	struct Reads {
+		uint32 a[UNITS / 2], b[UNITS / 2];
+		__device__ __forceinline__ Reads() {
+			uint32 pixels = shared(memory) + (top() + lane() % 16) * LINE, lines = shared(memory) + (ROWS + left() + lane() % 8 + lane() / 16 * 8) * LINE;
+#pragma unroll
+			for (int k = 0; k < UNITS / 2; k++) {
+				a[k] = pixels + (2 * k + lane() / 16 ^ lane() % 8) * UNIT_BYTES;
+				b[k] = lines + (2 * k + lane() / 8 % 2 ^ lane() % 8) * UNIT_BYTES;
+			}
+		}
+	};
+
+	// multiply adds the products of a stage.
+	__device__ __forceinline__ void multiply(const Reads &reads, int turn) {
 #pragma unroll
 		for (int k = 0; k < UNITS / 2; k++) {
 			uint32 left[R][4], right[C / 2][4];
-			uint32 atA = a + (ofA ^ k * 2 * UNIT_BYTES), atB = b + (ofB ^ k * 2 * UNIT_BYTES);
 #pragma unroll
 			for (int r = 0; r < R; r++)
-				fragments(left[r], atA + r * 16 * LINE);
+				fragments(left[r], reads.a[k] + turn + r * 16 * LINE);
 #pragma unroll
 			for (int c = 0; c < C / 2; c++)
-				fragments(right[c], atB + c * 16 * LINE);
+				fragments(right[c], reads.b[k] + turn + c * 16 * LINE);
 #pragma unroll
 			for (int r = 0; r < R; r++)
 #pragma unroll
@@ -177,18 +187,20 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sums {
 				copy(copies, from, s * STAGE);
 			commit();
 		}
-		int turn = 0, next = (STAGES - 1) * STAGE;
+		Reads reads;
 #pragma unroll 1
-		for (int s = 0; s < all; s++) {
-			arrivedBut<STAGES - 2>();
-			barrier(); // also: nobody reads the stage any more that is filled next
-			if (s + STAGES - 1 < all)
-				copy(copies, from, next);
-			commit();
-			multiply(turn);
-			turn = turn == (STAGES - 1) * STAGE ? 0 : turn + STAGE;
-			next = next == (STAGES - 1) * STAGE ? 0 : next + STAGE;
-		}
+		for (int s = 0; s < all;)
+#pragma unroll
+			for (int stage = 0; stage < STAGES; stage++, s++) {
+				if (s >= all)
+					break;
+				arrivedBut<STAGES - 2>();
+				barrier(); // also: nobody reads the stage any more that is filled next
+				if (s + STAGES - 1 < all)
+					copy(copies, from, (stage + STAGES - 1) % STAGES * STAGE);
+				commit();
+				multiply(reads, stage * STAGE);
+			}
 	}
 
 	// each calls f(n, line, eight) for eight lines side by side of a result that exists, in the order of memory.
