@@ -79,7 +79,7 @@ func onPixels(p *ir.Program, m device.Precision, trunk, examples int) []bool {
 		op := &p.Ops[i]
 		o, ok := pixelOperations[op.Kind]
 		switch {
-		case !ok || o.takes != nil && !o.takes(op):
+		case !ok || o.takes != nil && !o.takes(kernels.Math(m), op):
 		case op.Kind == ir.Conv:
 			on[i] = op.Out[0] >= leastFilters
 		case op.Kind == ir.Dense:

@@ -24,8 +24,8 @@ type operation struct {
 	// needs for a chunk; nil: none.
 	norms func(m kernels.Math, op *ir.Op) int
 	parts func(m kernels.Math, op *ir.Op, chunk int) int
-	takes func(op *ir.Op) bool // says which ops there are kernels for; nil: all
-	twice bool                 // gradients are faster computed again than kept: measures has NormInstantiate
+	takes func(m kernels.Math, op *ir.Op) bool // says which ops there are kernels for; nil: all
+	twice bool                                 // gradients are faster computed again than kept: measures has NormInstantiate
 }
 
 // operands are an op of a chunk, and where it finds and leaves its values: 0 for what it has not.

@@ -23,7 +23,7 @@ func (l *list) math() kernels.Math { return l.net.arena.math }
 func (l *list) laidOut(i int) laid { return l.net.arena.laid[i] }
 
 var pixelConv = operation{
-	takes: kernels.Products,
+	takes: func(m kernels.Math, op *ir.Op) bool { return kernels.Products(op) && m.FitsGradient(op) },
 	forward: func(l *list, o operands) {
 		l.launch(l.math().Forward(o.Batch, o.op, 0, o.x[0], l.laidOut(o.i).forward, o.bias, o.y))
 	},
@@ -41,8 +41,11 @@ var pixelConv = operation{
 	},
 	measures: map[ir.StepKind]func(*chunk, operands){ir.NormGram: pixelNorm, ir.NormInstantiate: pixelNorm},
 	sum: func(c *chunk, o operands) {
-		a, size := &c.net.arena, c.net.Schedule.Program.OpParams(o.i)
-		c.launch(a.math.GradientSum(o.Batch, o.op, o.x[0], o.dy, a.factors(o.i), a.parts, size))
+		a, size, factors := &c.net.arena, c.net.Schedule.Program.OpParams(o.i), kernels.Ptr(0)
+		if c.net.Schedule.Private() { // else every factor is 1
+			factors = a.factors(o.i)
+		}
+		c.launch(a.math.GradientSum(o.Batch, o.op, o.x[0], o.dy, factors, a.parts, size))
 		c.sumParts(o, a.math.GradientParts(o.op, a.chunk))
 	},
 	norms: kernels.Math.GradientNorms,

@@ -44,7 +44,9 @@ func ConvNorms(op *ir.Op) int { return gradientsOf(op).norms() }
 
 // ConvNorm adds the squared norm as ConvStore does without keeping the gradient: the norm of what ConvStore keeps and ConvSum computes
 // again.
-func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch { return ConvStore(b, op, x, dy, 0, 0, norm2) }
+func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
+}
 
 // ConvSum is gradients.sum, of the gradients that ConvStore keeps.
 func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {

@@ -44,8 +44,8 @@ var sumsTiles = []sumsTile{{128, 128}, {128, 64}, {128, 32}, {64, 64}, {64, 32}}
 
 // What products.cuh has: bytes of a line of a stage, and stages.
 const (
-	sumsLine, sumsStages, sumsThreads = 128, 3, 128
-	mostLines                         = 128 // of a tile: weights have multiples of them
+	sumsLine, sumsStages = 128, 3
+	mostLines            = 128 // of a tile: weights have multiples of them
 )
 
 func (t sumsTile) shared() int {
@@ -67,7 +67,7 @@ func tileOfSums(rows, lines int) sumsTile {
 func (m Math) sums(name string, op *ir.Op, pixels, lines, phases int, args []uint64) Launch {
 	t := tileOfSums(pixels, lines)
 	l := conv(m.inPixels("products"), fmt.Sprintf("%s_%dx%d", name, t.rows, t.lines),
-		[3]int{ceil(pixels, t.rows), phases * ceil(lines, t.lines), 1}, sumsThreads, args, geometry(op))
+		[3]int{ceil(pixels, t.rows), phases * ceil(lines, t.lines), 1}, tensorThreads, args, geometry(op))
 	l.Shared = t.shared()
 	return l
 }

@@ -9,3 +9,6 @@ type Math device.Precision
 
 // plain says that no product is on tensor cores.
 func (m Math) plain() bool { return device.Precision(m) == device.Float32 }
+
+// tensorThreads is a block of kernels on tensor cores, in four warps.
+const tensorThreads = 128
