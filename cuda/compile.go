@@ -31,9 +31,6 @@ type list struct {
 	err  error // the first
 }
 
-// math chooses the kernels of products.
-func (n *net) math() kernels.Math { return kernels.Math(n.Options.Precision) }
-
 func (l *list) put(w work) {
 	w.step = l.step
 	l.work = append(l.work, w)
@@ -82,17 +79,6 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	return flat + uint64(bytes*l.net.Schedule.Program.Params[q].Offset)
 }
 
-// convWeights gives a convolution's weights as its kernels take them, laid out anew if need be.
-func (l *list) convWeights(op *ir.Op, turned bool, w kernels.Ptr) kernels.Ptr {
-	laid := l.net.arena.weights
-	k, count := l.net.math().ConvWeights(op, turned, w, laid)
-	if count == 0 {
-		return w
-	}
-	l.launch(k)
-	return laid
-}
-
 // find is the index of a step.
 func (l *list) find(kind ir.StepKind, op int) int {
 	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
@@ -114,11 +100,12 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		if a.activated(p, i) { // by the op that gave its input
 			continue
 		}
-		o := l.at(b, i, params)
+		l.convert(b, i)
+		o, does := l.at(b, i, params), a.operation(p, i)
 		if act := a.after[i]; act != none {
-			operations[o.op.Kind].activated(l, o, p.Ops[act].Kind, a.values[act+1])
+			does.activated(l, o, p.Ops[act].Kind, a.values[act+1])
 		} else {
-			operations[o.op.Kind].forward(l, o)
+			does.forward(l, o)
 		}
 	}
 }
@@ -130,18 +117,25 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 	if a.passed(p, i) {
 		return
 	}
-	o := l.at(b, i, params)
+	o, does := l.at(b, i, params), a.operation(p, i)
 	if act := a.through[i]; act != none {
 		v := p.Ops[act].In[0]
 		written[v] = true
-		operations[o.op.Kind].through(l, o, p.Ops[act].Kind, a.deltas[v])
+		does.through(l, o, p.Ops[act].Kind, a.deltas[v])
 		return
 	}
 	for k, v := range o.op.In {
-		if dx := a.deltas[v]; dx != 0 {
-			operations[o.op.Kind].back(l, o, o.x[k], dx, written[v])
-			written[v] = true
+		home := a.deltas[v]
+		if home == 0 {
+			continue
 		}
+		if _, dx := a.input(p, i, v); dx == home {
+			does.back(l, o, o.x[k], dx, written[v])
+		} else {
+			does.back(l, o, o.x[k], dx, false)
+			l.launch(a.conversion(b, shapeOf(p, v), a.takes(p, i, v), a.home(v), dx, home, written[v]))
+		}
+		written[v] = true
 	}
 }
 
@@ -150,7 +144,7 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
 	a := &n.arena
-	l.makeWeights(n.vectors[0])
+	l.makeWeights(n.vectors[0], true)
 	l.viewRun()
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gatherViews(b, t)
@@ -205,7 +199,7 @@ func (c *chunk) put(st ir.Step) {
 		c.factors()
 		return
 	}
-	op := &p.Ops[st.Op]
+	does := a.operation(p, st.Op)
 	switch st.Kind {
 	case ir.Forward: // done before
 	case ir.InputGrad, ir.GradStore:
@@ -214,6 +208,8 @@ func (c *chunk) put(st ir.Step) {
 			c.trunkBackward()
 		case st.Kind == ir.InputGrad:
 			c.inputGrad(b, st.Op, c.params, c.written)
+		case a.twice(n.Schedule, st.Op):
+			does.measures[ir.NormInstantiate](c, c.at(b, st.Op, c.params))
 		default:
 			c.gradients(c.at(b, st.Op, c.params), a.keep(st.Op), a.stored, a.norms(st.Op))
 		}
@@ -225,15 +221,19 @@ func (c *chunk) put(st ir.Step) {
 		case a.sumsAgain(p, st.Op):
 			c.sumAgain(o)
 		default:
-			operations[op.Kind].sum(c, o)
+			does.sum(c, o)
 		}
 	case ir.Combine:
-		c.kept = append(c.kept, st.Op)
+		if a.twice(n.Schedule, st.Op) {
+			does.sum(c, c.at(b, st.Op, c.params))
+		} else {
+			c.kept = append(c.kept, st.Op)
+		}
 	default: // one that measures
 		if o := c.at(b, st.Op, c.params); a.completes(st.Op) {
 			c.gradients(o, a.again, p.OpParams(st.Op), a.norms(st.Op))
 		} else {
-			operations[op.Kind].measures[st.Kind](c, o)
+			does.measures[st.Kind](c, o)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
-			l.makeWeights(params)
+			l.makeWeights(params, false)
 			l.forward(b, t, params)
 			l.launch(kernels.Losses(b, p.Loss, p.Outputs(), z, a.targets, a.losses+uint64(8*a.chunk*i), 0))
 		}
@@ -337,7 +337,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
-	l.makeWeights(at)
+	l.makeWeights(at, false)
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)
 		l.forward(b, t, at)

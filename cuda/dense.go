@@ -8,13 +8,13 @@ import (
 var dense = operation{
 	forward: func(l *list, o operands) { l.denseForward(o.Batch, o.i, o.x[0], o.weight, o.bias, o.y) },
 	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(l.net.math().DenseActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y))
+		l.launch(kernels.DenseActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y))
 	},
 	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
 		l.denseInputGrad(o.Batch, o.i, o.dy, o.weight, dx, add)
 	},
 	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(l.net.math().DenseInputGradThrough(o.Batch, o.op, act, o.x[0], o.dy, o.weight, dx))
+		l.launch(kernels.DenseInputGradThrough(o.Batch, o.op, act, o.x[0], o.dy, o.weight, dx))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
 		l.launch(kernels.DenseStore(o.Batch, o.op, o.x[0], o.dy, to, stride, norms))
@@ -28,7 +28,7 @@ var dense = operation{
 	sum: func(c *chunk, o operands) {
 		factors := c.net.arena.factors(o.i)
 		w, bias := c.param(c.dst, o.op.Weight, 8), c.param(c.dst, o.op.Bias, 8)
-		if c.net.apart || !c.net.math().SumsTogether(o.op) {
+		if c.net.apart || !kernels.SumsTogether(o.op) {
 			c.denseSum(o.Batch, o.i, o.x[0], o.dy, factors, w, bias)
 			return
 		}
@@ -41,7 +41,10 @@ var dense = operation{
 func (a *arena) layParts(s *ir.Schedule, apart bool) {
 	var ops []*ir.Op
 	for _, st := range s.Steps {
-		if op := &s.Program.Ops[max(st.Op, 0)]; st.Kind == ir.GradSum && op.Kind == ir.Dense && !apart && a.math.SumsTogether(op) {
+		if st.Kind != ir.GradSum {
+			continue
+		}
+		if op := &s.Program.Ops[st.Op]; op.Kind == ir.Dense && !apart && kernels.SumsTogether(op) {
 			ops = append(ops, op)
 		}
 	}

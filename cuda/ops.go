@@ -20,6 +20,12 @@ type operation struct {
 	sum      func(c *chunk, o operands)
 	// moments are the bytes that it leaves of an example for the way back, beside its output; nil: none.
 	moments func(op *ir.Op) int
+	// norms is the number of parts of squared norms that store and measures add; nil: one. parts is how many rows of partial sums sum
+	// needs for a chunk; nil: none.
+	norms func(m kernels.Math, op *ir.Op) int
+	parts func(m kernels.Math, op *ir.Op, chunk int) int
+	takes func(m kernels.Math, op *ir.Op) bool // says which ops there are kernels for; nil: all
+	twice bool                                 // gradients are faster computed again than kept: measures has NormInstantiate
 }
 
 // operands are an op of a chunk, and where it finds and leaves its values: 0 for what it has not.
@@ -27,6 +33,7 @@ type operands struct {
 	kernels.Batch
 	i            int
 	op           *ir.Op
+	in           form // of x
 	x            []kernels.Ptr
 	y, dy        kernels.Ptr
 	weight, bias kernels.Ptr
@@ -58,16 +65,18 @@ var repertoire = record.Repertoire{
 
 // at is op i of a batch.
 func (l *list) at(b kernels.Batch, i int, params kernels.Ptr) operands {
-	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
+	a, p := &l.net.arena, l.net.Schedule.Program
+	op := &p.Ops[i]
 	o := operands{
-		Batch: b, i: i, op: op, y: a.values[i+1], dy: a.deltas[i+1],
+		Batch: b, i: i, op: op, in: a.takes(p, i, op.In[0]), y: a.values[i+1], dy: a.deltas[i+1],
 		weight: l.param(params, op.Weight, 4), bias: l.param(params, op.Bias, 4), moments: a.moments[i],
 	}
 	if m := a.made[i]; m != nil {
 		o.weight = m.weight
 	}
 	for _, v := range op.In {
-		o.x = append(o.x, a.values[v])
+		x, _ := a.input(p, i, v)
+		o.x = append(o.x, x)
 	}
 	return o
 }

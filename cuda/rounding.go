@@ -17,7 +17,7 @@ func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.Schedule.Private() || n.Options.Exact {
 		return 0
 	}
-	w := n.math().SumRoundings(rows, rows)
+	w := n.arena.math.SumRoundings(rows, rows)
 	if n.Options.CuBLAS { // an unknown order is worse than the order of whatever else adds
 		w = kernels.ProductRoundings(rows, rows)
 	}

@@ -256,3 +256,13 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+// A load of matrices is one of shared memory, as wide as what each lane gets: 32 bits of every matrix.
+func TestCountsLoadsOfMatrices(t *testing.T) {
+	for name, want := range map[string]Widths{"LDSM.16.M88": {1, 0, 0}, "LDSM.16.MT88.2": {0, 1, 0}, "LDSM.16.M88.4": {0, 0, 1}, "LDSM.16.MT88.4": {0, 0, 1}} {
+		f := Function{Code: []Instruction{{Name: name}}}
+		if got := f.Count(); got.LDS != want || got.Instructions != 1 {
+			t.Errorf("%s counts as %+v", name, got)
+		}
+	}
+}

@@ -4,9 +4,9 @@
 // So few tiles keep a GPU busy, and a warp has as many results a thread as registers allow: what it loads from shared memory for
 // a term grows with the sides of its tile, the products with the area.
 #include "activation.cuh"
-#include "lanes.cuh"
 #include "loss.cuh"
 #include "run.cuh"
+#include "sums.cuh"
 #include "tile.cuh"
 
 static constexpr int WARPS = 4, THREADS = 32 * WARPS;
@@ -380,29 +380,6 @@ KERNEL __launch_bounds__(THREADS) dense_input_grad_few(const Run *run, int first
 	}
 }
 
-// Sums go over parts of the examples: PART of them in float32, in blocks of CHAIN that are added one after the other. The parts are
-// added in float64. A block of threads has one part, or all parts one after the other.
-static constexpr int CHAIN = 16, PART = 256;
-
-// scaled is f·d. Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
-// for ∞·0 would be no number. An example whose factor is 0 may hold what is no number, and is left out too.
-static __device__ __forceinline__ float scaled(float f, float d) {
-	float v = f * d;
-	return fabsf(v) <= 3.402823466e38f ? v : 0;
-}
-
-// factorOf is 0 for an example that is left out, or dead.
-static __device__ __forceinline__ float factorOf(const float *factors, int b, int live) {
-	float f = factors[max(min(b, live - 1), 0)];
-	return b < live && f > 0 ? f : 0;
-}
-
-// Totals is where parts go: to sums in float64, to which they are added, or where there are parts, each to a place of its own.
-struct Totals {
-	double *sum;
-	float *part;
-};
-
 // Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of ROWS×COLS results. A thread has R×C of them, and the block takes one slab of examples
 // after the other: while it multiplies one, the next comes.
 template <int ROWS_, int COLS_> struct Sum {
@@ -580,45 +557,12 @@ template <int ROWS_, int COLS_> struct Sum {
 	}
 };
 
-// biases does the same for a bias, in the same order: 32 outputs a warp.
-static __device__ __forceinline__ void biases(Matrix dy, const float *factors, int o0, int begins, int end, Totals to) {
-	if (o0 >= dy.width)
-		return;
-	int o = min(o0 + lane(), dy.width - 1), live = dy.rows;
-	float part = 0;
-#pragma unroll 1
-	for (int b0 = begins; b0 < end; b0 += 2 * CHAIN) {
-		float sum[2] = {};
-#pragma unroll
-		for (int d = 0; d < 2 * CHAIN; d++) {
-			float f = factorOf(factors, b0 + d, live);
-			sum[d / CHAIN] += scaled(f, dy.data[hidden(f > 0 ? (b0 + d) * dy.width + o : 0)]);
-		}
-		part = part + sum[0] + sum[1];
-		if (b0 + 2 * CHAIN < end && (b0 + 2 * CHAIN) % PART > 0)
-			continue;
-		if (o0 + lane() < dy.width) {
-			if (to.part)
-				to.part[o] = part;
-			else
-				to.sum[o] += (double)part;
-		}
-		part = 0;
-	}
-}
-
-// What the sum of one op's gradients is made of; start is the first block of it, place where its parts are in those of all.
-#define SUM(N) \
-	int start##N, const float *x##N, const float *dy##N, const float *factors##N, double *sumW##N, double *sumB##N, int in##N, int out##N, int place##N
-#define SET_SUM(N) \
-	tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, out = out##N, place = place##N
-
 // sumTile is the tile's share of an op's sums. Of an op with few outputs a tile is LESS rows high.
 template <int ROWS, int COLS, int LESS>
 static __device__ __forceinline__ void sumTile(Matrix x, Matrix dy, const float *factors, int tile, int begins, int end, Totals weights, Totals bias) {
 	int across = (x.width + COLS - 1) / COLS, down = tile / across, i0 = tile % across * COLS, most = (dy.width + ROWS - 1) / ROWS;
 	if (down >= most) // the bias's blocks are behind those of the weights
-		biases(dy, factors, ((tile - most * across) * WARPS + group()) * 32, begins, end, bias);
+		biases<float>(dy.data, dy.width, dy.width, dy.rows, factors, ((tile - most * across) * WARPS + group()) * 32, begins, end, bias, [](float d) INLINE { return d; });
 	else if (LESS < ROWS && dy.width <= LESS)
 		Sum<LESS, COLS>::run(x, dy, factors, 0, i0, begins, end, weights);
 	else
@@ -628,18 +572,8 @@ static __device__ __forceinline__ void sumTile(Matrix x, Matrix dy, const float 
 // Where there are parts, they are blockY's.
 #define SUMS(ROWS, COLS, LESS, PER, NAME)                                                                                              \
 	KERNEL __launch_bounds__(THREADS, PER)                                                                                             \
-	    dense_sum_##NAME(const Run *run, int first, int capacity, float *parts, int stride, SUM(0), SUM(1), SUM(2), SUM(3)) {          \
-		const float *x, *dy, *factors;                                                                                                 \
-		double *sumW, *sumB;                                                                                                           \
-		int in, out, place, tile = blockX();                                                                                           \
-		if (tile >= start3)                                                                                                            \
-			SET_SUM(3);                                                                                                                \
-		else if (tile >= start2)                                                                                                       \
-			SET_SUM(2);                                                                                                                \
-		else if (tile >= start1)                                                                                                       \
-			SET_SUM(1);                                                                                                                \
-		else                                                                                                                           \
-			SET_SUM(0);                                                                                                                \
+	    dense_sum_##NAME(const Run *run, int first, int capacity, float *parts, int stride, SUM_ARGUMENTS(float)) {                    \
+		CHOOSE_SUM(float)                                                                                                              \
 		int live = liveRows(run, first, capacity), begins = blockY() * PART, end = parts ? min(live, begins + PART) : live;            \
 		if (begins >= end)                                                                                                             \
 			return;                                                                                                                    \

@@ -38,6 +38,12 @@ func DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
 	return denseInputGrad(b, op, dy, w, dx, add, noActivation, 0)
 }
 
+// DenseInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
+// activation's input, where FusesBackward says so.
+func DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
+	return denseInputGrad(b, op, dy, w, dx, false, act, x)
+}
+
 func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x Ptr) Launch {
 	out, in, _ := op.Columns()
 	if out <= fewOutputs {

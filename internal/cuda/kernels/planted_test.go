@@ -127,29 +127,10 @@ func TestLongMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
-		{"convgrad", 1, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
-		{"convgradimage", 2, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
-		{"convgrad3", 3, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
+		{"convgrad", 1, gradientLaunches(rng, imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
+		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
+		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
 			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
-		{"conv3_tf32", 3, func(m *machine) []Launch {
-			ops := []*ir.Op{
-				imageOp(ir.Conv, 33, 8, 8, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 8, 16, 25, ir.Square(3, 1, 1), true),
-				imageOp(ir.Conv, 33, 4, 32, 25, ir.Square(3, 1, 1), true),
-			}
-			for _, op := range ops {
-				if maths[1].of(op).plain() {
-					t.Fatalf("%v is left to float32", op.Shape)
-				}
-			}
-			all := gradientLaunches(rng, maths[1], ops...)(m)
-			b, x := m.batch(size{1, 1}), m.floats(normals(rng, 33*128))
-			for _, op := range []*ir.Op{ops[2], imageOp(ir.Conv, 25, 4, 32, 33, ir.Square(3, 1, 1), true)} { // blocks of 32 and of 64 lines
-				w := m.floats(normals(rng, 9*33*25))
-				all = append(all, maths[1].ConvForward(b, op, x, m.laid(maths[1], op, false, w), 0, m.empty(33*128)),
-					maths[1].ConvInputGrad(b, op, x, m.laid(maths[1], op, true, w), m.empty(33*128), false))
-			}
-			return all
-		}},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -197,7 +178,7 @@ func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []La
 }
 
 // gradientLaunches are those of ops' gradients for two examples, in one sum.
-func gradientLaunches(rng *rand.Rand, k Math, ops ...*ir.Op) func(*machine) []Launch {
+func gradientLaunches(rng *rand.Rand, ops ...*ir.Op) func(*machine) []Launch {
 	return func(m *machine) (all []Launch) {
 		b, factors := m.batch(size{2, 2}), m.floats([]float32{1, 0.5})
 		for _, op := range ops {
@@ -205,7 +186,7 @@ func gradientLaunches(rng *rand.Rand, k Math, ops ...*ir.Op) func(*machine) []La
 			out, columns, _ := op.Columns()
 			n := out * (columns + 1)
 			// One block takes all tiles, or both examples.
-			store, sum := k.ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), k.ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
+			store, sum := ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
 			store.Grid[1], sum.Grid[1], sum.Args[8] = 1, 1, I(2)
 			all = append(all, store, sum)
 			if store.Module == "convgrad" {

@@ -54,14 +54,10 @@ func (m Math) fragmentRoundings() int { return 4 * m.fragment() }
 const PositionBlock = 64
 
 // ConvTerms bounds the roundings that a term of a convolution's gradient goes through in ConvStore, ConvNorm and ConvSum:
-// those of its block, and one for every block; on tensor cores those of its fragment, and one for every fragment. An element differs from its exact value by at most
-// γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴),
-// from that of the factors as they were cut off.
-func (m Math) ConvTerms(op *ir.Op) int {
+// those of its block, and one for every block. An element differs from its exact value by at most
+// γ(ConvTerms)·Σ_t|dy_t||a_t|, γ(n) = n·2⁻²⁴/(1−n·2⁻²⁴).
+func ConvTerms(op *ir.Op) int {
 	_, _, positions := op.Columns()
-	if m = m.of(op); !m.plain() {
-		return m.fragmentRoundings() + ceil(positions, m.fragment())
-	}
 	return min(positions, PositionBlock) + ceil(positions, PositionBlock)
 }
 
@@ -74,10 +70,10 @@ func (m Math) ConvTerms(op *ir.Op) int {
 // γ(k+1)‖a_s‖‖a_t‖ in float64, one of dy by γ(out)‖δ_s‖‖δ_t‖; products of floats are exact. Their product rounds once and passes a chain
 // of additions, four for each of a thread's pairs of tiles of gramSide positions, and a tree of eight levels. By
 // Cauchy–Schwarz Σ_st‖a_s‖‖a_t‖‖δ_s‖‖δ_t‖ = B².
-func (m Math) GramRounding(op *ir.Op) (sum, gradient float64) {
+func GramRounding(op *ir.Op) (sum, gradient float64) {
 	out, k, positions := op.Columns()
 	tiles := ceil(positions, gramSide)
-	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(m.ConvTerms(op), unit)
+	return gamma(k+1+out+1+4*tiles*(tiles+1)/2+8, 0x1p-53), gamma(ConvTerms(op), unit)
 }
 
 const gramSide = 32

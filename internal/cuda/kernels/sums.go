@@ -33,11 +33,16 @@ type Sum struct {
 // Of few examples one launch adds parts one after the other. Where parts is not 0, a launch computes all parts at once, and a second one adds
 // them: there PartBytes of the ops are needed.
 func DenseSums(b Batch, parts Ptr, sums ...Sum) []Launch {
+	return denseSums("dense", b, parts, sums, func(parts int) tile { return sumTile(parts, sums) })
+}
+
+// denseSums are the launches of a module whose tiles are chosen for so many parts at once.
+func denseSums(module string, b Batch, parts Ptr, sums []Sum, choose func(parts int) tile) []Launch {
 	most := ceil(b.Capacity, SumPart)
 	if parts == 0 {
 		most = 1
 	}
-	t := sumTile(most, sums)
+	t := choose(most)
 	blocks, stride := 0, 0
 	var args []uint64
 	for i := range MostSums {
@@ -53,7 +58,7 @@ func DenseSums(b Batch, parts Ptr, sums ...Sum) []Launch {
 		stride += partStride(s.Op)
 	}
 	l := t.launch("dense_sum", b, 0, append([]uint64{parts, I(stride)}, args...)...)
-	l.Grid = [3]int{blocks, most, 1}
+	l.Module, l.Grid = module, [3]int{blocks, most, 1}
 	if parts == 0 {
 		return []Launch{l}
 	}
@@ -119,6 +124,14 @@ func (t tile) over(op *ir.Op) int {
 	return ceil(in, t.cols) * ceil(out, t.rows)
 }
 
+// blocks counts those of all tiles and biases of a part.
+func (t tile) blocks(sums []Sum) (n int) {
+	for i := range sums {
+		n += t.over(sums[i].Op) + sums[i].biases()
+	}
+	return n
+}
+
 // biases counts the blocks of an op's bias.
 func (s *Sum) biases() int {
 	if s.Op.Bias == ir.None {
@@ -144,16 +157,12 @@ func (t tile) sum() tile {
 // On an H200, blocks of 32×32 took 33 cycles, and 78 where each was alone; of 64×64, 103 and 175.
 func sumTile(parts int, sums []Sum) tile {
 	cost := func(t tile) int {
-		blocks := 0
-		for i := range sums {
-			blocks += t.over(sums[i].Op) + sums[i].biases()
-		}
 		results, wide := t.rows*t.cols/(32*denseWarps), 4
 		if t.rows > 64 {
 			wide = 8
 		}
 		example := results + denseWarps*(results/wide+wide) + (t.rows+t.cols)/16
-		return max(ceil(parts*blocks, processors), 2) * example
+		return max(ceil(parts*t.blocks(sums), processors), 2) * example
 	}
 	return slices.MinFunc(sumTiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) }).sum()
 }
