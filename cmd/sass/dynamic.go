@@ -41,12 +41,8 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 		for _, p := range programs {
 			for i := range p.Ops {
 				if op := &p.Ops[i]; op.Kind == ir.Conv {
-					for _, p := range []device.Precision{device.Float32, device.TF32} {
-						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
-						add(m.ConvForward(b, op, 0, 0, 0, 0))
-						add(m.ConvInputGrad(b, op, 0, 0, 0, false))
-						add(m.ConvStore(b, op, 0, 0, 0, 0, 0))
-						add(m.ConvSum(b, op, 0, 0, 0, 0, 0))
+					for _, l := range convolution(op) {
+						add(l)
 					}
 				}
 			}
@@ -76,4 +72,21 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 		all[a.Name] = most
 	}
 	return all, nil
+}
+
+// convolution has the launches of an op, in planes and in pixels.
+func convolution(op *ir.Op) []kernels.Launch {
+	b := kernels.Batch{Capacity: 1}
+	all := []kernels.Launch{
+		kernels.ConvForward(b, op, 0, 0, 0, 0), kernels.ConvInputGrad(b, op, 0, 0, 0, false), kernels.ConvStore(b, op, 0, 0, 0, 0, 0),
+		kernels.ConvSum(b, op, 0, 0, 0, 0, 0),
+	}
+	for _, p := range []device.Precision{device.TF32, device.BF16} {
+		if m := kernels.Math(p); kernels.Products(op) && m.FitsGradient(op) {
+			all = append(all, m.GradientNorm(b, op, 0, 0, 0), m.GradientStore(b, op, 0, 0, 0, 0, 0), m.GradientSum(b, op, 0, 0, 1, 0, 0),
+				m.GradientSum(b, op, 0, 0, 0, 0, 0))
+		}
+		all = append(all, kernels.Math(p).ProductTiles()...)
+	}
+	return all
 }

@@ -64,8 +64,21 @@ func tileOfSums(rows, lines int) sumsTile {
 	return slices.MinFunc(sumsTiles, func(a, b sumsTile) int { return cmp.Compare(cost(a), cost(b)) })
 }
 
+// ProductTiles are launches with every tile that there is, for what they ask of a GPU.
+func (m Math) ProductTiles() (all []Launch) {
+	for _, t := range sumsTiles {
+		for _, name := range []string{"forward", "input_grad"} {
+			all = append(all, t.launch(m, name, &ir.Op{Shape: []int{1, 1, 1}, Out: []int{1, 1, 1}}, 1, 1, 1, nil))
+		}
+	}
+	return all
+}
+
 func (m Math) sums(name string, op *ir.Op, pixels, lines, phases int, args []uint64) Launch {
-	t := tileOfSums(pixels, lines)
+	return tileOfSums(pixels, lines).launch(m, name, op, pixels, lines, phases, args)
+}
+
+func (t sumsTile) launch(m Math, name string, op *ir.Op, pixels, lines, phases int, args []uint64) Launch {
 	l := conv(m.inPixels("products"), fmt.Sprintf("%s_%dx%d", name, t.rows, t.lines),
 		[3]int{ceil(pixels, t.rows), phases * ceil(lines, t.lines), 1}, tensorThreads, args, geometry(op))
 	l.Shared = t.shared()
