@@ -157,12 +157,8 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 			c.put(n.Schedule.Steps[l.step])
 		}
 		l.combine(b, c.kept, a.keep, a.stored, dst)
-		for first := 0; first < len(c.sums); first += kernels.MostSums {
-			l.step = c.summed[first]
-			for _, k := range kernels.DenseSums(b, a.sumParts, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...) {
-				l.launch(k)
-			}
-		}
+		c.sums.launch(c, kernels.DenseSums)
+		c.pixelSums.launch(c, l.math().DenseSums)
 		l.step = noStep
 	})
 }
@@ -177,8 +173,7 @@ type chunk struct {
 	back               bool   // the trunk has gone back
 	ghosts             []kernels.Ghost
 	kept               []int // ops whose kept gradients are to be combined
-	sums               []kernels.Sum
-	summed             []int // their steps
+	sums, pixelSums    denseSums
 }
 
 // put puts a step of the schedule down.

@@ -8,6 +8,7 @@ import (
 // pixelOperations has every op that takes pixels.
 var pixelOperations = map[ir.Kind]operation{
 	ir.Conv:      pixelConv,
+	ir.Dense:     pixelDense,
 	ir.ReLU:      pixelActivation,
 	ir.Tanh:      pixelActivation,
 	ir.Sigmoid:   pixelActivation,

@@ -79,7 +79,8 @@ template <class Element> struct Rows {
 template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 	typedef typename P::Element Element;
 	static constexpr int ROWS = 16 * R * DOWN, COLS = 8 * C * ACROSS, UNIT = P::UNIT;
-	static constexpr int HIGH = ROWS + 8, WIDE = COLS + 8, SLAB = BLOCK * (HIGH + WIDE), OWN = 16 * (8 * C + 8);
+	static constexpr int HIGH = ROWS + 8, WIDE = COLS + 8, SLAB = BLOCK * (HIGH + WIDE);
+	static constexpr int AT_ONCE = C < 4 ? C : 4, OWN = 16 * (8 * AT_ONCE + 8); // of a warp's results, exchanged
 	static constexpr int DELTAS = BLOCK * ROWS / UNIT, INPUTS = BLOCK * COLS / UNIT; // units of a slab
 	static constexpr int EACH = (DELTAS + THREADS - 1) / THREADS;
 	static_assert(DOWN * ACROSS == WARPS && C % 2 == 0 && INPUTS % THREADS == 0);
@@ -153,43 +154,46 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 
 	// leave gives the results of a part away, in the order of memory, and begins anew.
 	static __device__ __forceinline__ void leave(float (&part)[R][C][4], int o0, int i0, int out, int in, Totals to) {
-		constexpr int WIDTH = 8 * C, PITCH = WIDTH + 8, MANY = 16 * WIDTH / 32, STEP = 32 / WIDTH;
+		constexpr int WIDTH = 8 * AT_ONCE, PITCH = WIDTH + 8, MANY = 16 * WIDTH / 32, STEP = 32 / WIDTH;
 		float *place = own() + lane() / WIDTH * PITCH + lane() % WIDTH;
 		o0 = hidden(o0 + top() + lane() / WIDTH), i0 += left() + lane() % WIDTH;
 #pragma unroll
-		for (int r = 0; r < R; r++) {
+		for (int r = 0; r < R; r++)
 #pragma unroll
-			for (int c = 0; c < C; c++)
+			for (int c0 = 0; c0 < C; c0 += AT_ONCE) {
 #pragma unroll
-				for (int half = 0; half < 2; half++)
-					*(float2 *)(own() + (lane() / 4 + 8 * half) * PITCH + 8 * c + lane() % 4 * 2) = float2{part[r][c][2 * half], part[r][c][2 * half + 1]};
-			warpBarrier();
-			int first = (o0 + 16 * r) * in + i0;
-			auto each = [&](auto f) INLINE {
+				for (int c = 0; c < AT_ONCE; c++)
 #pragma unroll
-				for (int n = 0; n < MANY; n++)
-					f(n, first + n * STEP * in, (o0 + 16 * r + n * STEP < out) & (i0 < in));
-			};
-			if (to.part) {
-				each([&](int n, int at, bool counts) INLINE {
-					if (counts)
-						to.part[at] = place[n * STEP * PITCH];
-				});
-			} else if ((o0 + 16 * r < out) & (i0 < in)) {
-				double sum[MANY];
-				each([&](int n, int at, bool counts) INLINE { sum[n] = to.sum[counts ? at : first]; }); // all loads go together
-				each([&](int n, int at, bool counts) INLINE {
-					if (counts)
-						to.sum[at] = sum[n] + (double)place[n * STEP * PITCH];
-				});
+					for (int half = 0; half < 2; half++)
+						*(float2 *)(own() + (lane() / 4 + 8 * half) * PITCH + 8 * c + lane() % 4 * 2) =
+						    float2{part[r][c0 + c][2 * half], part[r][c0 + c][2 * half + 1]};
+				warpBarrier();
+				int first = (o0 + 16 * r) * in + i0 + 8 * c0;
+				auto each = [&](auto f) INLINE {
+#pragma unroll
+					for (int n = 0; n < MANY; n++)
+						f(n, first + n * STEP * in, (o0 + 16 * r + n * STEP < out) & (i0 + 8 * c0 < in));
+				};
+				if (to.part) {
+					each([&](int n, int at, bool counts) INLINE {
+						if (counts)
+							to.part[at] = place[n * STEP * PITCH];
+					});
+				} else if ((o0 + 16 * r < out) & (i0 + 8 * c0 < in)) {
+					double sum[MANY];
+					each([&](int n, int at, bool counts) INLINE { sum[n] = to.sum[counts ? at : first]; }); // all loads go together
+					each([&](int n, int at, bool counts) INLINE {
+						if (counts)
+							to.sum[at] = sum[n] + (double)place[n * STEP * PITCH];
+					});
+				}
+				warpBarrier();
+#pragma unroll
+				for (int c = 0; c < AT_ONCE; c++)
+#pragma unroll
+					for (int e = 0; e < 4; e++)
+						part[r][c0 + c][e] = 0;
 			}
-			warpBarrier();
-#pragma unroll
-			for (int c = 0; c < C; c++)
-#pragma unroll
-				for (int e = 0; e < 4; e++)
-					part[r][c][e] = 0;
-		}
 	}
 
 	static __device__ __forceinline__ void run(Rows<Element> x, Rows<Element> dy, int in, int out, const float *factors, int live, int o0, int i0,
@@ -262,3 +266,4 @@ static __device__ __forceinline__ void sumTile(Rows<Precision::Element> x, Rows<
 
 SUMS(64, 64, 2, 4, 4)
 SUMS(128, 64, 4, 4, 2)
+SUMS(128, 128, 4, 8, 2)

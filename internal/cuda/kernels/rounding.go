@@ -3,7 +3,6 @@ package kernels
 import (
 	"math"
 
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -24,21 +23,35 @@ const ExampleBlock = 32
 // launch, rounds in float64 what is there; a launch that adds blocks in groups adds no block more often than there are blocks. Dense sums'
 // blocks of 16, of which at most 16 are added in float32, have no more; but of 17 rows the last is added once more. See docs/proofs/rounding.md for the use of the root mean square. blocks counts all blocks
 // of a release.
-//
-// On tensor cores, which dense layers have in bf16, a share passes a fragment and the additions of its block's. That is more than the 1 to n of a
-// convolution's, and taken for all.
-func (m Math) SumRoundings(rows, blocks int) float64 {
+func SumRoundings(rows, blocks int) float64 {
 	n := min(rows, ExampleBlock)
 	squares := float64((n+1)*(2*n+1)) / 6
 	if n == sumBlock+1 {
 		squares += (2*2 - 1) / float64(n)
 	}
-	w := math.Sqrt(squares)
-	if device.Precision(m) == device.BF16 {
-		w = float64(m.fragmentRoundings() + ceil(n, m.fragment()))
-	}
-	return w + float64(blocks+1)*0x1p-29
+	return math.Sqrt(squares) + float64(blocks+1)*0x1p-29
 }
+
+// DenseSumRoundings is SumRoundings where dense layers are summed on tensor cores, too, in launches of Math.DenseSums. It is that of the worst part: in a part of n
+// examples a share passes the products of its block from its own on, each of which counts as fragmentRoundings says, and an addition for
+// each block of the part from its own on, but for the first, which is added to zero. Products of zeros alone add exactly.
+func (m Math) DenseSumRoundings(rows, blocks int) float64 {
+	worst, terms := 0.0, m.terms()
+	for n := range min(rows, SumPart) + 1 {
+		squares := 0
+		for b := range n {
+			block := b / sumBlock
+			products := ceil(min(sumBlock, n-block*sumBlock), terms) - b%sumBlock/terms
+			w := 4*terms*products + ceil(n, sumBlock) - max(block, 1)
+			squares += w * w
+		}
+		worst = max(worst, float64(squares)/float64(max(n, 1)))
+	}
+	return max(math.Sqrt(worst)+float64(blocks+1)*0x1p-29, SumRoundings(rows, blocks))
+}
+
+// terms are those of one product of fragments.
+func (m Math) terms() int { return 32 / m.ElementBytes(Pixels) }
 
 // fragment is how many terms tensor cores add before a float32 register takes the sum: those of one instruction in bf16, of two in tf32.
 func (m Math) fragment() int { return 16 }

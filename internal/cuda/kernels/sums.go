@@ -152,17 +152,35 @@ func (t tile) sum() tile {
 	return t
 }
 
-// sumTile is the tile by which the busiest multiprocessor has least to do. It counts cycles of an example: of the products, of accesses to shared
-// memory, one for every number that a warp loads, and of copies, as if none went on beside another, which a multiprocessor with one block takes twice.
-// On an H200, blocks of 32×32 took 33 cycles, and 78 where each was alone; of 64×64, 103 and 175.
+// sumTile is the tile by which the busiest multiprocessor has least to do, by the mean of the blocks. A multiprocessor with one block takes twice
+// as long for it: on an H200, blocks of 32×32 took 33 cycles an example, and 78 where each was alone; of 64×64, 103 and 175.
 func sumTile(parts int, sums []Sum) tile {
-	cost := func(t tile) int {
-		results, wide := t.rows*t.cols/(32*denseWarps), 4
-		if t.rows > 64 {
-			wide = 8
+	cost := func(t tile) float64 {
+		work, blocks := 0, 0
+		for i := range sums {
+			n := t.over(sums[i].Op)
+			work += n * t.of(sums[i].Op).example()
+			blocks += n + sums[i].biases()
 		}
-		example := results + denseWarps*(results/wide+wide) + (t.rows+t.cols)/16
-		return max(ceil(parts*t.blocks(sums), processors), 2) * example
+		return float64(max(ceil(parts*blocks, processors), 2)*work) / float64(blocks)
 	}
 	return slices.MinFunc(sumTiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) }).sum()
+}
+
+// of is what a block does of an op: those of large tiles have lower ones for few outputs.
+func (t tile) of(op *ir.Op) tile {
+	if t.rows >= 64 && op.Out[0] <= 16 {
+		t.rows = 16
+	}
+	return t
+}
+
+// example counts a block's cycles: of the products, of accesses to shared memory, one for every number that a warp loads, and of copies, as
+// if none went on beside another.
+func (t tile) example() int {
+	results, wide := t.rows*t.cols/(32*denseWarps), 4
+	if t.rows > 64 {
+		wide = 8
+	}
+	return results + denseWarps*(results/wide+wide) + (t.rows+t.cols)/16
 }
