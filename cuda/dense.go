@@ -51,6 +51,9 @@ var pixelDense = operation{
 	through: func(l *list, o operands, _ ir.Kind, dx kernels.Ptr) {
 		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, false, o.x[0]))
 	},
+	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+		l.launch(l.math().DenseStore(o.Batch, o.op, o.x[0], o.dy, to, stride, norms))
+	},
 	measures: map[ir.StepKind]func(*chunk, operands){
 		ir.NormGhost: func(c *chunk, o operands) {
 			a := &c.net.arena

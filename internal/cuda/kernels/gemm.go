@@ -121,5 +121,21 @@ func DenseTiles() (all []Launch) {
 // A live example's stretch of kept is written in full; stride counts float32 values.
 func DenseStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	out, in, _ := op.Columns()
-	return line("gemm", "dense_store", b.Capacity, 256, b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None))...)
+	return denseStore("dense_store", b, op, x, dy, kept, stride, norm2, in, out)
+}
+
+// DenseStore is the function of this name for values in pixels. It keeps float32.
+func (m Math) DenseStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	name := "dense_store" // a word of tf32 is a float32
+	if m.ElementBytes(Pixels) == 2 {
+		name = "dense_store_bf16"
+	}
+	out, in, _ := op.Columns()
+	return denseStore(name, b, op, x, dy, kept, stride, norm2, padded(in), padded(out))
+}
+
+// denseStore is of rows of wide and high elements.
+func denseStore(name string, b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr, wide, high int) Launch {
+	out, in, _ := op.Columns()
+	return line("gemm", name, b.Capacity, 256, b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None), I(wide), I(high))...)
 }

@@ -234,8 +234,9 @@ func TestDenseSums(t *testing.T) {
 
 func TestDenseStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	for i, c := range slices.Concat(denseCases, denseCases, denseCases) {
+		k := maths[i/len(denseCases)]
+		name := fmt.Sprintf("%s, %v, %d to %d", k, c.size, c.in, c.out)
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		params := c.in * c.out
@@ -245,13 +246,17 @@ func TestDenseStore(t *testing.T) {
 		stride := params + 3
 		m := newMachine(t)
 		kept, norm2 := m.floats(fill(c.capacity*stride, untouched)), m.doubles(make([]float64, c.capacity))
-		m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		if k.plain() {
+			m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		} else {
+			m.launch(k.DenseStore(m.batch(c.size), op, m.pixels(k, op.Shape, x), m.pixels(k, op.Out, dy), kept, stride, norm2))
+		}
 		want, squares := fill(c.capacity*stride, untouched), make([]float64, c.capacity)
 		for e := range c.live {
 			for o := range c.out {
-				d := dy[e*c.out+o]
+				d := k.nearest(dy[e*c.out+o])
 				for i := range c.in {
-					want[e*stride+o*c.in+i] = d * x[e*c.in+i]
+					want[e*stride+o*c.in+i] = d * k.nearest(x[e*c.in+i])
 				}
 				if c.bias {
 					want[e*stride+c.in*c.out+o] = d
