@@ -433,7 +433,7 @@ static __device__ __forceinline__ void measure(const Run *run, int first, int ca
 			share.multiply(p, tables, slab, steps(p, g, c));
 		if (!c.last(p, g))
 			return;
-		double squares = laneSum(share.squares(pairs(g)));
+		double squares = laneSum(share.squares(hidden(pairs(g)))); // no comparison with it is kept in a register
 		measured = c.b, turn ^= 1; // thread 0 may still read the others
 		if (share.lane() == 0)
 			sums[turn][threadX() / 32] = squares;
