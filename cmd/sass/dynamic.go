@@ -44,6 +44,13 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 					for _, l := range convolution(op) {
 						add(l)
 					}
+					for _, p := range []device.Precision{device.TF32, device.BF16} {
+						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
+						add(m.GradientNorm(b, op, 0, 0, 0))
+						add(m.GradientStore(b, op, 0, 0, 0, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 1, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 0, 0, 0))
+					}
 				}
 			}
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
