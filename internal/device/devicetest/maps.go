@@ -109,8 +109,8 @@ func (f *front) add(rnd *rand.Rand, op ir.Op, weight, bias []int) ir.Value {
 	return f.p.Logits()
 }
 
-// fronts are moduli of an upright image's coefficients, of two scales, and patches by their contrast: together they have every op
-// that front ends have, in all its forms.
+// fronts are moduli of an upright image's coefficients, of two scales, patches by their contrast, and what such patches have above thresholds,
+// averaged, which devices may compute in one step: together they have every op that front ends have, in all its forms.
 func fronts() []*front {
 	rnd := rand.New(rand.NewPCG(71, 1))
 	waves := &front{p: ir.Program{Name: "waves", Shape: []int{2, 6, 8}}}
@@ -147,7 +147,23 @@ func fronts() []*front {
 	first := add(ir.Op{Kind: ir.Unit, In: []ir.Value{sum}, Norm: 40}, nil, nil)
 	second := add(ir.Op{Kind: ir.Unit, In: []ir.Value{ir.Input}, Norm: 20}, nil, nil)
 	add(ir.Op{Kind: ir.Concat, In: []ir.Value{first, second, deviation}, Groups: 1, Shape: []int{160 + 105 + 8}}, nil, nil)
-	return []*front{waves, atoms}
+	cells := &front{p: ir.Program{Name: "cells", Shape: []int{2, 9, 8}}}
+	add = func(op ir.Op, weight, bias []int) ir.Value { return cells.add(rnd, op, weight, bias) }
+	var parts []ir.Value
+	for _, side := range []int{3, 4} {
+		rows, cols := 10-side, 9-side
+		contrast := add(ir.Op{Kind: ir.Contrast, In: []ir.Value{ir.Input}, Shape: []int{2, 9, 8}, Out: []int{1, rows, cols}, Window: ir.Square(side, 1, 0), Epsilon: .002}, nil, nil)
+		products := add(ir.Op{Kind: ir.Conv, In: []ir.Value{ir.Input}, Shape: []int{2, 9, 8}, Out: []int{5, rows, cols}, Window: ir.Square(side, 1, 0)}, []int{5, 2, side, side}, nil)
+		quotient := add(ir.Op{Kind: ir.Divide, In: []ir.Value{products, contrast}}, nil, nil)
+		add(ir.Op{Kind: ir.Affine}, nil, []int{1})
+		more := add(ir.Op{Kind: ir.ReLU}, nil, nil)
+		add(ir.Op{Kind: ir.Affine, In: []ir.Value{quotient}}, []int{1}, []int{1})
+		less := add(ir.Op{Kind: ir.ReLU}, nil, nil)
+		add(ir.Op{Kind: ir.Concat, In: []ir.Value{more, less}, Groups: 1, Shape: []int{10, rows, cols}}, nil, nil)
+		parts = append(parts, add(ir.Op{Kind: ir.Planes, Out: []int{40, 1, 1}, Window: ir.Window{H: rows, W: cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}}, []int{4, 1, rows, cols}, nil))
+	}
+	add(ir.Op{Kind: ir.Concat, In: parts, Groups: 1, Shape: []int{80}}, nil, nil)
+	return []*front{waves, atoms, cells}
 }
 
 // slope is a target at which a row's gradient, of Huber's loss of a linear model, is minus the row.
