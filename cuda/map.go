@@ -29,7 +29,7 @@ const otherDevice = "make the features on the CPU: use --device cpu"
 // Maps is nil for programs of ops that the device has, of which one record's values have room.
 func (d *Device) Maps(front device.Front) error {
 	p, constants := front.Program()
-	if p == nil || p.ValidateMap() != nil || slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return !hasFixed(&op) }) {
+	if p == nil || p.ValidateMap() != nil || slices.ContainsFunc(p.Ops, func(op ir.Op) bool { return !hasFrontOp(&op) }) {
 		return errors.New("has no kernels for them yet")
 	}
 	if l := layMap(p, constants); l.together(1, d.mapped()) < 1 {
@@ -142,7 +142,7 @@ func layMap(p *ir.Program, constants []float32) *mapLayout {
 		}
 		put(ir.Value(i+1), i)
 		op := &p.Ops[i]
-		l.moments = max(l.moments, fixedMoments(op))
+		l.moments = max(l.moments, frontMoments(op))
 		if op.Kind == ir.Planes && l.cells[i] == nil && !slices.Contains(l.many, op.Shape[0]) {
 			l.many = append(l.many, op.Shape[0])
 		}
@@ -289,14 +289,14 @@ func (m *mapping) launches() (all []kernels.Launch, err error) {
 			all = append(all, kernels.CellMeans(m.batch(1), c.quotient, m.value(x[0]), m.value(x[1]), m.param(c.share), c.excesses, m.value(ir.Value(i+1))))
 			continue
 		}
-		o := &fixedOp{
+		o := &frontOp{
 			Batch: m.batch(1), Op: op, program: p, y: m.value(ir.Value(i + 1)), weight: m.param(op.Weight), bias: m.param(op.Bias),
 			index: m.index[i], moments: m.moments, many: m.batch,
 		}
 		for _, v := range op.In {
 			o.x, o.inputs = append(o.x, m.value(v)), append(o.inputs, p.ValueSize(v))
 		}
-		list, err := fixed[op.Kind](o)
+		list, err := frontOps[op.Kind](o)
 		if err != nil {
 			return nil, err
 		}
