@@ -125,12 +125,12 @@ func (r Reader) mapped(d device.Device, m datasets.Split) (Records, error) {
 	if err = errors.Join(err, images.Close()); err != nil {
 		return Records{}, err
 	}
-	targets := rows.Targets
+	mapped := device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: rows.Targets}
 	if t, ok := data.(*host.Table); ok { // rows in the host's memory, for its solvers
-		return Records{data, device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: targets}, t.Features}, nil
+		return Records{data, mapped, t.Features}, nil
 	}
-	targets = rows.Checked(values).Targets // the host sees records that are not finite, and no rows
-	return Records{Data: data, Rows: device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: targets}}, nil
+	mapped.Targets = rows.Checked(values).Targets // the host sees which records are not finite, and no rows
+	return Records{Data: data, Rows: mapped}, nil
 }
 
 func (r Reader) threads() int { return cmp.Or(r.Threads, runtime.GOMAXPROCS(0)) }
