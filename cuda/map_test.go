@@ -170,16 +170,46 @@ func TestMapByChunks(t *testing.T) {
 			t.Errorf("by %d records in %d parts there are other bits", together, parts)
 		}
 	}
-	for i := range first {
-		got, cpu := half.ToFloat32(first[i]), half.ToFloat32(want[i])
-		// Each is rounded by up to 2⁻¹¹ of itself; before that, they are up to 1e-5 of a row apart.
-		if b := i / front.Width(); b != bad && !(math.Abs(float64(got-cpu)) <= 0x1p-10*math.Abs(float64(cpu))+1e-5*features.Scale) {
-			t.Fatalf("value %d of record %d is %v, the CPU's %v", i%front.Width(), b, got, cpu)
-		}
-	}
+	nearCPU(t, "small images", first, want)
 	d.info.Memory = mappedShare*4*l.size - 1
 	if err := d.Maps(front); err == nil || !strings.Contains(err.Error(), "too little memory") {
 		t.Errorf("a record that has no room: %v", err)
+	}
+}
+
+// nearCPU compares rows with those that the CPU makes; void ones are the same.
+func nearCPU(t *testing.T, what string, rows, want []uint16) {
+	t.Helper()
+	for i := range rows {
+		got, cpu := float64(half.ToFloat32(rows[i])), float64(half.ToFloat32(want[i]))
+		// Each is rounded by up to 2⁻¹¹ of itself; before that, they are up to 1e-5 of a row apart.
+		if !(math.Abs(got-cpu) <= 0x1p-10*math.Abs(cpu)+1e-5*features.Scale) && rows[i] != want[i] {
+			t.Fatalf("%s: value %d is %v, the CPU's %v", what, i, got, cpu)
+		}
+	}
+}
+
+// An image of each recipe's size has the CPU's row.
+func TestLongRecipesMap(t *testing.T) {
+	d, _ := openFake(t, fake.Options{})
+	for _, data := range []string{"mnist", "fmnist", "cifar10"} {
+		front := recipeFront(t, data)
+		in := front.In()
+		pixels := make([]uint8, ir.Size(in[:]))
+		for i := range pixels { // a bright stroke on the ground, in colors
+			y, x := i/in[2]%in[1], i%in[2]
+			pixels[i] = uint8(max(0, 250-40*max(x-y/2-5, y/2+5-x)) + i%5)
+		}
+		images, err := d.Load(device.Rows{Count: 1, Width: len(pixels), Gather: device.Fractions, Targets: []float32{0}}, device.Bytes(pixels))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mapped, err := d.Map(front, images, device.MapOptions{Parts: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, _ := rowsOf(t, d, mapped)
+		nearCPU(t, data, rows, front.Rows(features.Images{Bytes: pixels}, 2, nil))
 	}
 }
 
