@@ -175,9 +175,9 @@ type mapping struct {
 	stream    driver.Stream
 	layout    *mapLayout
 	chunk     int // records
-	values    kernels.Ptr
-	moments   kernels.Ptr
-	targets   kernels.Ptr
+	values    driver.Ptr
+	moments   driver.Ptr
+	targets   driver.Ptr
 	params    kernels.Ptr
 	index     []kernels.Ptr // by op
 	runs      []kernels.Ptr // as layout.many
@@ -191,31 +191,22 @@ func (m *mapping) open(part int) error {
 	most := m.layout.together(max(part, 1), m.device.mapped())
 	m.chunk = ceil(max(part, 1), ceil(max(part, 1), most))
 	var err error
-	get := func(to *kernels.Ptr, bytes int64) {
-		if err == nil {
-			var p driver.Ptr
-			p, err = m.alloc(bytes, "a front end", otherDevice)
-			*to = kernels.Ptr(p)
-		}
-	}
-	get(&m.values, 4*m.layout.size*int64(m.chunk))
-	get(&m.moments, int64(m.layout.moments*m.chunk))
-	get(&m.targets, int64(4*m.chunk))
-	if err == nil {
-		err = m.copyConstants()
-	}
-	for _, bytes := range []int64{2 * int64(m.to.Count) * int64(m.to.Width), 4 * int64(m.to.Count)} {
-		if err != nil {
+	for _, room := range []struct {
+		of    *memory
+		at    *driver.Ptr
+		bytes int64
+	}{
+		{&m.memory, &m.values, 4 * m.layout.size * int64(m.chunk)},
+		{&m.memory, &m.moments, int64(m.layout.moments * m.chunk)},
+		{&m.memory, &m.targets, 4 * int64(m.chunk)},
+		{&m.to.memory, &m.to.features, 2 * int64(m.to.Count) * int64(m.to.Width)},
+		{&m.to.memory, &m.to.targets, 4 * int64(m.to.Count)},
+	} {
+		if *room.at, err = room.of.alloc(room.bytes, "features", otherDevice); err != nil {
 			return err
 		}
-		var p driver.Ptr
-		if p, err = m.to.alloc(bytes, "features", otherDevice); m.to.features == 0 {
-			m.to.features = p
-		} else {
-			m.to.targets = p
-		}
 	}
-	if err != nil {
+	if err := m.copyConstants(); err != nil {
 		return err
 	}
 	if m.stream, err = m.device.context.NewStream(); err != nil {
@@ -266,7 +257,7 @@ func (m *mapping) batch(each int) kernels.Batch {
 }
 
 func (m *mapping) value(v ir.Value) kernels.Ptr {
-	return m.values + kernels.Ptr(4*m.layout.at[v]*int64(m.chunk))
+	return kernels.Ptr(m.values) + kernels.Ptr(4*m.layout.at[v]*int64(m.chunk))
 }
 
 func (m *mapping) param(q int) kernels.Ptr {
@@ -291,7 +282,7 @@ func (m *mapping) launches() (all []kernels.Launch, err error) {
 		}
 		o := &frontOp{
 			Batch: m.batch(1), Op: op, program: p, y: m.value(ir.Value(i + 1)), weight: m.param(op.Weight), bias: m.param(op.Bias),
-			index: m.index[i], moments: m.moments, many: m.batch,
+			index: m.index[i], moments: kernels.Ptr(m.moments), many: m.batch,
 		}
 		for _, v := range op.In {
 			o.x, o.inputs = append(o.x, m.value(v)), append(o.inputs, p.ValueSize(v))
@@ -342,7 +333,7 @@ func (m *mapping) some(first, n int) error {
 	b, from := m.batch(1), m.from.inMemory()
 	from.Values += uint64(first * from.Width * from.Form.Bytes())
 	from.Targets += uint64(4 * first)
-	if err := m.launch(kernels.Gather(b, from, m.value(ir.Input), m.targets)); err != nil {
+	if err := m.launch(kernels.Gather(b, from, m.value(ir.Input), kernels.Ptr(m.targets))); err != nil {
 		return err
 	}
 	for _, l := range m.between {
@@ -351,7 +342,7 @@ func (m *mapping) some(first, n int) error {
 		}
 	}
 	to := kernels.Ptr(m.to.features) + uint64(2*first*m.to.Width)
-	return m.launch(kernels.Rows(b, m.to.Width, m.value(m.program.Logits()), m.targets, to, kernels.Ptr(m.to.targets)+uint64(4*first)))
+	return m.launch(kernels.Rows(b, m.to.Width, m.value(m.program.Logits()), kernels.Ptr(m.targets), to, kernels.Ptr(m.to.targets)+uint64(4*first)))
 }
 
 func (m *mapping) launch(l kernels.Launch) error {
