@@ -182,8 +182,8 @@ func (t *trial) table() (each float64, rows device.Rows, values device.Features,
 		}
 		some = min(2*some, n)
 	}
-	if values == nil { // on the device alone
-		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
+	if values == nil { // on the device alone, which may have made many while the host would make few
+		if rows, values, err = reader.Table(part(t.records, min(some, fewest))); err != nil {
 			return 0, rows, nil, err
 		}
 	}
