@@ -5,6 +5,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/cuda/gputest"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 )
@@ -19,6 +20,28 @@ func TestConformance(t *testing.T) {
 		}
 		return devicetest.Sampled(d, 37)
 	})
+}
+
+// TestPrecisionsHavePrograms: what the suite runs in a precision has products that are in that precision on this device, and not all
+// in float32. Each of them has several, so that one feeds another.
+func TestPrecisionsHavePrograms(t *testing.T) {
+	for _, precision := range []device.Precision{device.TF32, device.BF16} {
+		found := 0
+		for _, program := range devicetest.ProgramsIn(precision) {
+			on := 0
+			for i := range program.Ops {
+				if kernels.Math(precision).TensorCores(program.Ops[i : i+1]) {
+					on++
+				}
+			}
+			if on > 1 {
+				found++
+			}
+		}
+		if found < 3 {
+			t.Errorf("in %s %d programs have two products or more on tensor cores, want three such programs", precision, found)
+		}
+	}
 }
 
 // TestLongPrecisions runs it on tensor cores.

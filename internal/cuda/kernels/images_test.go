@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -76,5 +77,47 @@ func TestPTXVersion(t *testing.T) {
 	}
 	if images, err := Images("none", 80, 13000); err == nil {
 		t.Errorf("there are %d images of no module", len(images))
+	}
+}
+
+// The variable leaves either form. Machine code that is not there is an error, since a test of it would test something else.
+func TestForcedImages(t *testing.T) {
+	module := "dense"
+	text, err := PTX(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, err := Cubin(module, 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		form                string
+		capability, version int
+		want                [][]byte
+		err                 string
+	}{
+		{"", 90, cubinVersion, [][]byte{code, text}, ""},
+		{"ptx", 90, cubinVersion, [][]byte{text}, ""},
+		{"cubin", 90, cubinVersion, [][]byte{code}, ""},
+		{"", 90, cubinVersion - 1, [][]byte{text}, ""},
+		{"ptx", 70, cubinVersion, [][]byte{text}, ""},
+		{"cubin", 70, cubinVersion, nil, "no machine code for this GPU and driver"},
+		{"cubin", 90, cubinVersion - 1, nil, "no machine code for this GPU and driver"},
+		{"sass", 90, cubinVersion, nil, `PRIVGRAD_IMAGES is "sass": set it to ptx or cubin`},
+	} {
+		t.Setenv(ImagesVariable, c.form)
+		got, err := Images(module, c.capability, c.version)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if len(got) != len(c.want) {
+			t.Fatalf("%s for %d and %d: %d images, want %d", c.form, c.capability, c.version, len(got), len(c.want))
+		}
+		for i := range got {
+			if !bytes.Equal(got[i], c.want[i]) {
+				t.Errorf("%s for %d and %d: image %d is another", c.form, c.capability, c.version, i)
+			}
+		}
 	}
 }

@@ -48,14 +48,20 @@ func PTX(module string) ([]byte, error) {
 // Images gives what a driver is to load for a module, in the order in which to try it, by the GPU's compute
 // capability and the driver's version: machine code, where there is some that both should take, and PTX, which
 // every driver assembles. Only GPUs of just these Capabilities get machine code: PTX becomes code for the others' own
-// multiprocessors.
+// multiprocessors. ImagesVariable may force either.
 func Images(module string, capability, version int) ([][]byte, error) {
 	ptx, err := PTX(module)
-	if err != nil || version < cubinVersion || !slices.Contains(Capabilities, capability) {
-		return [][]byte{ptx}, err
+	if err != nil {
+		return nil, err
+	}
+	if version < cubinVersion || !slices.Contains(Capabilities, capability) {
+		return forced([][]byte{ptx})
 	}
 	cubin, _, err := Cubin(module, capability)
-	return [][]byte{cubin, ptx}, err
+	if err != nil {
+		return nil, err
+	}
+	return forced([][]byte{cubin, ptx})
 }
 
 // CubinFile is where a module's machine code is kept below this folder.
