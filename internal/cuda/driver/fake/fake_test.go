@@ -273,10 +273,10 @@ func TestUnloadedModulesDoNotRun(t *testing.T) {
 // unless the code is one that sticks.
 func TestFail(t *testing.T) {
 	calls := []string{
-		"cuDeviceGet", "cuCtxCreate", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+		"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuMemGetInfo", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
 		"cuMemcpyHtoD", "cuMemcpyDtoH", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamQuery", "cuLaunchKernel",
 		"cuMemsetD32Async", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture",
-		"cuGraphInstantiate", "cuGraphLaunch", "cuGraphExecDestroy", "cuModuleUnload", "cuFuncSetAttribute", "cuCtxDestroy",
+		"cuGraphInstantiate", "cuGraphLaunch", "cuGraphExecDestroy", "cuModuleUnload", "cuFuncSetAttribute", "cuDevicePrimaryCtxRelease",
 	}
 	for _, call := range calls {
 		for _, code := range []int{2, 719} {
