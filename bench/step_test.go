@@ -28,14 +28,24 @@ func TestStepsOfAGPU(t *testing.T) {
 	o := options()
 	_, driver := model.New(model.Find("h100"))
 	o.Model, o.Batch, o.On = "logistic", 2, func() (device.Device, error) { return cuda.Open(driver, 0) }
+	p, err := Prepare(&o)
+	check(t, err)
+	defer p.Close()
+	check(t, p.Make(Together))
+	before := driver.Calls("cuGraphLaunch")
+	check(t, p.Make(Together))
+	if n := driver.Calls("cuGraphLaunch") - before; n != Together/cuda.Together {
+		t.Errorf("%d graphs for %d steps", n, Together)
+	}
+	o.Seconds = 1 // 32 steps, if one takes less than 30 ms here
 	r, err := Step(o)
 	check(t, err)
-	if r.Steps < 4*cuda.Together || r.Steps%(4*cuda.Together) != 0 || !(r.StepSeconds > 0) {
-		t.Errorf("%d steps were timed, of %v s", r.Steps, r.StepSeconds)
+	if r.Steps < Together || r.Steps%Together != 0 || !(r.StepSeconds > 0) || r.Waited == nil || !(*r.Waited > 0) {
+		t.Errorf("%d steps were timed, of %v s, or %v s with a wait each", r.Steps, r.StepSeconds, deref(r.Waited))
 	}
-	// Each of 32 steps is 4 graphs, also those of the warm-up.
-	if n := driver.Calls("cuGraphLaunch"); n%4 != 0 || cuda.Together*n < r.Steps {
-		t.Errorf("%d graphs for %d steps and the warm-up", n, r.Steps)
+	o.Seconds = 1e-6
+	if r, err = Step(o); err != nil || r.Steps > 3 || r.Waited == nil { // each takes longer than is to be measured
+		t.Errorf("%d long steps were timed: %v", r.Steps, err)
 	}
 }
 
