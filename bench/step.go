@@ -308,7 +308,12 @@ func (o *StepOptions) together(s *Prepared) (int, error) {
 			return 0, err
 		}
 	}
-	return max(1, min(most, int(o.Seconds/took.Seconds()))), nil
+	return within(o.Seconds, took, most), nil
+}
+
+// within is how many steps fit into some seconds, at most so many, and one at least.
+func within(seconds float64, took time.Duration, most int) int {
+	return max(1, min(most, int(seconds/took.Seconds())))
 }
 
 // measure times steps for some seconds, so many together between two waits, after a warm-up of a tenth of the time.
