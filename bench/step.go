@@ -62,20 +62,21 @@ type StepOptions struct {
 
 // StepResult is one timed kind of step.
 type StepResult struct {
-	Device      string  `json:"device"`
-	Precision   string  `json:"precision"`
-	Model       string  `json:"model"`
-	Mode        string  `json:"mode"`
-	Strategy    *string `json:"strategy"`
-	Noise       string  `json:"noise,omitempty"` // "exact"; others are secure or have none
-	Activation  string  `json:"activation"`
-	GEMM        string  `json:"gemm"`
-	Data        string  `json:"data"`
-	Batch       int     `json:"batch"`
-	Views       int     `json:"views,omitempty"`
-	Threads     int     `json:"threads"`
-	Steps       int     `json:"steps_timed"`
-	StepSeconds float64 `json:"step_seconds_median"`
+	Device       string  `json:"device"`
+	DeviceReason string  `json:"device_reason,omitempty"` // why it is the CPU, and not the GPU that seems to be there
+	Precision    string  `json:"precision"`
+	Model        string  `json:"model"`
+	Mode         string  `json:"mode"`
+	Strategy     *string `json:"strategy"`
+	Noise        string  `json:"noise,omitempty"` // "exact"; others are secure or have none
+	Activation   string  `json:"activation"`
+	GEMM         string  `json:"gemm"`
+	Data         string  `json:"data"`
+	Batch        int     `json:"batch"`
+	Views        int     `json:"views,omitempty"`
+	Threads      int     `json:"threads"`
+	Steps        int     `json:"steps_timed"`
+	StepSeconds  float64 `json:"step_seconds_median"`
 	// Waited is with a wait after each step, where StepSeconds has several between two waits, as on a GPU; else nil.
 	Waited            *float64 `json:"step_seconds_waited_median,omitempty"`
 	ExamplesPerSecond float64  `json:"examples_per_second"`
@@ -117,7 +118,7 @@ func Step(o StepOptions) (*StepResult, error) {
 	info, seconds := s.device.Info(), timing.Median(times)
 	r := &StepResult{
 		Together: s.Schedule.Chunk,
-		Device:   info.Name, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
+		Device:   info.Name, DeviceReason: info.Instead, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
 		Batch: o.Batch, Views: o.Views, Threads: info.Threads, Steps: together * len(times),
 		StepSeconds: seconds, Waited: waited, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: s.Program.NumParams(), FLOPsPerExample: int64(s.Schedule.Views()) * s.Program.StepFLOPs(),
@@ -263,9 +264,10 @@ func halves(bytes []uint8) device.Halves {
 }
 
 func (o *StepOptions) schedule(w *workload) (err error) {
+	memory, _ := devices.DefaultMemory(w.device.Info())
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
-		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: memory, Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
 	}
 	if o.Views > 1 {
 		options.Views, options.Augment = o.Views, ir.Augment(ir.Augmentations())
