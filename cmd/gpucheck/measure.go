@@ -107,13 +107,26 @@ func (c *check) benchStep(ctx context.Context, m workload, mode, precision strin
 		if !(r.StepSeconds > 0) {
 			return fmt.Errorf("it gave no time")
 		}
-		gpu := machineOf(c.report.GPU)
+		gpu := machineOf(c.gpu(ctx))
 		c.report.Measurements = append(c.report.Measurements, measurement{
 			Model: m.model, Batch: m.batch, Mode: mode, Precision: precision, Seconds: r.StepSeconds, Waited: r.Waited,
 			Roofline: roofline(gpu, int64(m.batch)*r.FLOPsPerExample, precision), Modelled: bench.Modelled(gpu, m.model, m.batch, mode, precision),
 		})
 		return nil
 	})
+}
+
+// gpu is the name of the first GPU, also where info was not chosen; "" where nothing tells it.
+func (c *check) gpu(ctx context.Context) string {
+	if c.report.GPU != "" {
+		return c.report.GPU
+	}
+	if program, err := c.system.Find("nvidia-smi"); err == nil {
+		if out, err := c.ask(ctx, program, "--query-gpu=name", "--format=csv,noheader"); err == nil {
+			c.report.GPU, _, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+		}
+	}
+	return c.report.GPU
 }
 
 // roofline is what a step's products take at a modelled GPU's full rate; nil where there is no model.

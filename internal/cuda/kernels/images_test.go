@@ -38,7 +38,7 @@ func TestCubins(t *testing.T) {
 			}
 		}
 	}
-	const most = 6 << 20 // of a program of 20 MiB
+	const most = 6 << 20 // of a program of 100 MB
 	if size := packed(t); size > most {
 		t.Errorf("machine code takes %d bytes of the program, at most %d are meant", size, most)
 	}
