@@ -16,6 +16,7 @@
 //   - Memory is full of NaN when it is new, is limited, and its addresses are never
 //     used again once it is freed.
 //   - Modules are PTX; machine code is refused, as a GPU refuses that of another.
+//   - A GPU may allow one context. Every use of the primary one has memory of its own, and all share what the device has.
 //   - What fails while it runs fails every later call of the context, with the same code.
 package fake
 
