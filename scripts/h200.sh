@@ -64,21 +64,20 @@ first() {
 		return 1
 	fi
 	check suite 150 --only conformance
-	check bench 90 --only bench --models "$nets" --batch usual
-	check best 130 --only peers --models "$large" --batch usual --precisions bf16,tf32,float32 --peers 'torch plain-best'
+	check steps 180 --only bench,peers --models "$deep" --batch usual --precisions bf16,tf32,float32 --peers 'torch plain-best'
+	check small 40 --only bench --models cnn-mnist,mlp-mnist,mlp-fmnist,mnist-tf --batch usual
 }
 
 second() {
-	check large 60 --only bench --models "$large" --batch 4096 --precisions tf32,bf16
-	check peers 90 --only peers --models "$large" --batch usual --precisions tf32,bf16 --peers 'jax vmap,opacus ghost'
+	check large 110 --only bench,peers --models cifar-paper,wrn-16-4 --batch 4096 --precisions bf16,tf32 --peers 'torch plain-best'
+	check peers 50 --only peers --models "$deep" --batch usual --precisions tf32,bf16 --peers 'opacus ghost,jax vmap'
 	for precision in bf16 tf32; do
-		part "counters-$precision" 25 "$ncu" --clock-control none --launch-count 60 --metrics "$metrics" \
+		part "counters-$precision" 20 "$ncu" --clock-control none --launch-count 60 --metrics "$metrics" \
 			privgrad bench step --device cuda --model cifar-paper --batch 250 --precision "$precision" --seconds 0.1
 	done
 }
 
-nets=cifar-paper,cifar-small,wrn-16-4,resnet-small,cnn-mnist,mlp-mnist,mlp-fmnist,mnist-tf
-large=cifar-paper,wrn-16-4,cifar-small,resnet-small
+deep=cifar-paper,wrn-16-4,cifar-small,resnet-small
 metrics=gpu__time_duration.sum,sm__throughput.avg.pct_of_peak_sustained_elapsed,sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active
 metrics=$metrics,dram__throughput.avg.pct_of_peak_sustained_elapsed,l1tex__data_bank_conflicts_pipe_lsu.sum,sm__warps_active.avg.pct_of_peak_sustained_active
 ncu=$(command -v ncu || ls /usr/local/cuda*/bin/ncu 2>/dev/null | head -n 1)

@@ -74,8 +74,8 @@ func value(call []string, flag string) string {
 // Both calls of the script run to their end, ask for what there is, and keep their time.
 func TestLentMachine(t *testing.T) {
 	for call, want := range map[string]struct{ groups, images string }{
-		"first":  {"info,driver,train kernels kernels real conformance bench peers", " cubin ptx    "},
-		"second": {"bench peers ncu ncu", "   "},
+		"first":  {"info,driver,train kernels kernels real conformance bench,peers bench", " cubin ptx    "},
+		"second": {"bench,peers peers ncu ncu", "   "},
 	} {
 		calls, code, text := lent(t, call, "good")
 		var groups, images []string
