@@ -3,11 +3,12 @@ package cuda_test
 import (
 	"testing"
 
+	"github.com/privgrad/privgrad/cuda"
 	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
 	"github.com/privgrad/privgrad/internal/cuda/gputest"
-	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
+	"github.com/privgrad/privgrad/perexample"
 )
 
 // TestConformance runs the suite of all devices on a GPU, and a part of it by
@@ -28,12 +29,8 @@ func TestPrecisionsHavePrograms(t *testing.T) {
 	for _, precision := range []device.Precision{device.TF32, device.BF16} {
 		found := 0
 		for _, program := range devicetest.ProgramsIn(precision) {
-			on := 0
-			for i := range program.Ops {
-				if kernels.Math(precision).TensorCores(program.Ops[i : i+1]) {
-					on++
-				}
-			}
+			on, err := cuda.TensorProducts(private(t, program, perexample.Auto), device.Options{Capacity: 8, Precision: precision}, 227<<10)
+			must(t, err)
 			if on > 1 {
 				found++
 			}

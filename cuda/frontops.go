@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"github.com/privgrad/privgrad/internal/cuda/kernels"
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -23,10 +22,10 @@ type frontOp struct {
 // frontOps has the launches of every op that a front end may have on this device. All compute in float32, in every precision of training.
 var frontOps = map[ir.Kind]func(o *frontOp) ([]kernels.Launch, error){
 	ir.Conv: one(func(o *frontOp) kernels.Launch {
-		return kernels.Math(device.Float32).ConvForward(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y)
+		return kernels.ConvForward(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y)
 	}),
 	ir.Dense: one(func(o *frontOp) kernels.Launch {
-		return kernels.Math(device.Float32).DenseForward(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y)
+		return kernels.DenseForward(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y)
 	}),
 	ir.ReLU:      frontActivation,
 	ir.Tanh:      frontActivation,
@@ -73,9 +72,9 @@ func frontPlanes(o *frontOp) kernels.Launch {
 	plane.Shape, plane.Out = []int{1, o.Shape[1], o.Shape[2]}, []int{o.Out[0] / channels, o.Out[1], o.Out[2]}
 	if o.Window.H == o.Shape[1] && o.Window.W == o.Shape[2] {
 		plane.Kind, plane.Shape, plane.Out = ir.Dense, []int{ir.Size(plane.Shape)}, plane.Out[:1]
-		return kernels.Math(device.Float32).DenseForward(o.many(channels), &plane, o.x[0], o.weight, 0, o.y)
+		return kernels.DenseForward(o.many(channels), &plane, o.x[0], o.weight, 0, o.y)
 	}
-	return kernels.Math(device.Float32).ConvForward(o.many(channels), &plane, o.x[0], o.weight, 0, o.y)
+	return kernels.ConvForward(o.many(channels), &plane, o.x[0], o.weight, 0, o.y)
 }
 
 func frontConcat(o *frontOp) (all []kernels.Launch, _ error) {
