@@ -151,7 +151,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		if a.addsNorms {
 			l.zero(a.norm2, a.normBytes())
 		}
-		c := &chunk{list: l, Batch: b, examples: a.examples(b), params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas))}
+		c := &chunk{list: l, Batch: b, examples: a.examples(b), params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas)), went: make([]bool, len(a.deltas))}
 		l.forward(c.examples, t, c.params)
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
@@ -170,6 +170,7 @@ type chunk struct {
 	examples           kernels.Batch // their views
 	params, dst, count kernels.Ptr
 	written            []bool // by value: its δ
+	went               []bool // by op: its input's gradient is there
 	back               bool   // the trunk has gone back
 	ghosts             []kernels.Ghost
 	kept               []int // ops whose kept gradients are to be combined
@@ -201,8 +202,10 @@ func (c *chunk) put(st ir.Step) {
 		switch {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
-		case st.Kind == ir.InputGrad:
+		case st.Kind == ir.InputGrad && !c.went[st.Op]:
 			c.inputGrad(b, st.Op, c.params, c.written)
+		case st.Kind == ir.InputGrad: // with its gradients
+		case c.both(st.Op):
 		case a.twice(n.Schedule, st.Op):
 			does.measures[ir.NormInstantiate](c, c.at(b, st.Op, c.params))
 		default:
@@ -231,6 +234,19 @@ func (c *chunk) put(st ir.Step) {
 			does.measures[st.Kind](c, o)
 		}
 	}
+}
+
+// both puts an op's gradients and that at its input down, where one launch has both.
+func (c *chunk) both(i int) bool {
+	a, p := &c.net.arena, c.net.Schedule.Program
+	does, v := a.operation(p, i), p.Ops[i].In[0]
+	_, dx := a.input(p, i, v)
+	if does.both == nil || a.completes(i) || dx == 0 || dx != a.deltas[v] {
+		return false
+	}
+	does.both(c.list, c.at(c.examples, i, c.params), a.keep(i), a.stored, a.norms(i), dx, c.written[v])
+	c.written[v], c.went[i] = true, true
+	return true
 }
 
 // trunkBackward goes back through the trunk, once, when the gradient at its output is complete.

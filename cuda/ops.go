@@ -15,6 +15,8 @@ type operation struct {
 	through   func(l *list, o operands, act ir.Kind, dx kernels.Ptr)
 	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
 	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
+	// both is store, and the gradient at the input beside it; nil: they are two launches.
+	both func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool)
 	// measures are other ways to these norms, by step; sum is GradSum; nil: stored gradients are added. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
@@ -126,13 +128,26 @@ var groupNorm = operation{
 	forward: func(l *list, o operands) {
 		l.launch(kernels.GroupNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
 	},
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(kernels.GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
+	},
 	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
 		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.GroupNormStore(o.Batch, o.op, o.x[0], o.dy, o.moments, to, stride, norms))
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, 0, false)))
 	},
+	both: func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) {
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, dx, add)))
+	},
+	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) },
 	moments: kernels.MomentBytes,
+}
+
+func (o operands) normBack(to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) kernels.GroupNormBack {
+	return kernels.GroupNormBack{
+		X: o.x[0], Dy: o.dy, Weight: o.weight, Moments: o.moments, Dx: dx, Add: add, Kept: to, Stride: stride, Norm2: norms,
+	}
 }
 
 var layerNorm = operation{

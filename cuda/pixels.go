@@ -17,6 +17,7 @@ var pixelOperations = map[ir.Kind]operation{
 	ir.MaxPool:   pixelMaxPool,
 	ir.AvgPool:   pixelAvgPool,
 	ir.Add:       pixelAdd,
+	ir.GroupNorm: pixelGroupNorm,
 }
 
 func (l *list) math() kernels.Math { return l.net.arena.math }
@@ -98,4 +99,24 @@ var pixelAdd = operation{
 	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
 		l.launch(l.math().AddGrad(o.Batch, o.op, o.dy, dx, add))
 	},
+}
+
+var pixelGroupNorm = operation{
+	forward: func(l *list, o operands) {
+		l.launch(l.math().GroupNormActivated(o.Batch, o.op, 0, o.x[0], o.weight, o.bias, o.y, o.moments))
+	},
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(l.math().GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
+	},
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(0, 0, 0, dx, add)))
+	},
+	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, 0, false)))
+	},
+	both: func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) {
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, dx, add)))
+	},
+	norms:   kernels.Math.GroupNormNorms,
+	moments: kernels.MomentBytes,
 }

@@ -17,7 +17,8 @@ type Result struct {
 	Parameters      int      `json:"parameters"`
 	Optimizer       string   `json:"optimizer"`
 	Device          string   `json:"device"`
-	Precision       string   `json:"precision"` // of matrix products
+	DeviceReason    string   `json:"device_reason,omitempty"` // why it is the CPU, and not the GPU that seems to be there
+	Precision       string   `json:"precision"`               // of matrix products
 	Threads         int      `json:"threads"`
 	Steps           int      `json:"steps"`                // updates applied
 	Iterations      *int     `json:"iterations,omitempty"` // of a solver in the one step, a public number

@@ -80,7 +80,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 	writeModel(t, filepath.Join(dir, "other.safetensors"), 1, 2.5, 3)
 	t.Setenv("MODE", mode)
 	t.Setenv("MODELS", dir)
-	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second, atOnce: 2}
+	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second, atOnce: 2, chosen: chosen(t, "", "", "", "")}
 	if mode == "slow" {
 		c.limit = 3 * time.Second
 	}
@@ -140,7 +140,7 @@ func TestSteps(t *testing.T) {
 			}
 			for _, how := range []string{
 				" private", " private tf32", " private bf16", " private 4096", " private tf32 4096",
-				" plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " l2p",
+				" private bf16 4096", " plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " plain bf16 4096", " l2p",
 			} {
 				if mode == "none" {
 					failures["bench/"+model+how] = "no GPU to measure"

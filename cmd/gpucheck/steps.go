@@ -202,8 +202,15 @@ func (c *check) kernels(ctx context.Context) {
 		c.add(&step{Name: "kernels", Status: failed, Reason: err.Error()}, nil)
 	}
 	var jobs []job
-	for _, t := range tests {
-		jobs = append(jobs, c.testing("kernels/"+t, "kernels.test", "^"+t+"$", time.Minute))
+	for _, form := range []string{"ptx", "cubin"} { // what ptxas makes and what a driver makes may differ
+		for _, t := range tests {
+			j := c.testing("kernels/"+t, "kernels.test", "^"+t+"$", time.Minute)
+			if form != "ptx" {
+				j.name += " " + form
+			}
+			j.env = append(j.env, "PRIVGRAD_IMAGES="+form)
+			jobs = append(jobs, j)
+		}
 	}
 	c.together(ctx, jobs, ran)
 }

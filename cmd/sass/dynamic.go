@@ -14,7 +14,7 @@ import (
 type kernel struct{ module, name string }
 
 // dynamicShared gives, by architecture and kernel, the most shared memory that a launch asks for beside the kernel's own: for a
-// named model, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
+// named model, for patches of a color image of 32×32, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
 func dynamicShared() (map[string]map[kernel]int, error) {
 	var programs []*ir.Program
 	for _, info := range nn.Names() {
@@ -44,6 +44,13 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 					for _, l := range convolution(op) {
 						add(l)
 					}
+					for _, p := range []device.Precision{device.TF32, device.BF16} {
+						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
+						add(m.GradientNorm(b, op, 0, 0, 0))
+						add(m.GradientStore(b, op, 0, 0, 0, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 1, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 0, 0, 0))
+					}
 				}
 			}
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
@@ -54,6 +61,7 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 				}
 			}
 		}
+		add(kernels.CellMeans(kernels.Batch{Capacity: 1}, &ir.Op{Shape: []int{1024, 29, 29}}, 0, 0, 0, [2]kernels.Excess{}, 0))
 		for _, l := range kernels.DenseTiles() {
 			add(l)
 		}

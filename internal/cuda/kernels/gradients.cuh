@@ -27,6 +27,7 @@ struct Plan {
 	int slotRows, slotCols;     // pixels of x in a slab
 	int lineRows, lineCols;     // of which so many follow each other by a stride
 	int rowPitch, stage, tables; // of a row of x; of a slab; of what is in front of all slabs
+	int dyStep, xStep;           // pixels that all threads copy at once
 
 	__device__ __forceinline__ int dyPitch() const { return (filters / EIGHT | 1) * OCTET_BYTES; }
 	__device__ __forceinline__ int xPitch() const { return (span | 1) * OCTET_BYTES; }
@@ -34,8 +35,8 @@ struct Plan {
 };
 #define PLAN                                                                                                                               \
 	int across, int filters, int span, int slabRows, int slabCols, int slotRows, int slotCols, int lineRows, int lineCols, int rowPitch,    \
-	    int stage, int tables
-#define PLAN_VALUES { across, filters, span, slabRows, slabCols, slotRows, slotCols, lineRows, lineCols, rowPitch, stage, tables }
+	    int stage, int tables, int dyStep, int xStep
+#define PLAN_VALUES { across, filters, span, slabRows, slabCols, slotRows, slotCols, lineRows, lineCols, rowPitch, stage, tables, dyStep, xStep }
 
 // Tables are in front of the slabs: where a slab's pixels come from and go to, where x is read at a position, and through a tap.
 struct Tables {
@@ -86,17 +87,17 @@ struct Tables {
 // Copies are a thread's share of an image's pixels: one unit of every step-th.
 struct Copies {
 	const Element::Element *image;
-	int rows, cols, channels, channel, units; // of the image; the first channel, and units from it on
-	int first, step;
+	int rows, cols, channels, channel, units, step; // of the image; the first channel, and units from it on
+	int first;
 
-	__device__ __forceinline__ Copies(const Element::Element *image, int rows, int cols, int channels, int channel, int octets)
+	__device__ __forceinline__ Copies(const Element::Element *image, int rows, int cols, int channels, int channel, int octets, int step)
 	    : image(image), rows(rows), cols(cols), channels(padded(channels)), channel(channel), units(octets * (EIGHT / Element::UNIT)),
-	      first(threadX() / units), step(threadsX() / units) {}
+	      step(step), first(threadX() / units) {}
 
 	// copy begins to copy the pixels of a table, from row y and column x on of an example; zeros where there are none.
 	__device__ __forceinline__ void copy(uint32 slab, const uint2 *table, int count, int example, int y, int x) const {
-		constexpr int TOGETHER = 4;
-		int unit = hidden(threadX()) - first * units, c = channel + unit * Element::UNIT, rows = c < channels ? this->rows : 0;
+		constexpr int TOGETHER = 2;
+		int first = hidden(this->first), unit = threadX() - first * units, c = channel + unit * Element::UNIT, rows = c < channels ? this->rows : 0;
 		const Element::Element *from = image + (c < channels ? example + c : 0);
 		slab += unit * UNIT_BYTES;
 #pragma unroll 1
@@ -132,14 +133,8 @@ template <int M> struct Share {
 	static __device__ __forceinline__ int quarter() { return threadX() % 4; }
 	static __device__ __forceinline__ int eighth() { return threadX() % 32 / 4; }
 
-	// filter is the one in line g or g+8 of fragment r. In tf32 a lane reads neighbouring filters at once.
-	static __device__ __forceinline__ int filter(int r, int half, int g) {
-		if (PAIRED)
-			return r * 16 + half * EIGHT + g;
-		constexpr int TOGETHER = M == 1 ? 2 : 4;
-		int i = 2 * r + half;
-		return i / TOGETHER * (EIGHT * TOGETHER) + TOGETHER * g + i % TOGETHER;
-	}
+	// filter is the one in line g or g+8 of fragment r. In tf32 a lane reads two neighbours at once.
+	static __device__ __forceinline__ int filter(int r, int half, int g) { return r * 16 + (PAIRED ? half * EIGHT + g : 2 * g + half); }
 
 	__device__ __forceinline__ Share(const Plan &p, const Geometry &g, const Tables &tables, int o, int n, int bias) {
 		int warp = threadX() / 32, taps = g.windowRows * g.windowCols, count = eights(g.channels) * taps;
@@ -182,10 +177,11 @@ template <int M> struct Share {
 	__device__ __forceinline__ void multiply(const Plan &p, const Tables &tables, int slab, int steps) {
 		int pitch = p.dyPitch(), x = slab + p.terms() * pitch;
 		uint32 one = PAIRED ? 0x3f803f80 : 0x3f800000;
+		int lane = hidden(threadX()) % 32, quarter = lane % 4, eighth = lane / 4; // what follows from them is no register for long
 		if constexpr (PAIRED) {
-			int position = lane() / 16 * EIGHT + lane() % EIGHT;
-			uint32 dyAt = shared(memory + slab) + position * pitch + (o0 % p.filters + lane() / EIGHT % 2 * EIGHT) * 2, xAt = shared(memory + x);
-			const uint32 *at = tables.at + lane() % 16;
+			int position = lane / 16 * EIGHT + lane % EIGHT;
+			uint32 dyAt = shared(memory + slab) + position * pitch + (o0 % p.filters + lane / EIGHT % 2 * EIGHT) * 2, xAt = shared(memory + x);
+			const uint32 *at = tables.at + lane % 16;
 			uint32 here = *at;
 #pragma unroll 1
 			for (int k = 0; k < steps; k++) {
@@ -208,37 +204,22 @@ template <int M> struct Share {
 				biases(a, one);
 			}
 		} else {
-			constexpr int WORDS = 2 * M;
-			const char *dyAt = memory + slab + quarter() * pitch + (o0 % p.filters) * 4 + eighth() * (M == 1 ? 8 : 16);
-			const char *xAt = memory + x + eighth() * 4;
-			const uint32 *at = tables.at + quarter();
+			const char *dyAt = memory + slab + quarter * pitch + (o0 % p.filters + 2 * eighth) * 4, *xAt = memory + x + eighth * 4;
+			const uint32 *at = tables.at + quarter;
 			uint32 here[2] = {at[0], at[4]};
 #pragma unroll 1
 			for (int k = 0; k < steps; k++) {
 				const char *from[2] = {xAt + here[0], xAt + here[1]};
-				uint32 words[2][WORDS], a[M][4];
+				uint32 a[M][4];
 				at += TERMS;
 				here[0] = at[0], here[1] = at[4];
 #pragma unroll
-				for (int i = 0; i < 2; i++) {
-					if (M == 1) {
-						uint2 w = *(const uint2 *)(dyAt + i * 4 * pitch);
-						words[i][0] = w[0], words[i][1] = w[1];
-					} else {
-#pragma unroll
-						for (int q = 0; q < WORDS / 4; q++) {
-							uint4 w = *(const uint4 *)(dyAt + i * 4 * pitch + q * 128);
-#pragma unroll
-							for (int e = 0; e < 4; e++)
-								words[i][q * 4 + e] = w[e];
-						}
-					}
-				}
-#pragma unroll
 				for (int r = 0; r < M; r++)
 #pragma unroll
-					for (int i = 0; i < 4; i++)
-						a[r][i] = words[i / 2][2 * r + i % 2];
+					for (int i = 0; i < 2; i++) {
+						uint2 w = *(const uint2 *)(dyAt + i * 4 * pitch + r * 64);
+						a[r][2 * i] = w[0], a[r][2 * i + 1] = w[1];
+					}
 				dyAt += TERMS * pitch;
 #pragma unroll
 				for (int j = 0; j < PAIRS; j++)
@@ -374,8 +355,8 @@ struct Cursor {
 template <class C, class F>
 static __device__ __forceinline__ void eachSlab(const Plan &p, const Geometry &g, const Tables &tables, const Element::Element *x,
                                                 const Element::Element *dy, int o, int n, int begin, int end, C counted, F f) {
-	Copies ofDy(dy, g.outRows, g.outCols, g.out, o, p.filters / EIGHT);
-	Copies ofX(x, g.rows, g.cols, g.channels, n / (g.windowRows * g.windowCols) * EIGHT, p.span);
+	Copies ofDy(dy, g.outRows, g.outCols, g.out, o, p.filters / EIGHT, p.dyStep);
+	Copies ofX(x, g.rows, g.cols, g.channels, n / (g.windowRows * g.windowCols) * EIGHT, p.span, p.xStep);
 	int dySize = g.positions() * padded(g.out), xSize = g.rows * g.cols * padded(g.channels);
 	Cursor next = {counted(begin), 0, 0}, now = next;
 	auto copy = [&](int slab) INLINE {
@@ -413,10 +394,9 @@ static __device__ __forceinline__ int pairs(const Geometry &g) { return eights(g
 
 // Place is a block's: filters from o, pairs from n.
 struct Place {
-	int tile, o, n;
+	int o, n;
 	__device__ __forceinline__ Place(const Plan &p, const Geometry &g) {
-		int width = p.across * PAIRS, across = (pairs(g) + width - 1) / width;
-		tile = blockY();
+		int width = p.across * PAIRS, across = (pairs(g) + width - 1) / width, tile = blockY();
 		o = tile / across * p.filters, n = tile % across * width;
 	}
 };
@@ -437,7 +417,6 @@ static __device__ __forceinline__ void measure(const Run *run, int first, int ca
 	barrier();
 	Share<M> share(p, g, tables, place.o, place.n, bias);
 	share.clear();
-	norm2 += (int64)place.tile * capacity;
 	int measured = -1, turn = 0; // the example whose sums the warps have written
 	auto add = [&]() INLINE {
 		if (measured < 0 || threadX() != 0)
@@ -445,7 +424,7 @@ static __device__ __forceinline__ void measure(const Run *run, int first, int ca
 		double sum = 0;
 		for (int w = 0; w < threadsX() / 32; w++)
 			sum += sums[turn][w];
-		norm2[measured] += sum;
+		norm2[(int64)blockY() * capacity + measured] += sum;
 	};
 	eachSlab(p, g, tables, x, dy, place.o, place.n, begin, end, [](int b) INLINE { return b; }, [&](const Cursor &c, int slab) INLINE {
 		add();
@@ -454,7 +433,7 @@ static __device__ __forceinline__ void measure(const Run *run, int first, int ca
 			share.multiply(p, tables, slab, steps(p, g, c));
 		if (!c.last(p, g))
 			return;
-		double squares = laneSum(share.squares(pairs(g)));
+		double squares = laneSum(share.squares(hidden(pairs(g)))); // no comparison with it is kept in a register
 		measured = c.b, turn ^= 1; // thread 0 may still read the others
 		if (share.lane() == 0)
 			sums[turn][threadX() / 32] = squares;

@@ -64,6 +64,7 @@ func (m Math) FitsGradient(op *ir.Op) bool { return m.planOf(op) != nil }
 // What gradients.cuh has in a warp and in a block of tensorThreads.
 const (
 	pairsOfWarp = 9   // of a tap and eight channels
+	unitBytes   = 16  // of a copy
 	mostTerms   = 128 // positions of a slab
 	copyBytes   = 4 * eight * (pairsOfWarp*eight + 2)
 )
@@ -215,7 +216,8 @@ func (p *gradientPlan) examplesOfNorm(capacity int) int {
 
 func (p *gradientPlan) launch(name string, threads, groups int, args []uint64) Launch {
 	var cut []uint64
-	for _, n := range []int{p.across, p.filters, p.span, p.rows, p.cols, p.slotRows, p.slotCols, p.lineRows, p.lineCols, p.rowPitch, p.stage, p.tables} {
+	for _, n := range []int{p.across, p.filters, p.span, p.rows, p.cols, p.slotRows, p.slotCols, p.lineRows, p.lineCols, p.rowPitch, p.stage, p.tables,
+		threads * unitBytes / (p.filters * p.bytes), threads * unitBytes / (p.span * p.octet)} {
 		cut = append(cut, I(n))
 	}
 	l := conv(p.module, fmt.Sprint("gradients_", name, "_", p.lines), [3]int{groups, p.tiles, 1}, threads, args, cut, geometry(p.op))

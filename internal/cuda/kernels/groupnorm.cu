@@ -1,99 +1,430 @@
+// Group normalization, of values in planes and in pixels. A block has a slab of one example: whole groups of it, and in pixels whole sectors of
+// memory. It reads the slab twice, first for sums and then to write, so that the second time finds it in a cache.
+//
+// Threads add up to RUN numbers of a channel in float32, and such sums in float64. Squares are of differences from the first number of a thread's run: how
+// large numbers are does not matter, only how far apart they lie.
+#include "activation.cuh"
+#include "lanes.cuh"
 #include "run.cuh"
+#include "units.cuh"
 
-static const int threads = 256;
+static constexpr int threads = 256, warps = threads / 32, RUN = 16; // groupnorm.go has the same number of threads
 
-// Group is one of one example: size elements from at on, in channels of so many positions.
-struct Group {
-	int b, group, at, size, channel, positions;
+// Units of a thread that are on their way at once: registers have no room for more.
+static constexpr int FORWARD = 4;
+template <class E> static constexpr int BACK = E::UNIT == EIGHT ? 2 : 4;
+
+extern __shared__ __attribute__((aligned(16))) char memory[];
+
+template <class E> struct Lies {
+	static constexpr bool IN_PLANES = false;
+};
+template <> struct Lies<Plain> {
+	static constexpr bool IN_PLANES = true;
+};
+template <> struct Lies<Single> {
+	static constexpr bool IN_PLANES = true;
+};
+
+struct Two {
+	double a, b;
+};
+
+// Front is what takes x to y = (x - high)·a + b, Back what its gradient d becomes: d·a + (x - high)·slope + level.
+struct Front {
+	float high, a, b, unused;
+};
+struct Back {
+	float slope, level, unused[2];
+};
+static_assert(sizeof(Front) == sizeof(Two) && sizeof(Back) == sizeof(Two));
+
+// Slab is what a block has: some channels of example b.
+struct Slab {
+	int b, first, channels, all; // channels from first on, of all
+	int group, groups, size;     // the first group of how many of the slab, and their channels
+	int area;
 	bool live;
-	__device__ __forceinline__ Group(const Run *run, int first, int capacity, int groups, int size, int positions) : size(size), positions(positions) {
-		b = blockX(), group = blockY();
-		live = b < liveRows(run, first, capacity);
-		at = (b * groups + group) * size, channel = group * (size / positions);
+	__device__ __forceinline__ Slab(const Run *run, int firstRow, int capacity, int slab, int all, int size, int area) : all(all), size(size), area(area) {
+		b = blockX(), first = blockY() * slab, channels = min(slab, all - first);
+		group = first / size, groups = channels / size;
+		live = b < liveRows(run, firstRow, capacity);
 	}
-	// each does f(i, c) for the elements of a thread, which belong to channel c.
-	template <class F> __device__ __forceinline__ void each(F f) const {
-		for (int i = threadX(); i < size; i += threads)
-			f(at + i, channel + i / positions);
+	__device__ __forceinline__ const double *moments(const double *m, int g) const { return m + 2 * (int64)(b * (all / size) + group + g); }
+};
+
+// Lanes is how threads share a slab, in rounds. In pixels, a thread has a unit, whose channels it has alone, of every so many pixels. In planes, some lanes have a
+// channel, of which a thread has every so many units. Of its round it has numbers at(start), at(start + step), … before end.
+template <class E> struct Lanes {
+	static constexpr bool IN_PLANES = Lies<E>::IN_PLANES;
+	static constexpr int W = E::UNIT;
+	int wide, lane, row, step, end, rounds, exist, area, c;
+	bool has;
+	__device__ __forceinline__ Lanes(const Slab &s) : exist(IN_PLANES ? s.all : padded(s.all)), area(s.area) {
+		int units = IN_PLANES ? s.area / W : padded(s.channels) / W;
+		wide = 32;
+		while (wide / 2 >= units)
+			wide /= 2;
+		lane = threadX() % wide, row = threadX() / wide;
+		if (IN_PLANES)
+			step = wide, end = units, rounds = (s.channels + threads / wide - 1) / (threads / wide);
+		else
+			step = threads / wide, end = s.area, rounds = (units + wide - 1) / wide;
+	}
+	__device__ __forceinline__ void begin(const Slab &s, int round) {
+		if (IN_PLANES)
+			c = round * (threads / wide) + row, has = c < s.channels;
+		else
+			c = (round * wide + lane) * W, has = c < padded(s.channels);
+	}
+	__device__ __forceinline__ int start() const { return IN_PLANES ? lane : row; }
+	__device__ __forceinline__ int stop() const { return has ? end : 0; }
+	__device__ __forceinline__ int at(int p) const { return IN_PLANES ? c * area + p * W : p * exist + c; }
+	__device__ __forceinline__ int channel(int k) const { return IN_PLANES ? c : c + k; }
+	__device__ __forceinline__ int numberOf(int c) const { return IN_PLANES ? c * area : c; } // the first of a channel
+	// origin is the slab's first number.
+	__device__ __forceinline__ int origin(const Slab &s) const { return IN_PLANES ? (s.b * exist + s.first) * area : s.b * exist * area + s.first; }
+
+	// keep adds a run's two sums of each of the thread's numbers to what it has of this round; gather adds what all threads have, in a fixed order, to
+	// sums. In pixels a thread's sums are in shared memory, where registers would not have room for them.
+	typedef double Scratch[IN_PLANES ? 1 : 2 * W][threads];
+	__device__ __forceinline__ void clear(Two &own, Scratch &scratch) const {
+		own = {0, 0};
+		if constexpr (!IN_PLANES) {
+			barrier(); // the last round's were read
+#pragma unroll
+			for (int j = 0; j < 2 * W; j++)
+				scratch[j][threadX()] = 0;
+		}
+	}
+	__device__ __forceinline__ void keep(int k, double a, double b, Two &own, Scratch &scratch) const {
+		if constexpr (IN_PLANES)
+			own.a += a, own.b += b;
+		else
+			scratch[2 * k][threadX()] += a, scratch[2 * k + 1][threadX()] += b;
+	}
+	__device__ __forceinline__ void gather(const Slab &s, const Two &own, const Scratch &scratch, Two *sums) const {
+		if constexpr (IN_PLANES) {
+			double x = own.a, y = own.b;
+			for (int half = wide / 2; half > 0; half /= 2)
+				x += from(half, x), y += from(half, y);
+			if (has && lane == 0)
+				sums[c] = {x, y};
+		} else {
+			barrier();
+			int base = c - lane * W; // of the round
+#pragma unroll
+			for (int i = 0; i < 2 * W / warps; i++) {
+				int j = threadX() / 32 + i * warps;
+				double x = 0;
+#pragma unroll
+				for (int t = 0; t < threads; t += 32)
+					x += scratch[j][t + ownLane()];
+				for (int half = wide; half < 32; half *= 2)
+					x += from(half, x);
+				int channel = base + ownLane() * W + j / 2;
+				if (ownLane() < wide && channel < s.channels)
+					(j % 2 ? sums[channel].b : sums[channel].a) = x;
+			}
+		}
 	}
 };
 
-KERNEL __launch_bounds__(threads) group_norm(const Run *run, int first, int capacity, const float *x, const float *weight, const float *bias,
-                                             float *y, double *moments, int groups, int size, int positions, double epsilon) {
-	__shared__ double scratch[2][threads];
-	Group g(run, first, capacity, groups, size, positions);
-	if (!g.live)
-		return;
-	double sum = 0, squares = 0;
-	g.each([&](int i, int) { sum += (double)x[i]; });
-	double mean = blockSum<threads>(sum, scratch[0]) / (double)size;
-	g.each([&](int i, int) {
-		double d = (double)x[i] - mean;
-		squares = fma(d, d, squares);
-	});
-	double scale = 1 / sqrt(blockSum<threads>(squares, scratch[1]) / (double)size + epsilon);
-	g.each([&](int i, int c) {
-		double v = ((double)x[i] - mean) * scale * (double)weight[c];
-		y[i] = (float)(bias ? v + (double)bias[c] : v);
-	});
-	if (threadX() == 0) {
-		double *m = moments + 2 * (g.b * groups + g.group);
-		m[0] = mean, m[1] = scale;
+// some reads up to N units of a thread from p on; those that it does not have get the values of other.
+template <class E, int N>
+static __device__ __forceinline__ void some(const Lanes<E> &l, const typename E::Element *x, int p, float (&v)[N][E::UNIT], const float (&other)[E::UNIT]) {
+#pragma unroll
+	for (int i = 0; i < N; i++) {
+#pragma unroll
+		for (int k = 0; k < E::UNIT; k++)
+			v[i][k] = other[k];
+		if (p + i * l.step < l.stop())
+			load<E>(x + l.at(p + i * l.step), v[i]);
 	}
 }
 
-KERNEL __launch_bounds__(threads) group_norm_grad(const Run *run, int first, int capacity, const float *x, const float *dy, const float *weight,
-                                                  const double *moments, float *dx, int add, int groups, int size, int positions) {
-	__shared__ double scratch[2][threads];
-	Group g(run, first, capacity, groups, size, positions);
-	if (!g.live)
-		return;
-	const double *m = moments + 2 * (g.b * groups + g.group);
-	double mean = m[0], scale = m[1], sum = 0, slope = 0;
-	g.each([&](int i, int c) {
-		double d = (double)dy[i] * (double)weight[c];
-		sum += d;
-		slope = fma(d, (double)x[i] - mean, slope);
-	});
-	sum = blockSum<threads>(sum, scratch[0]) / (double)size;
-	slope = blockSum<threads>(slope, scratch[1]) / (double)size * scale * scale;
-	g.each([&](int i, int c) {
-		double d = (double)dy[i] * (double)weight[c] - sum - slope * ((double)x[i] - mean);
-		float v = (float)(d * scale);
-		dx[i] = add ? dx[i] + v : v;
-	});
+// spread sums up x − r and its square of each channel, r being the channel's first number.
+template <class E> static __device__ __forceinline__ void spread(const Slab &s, Lanes<E> &l, const typename E::Element *x, Two *sums) {
+	__shared__ typename Lanes<E>::Scratch scratch;
+	Two own;
+#pragma unroll 1
+	for (int round = 0; round < l.rounds; round++) {
+		l.begin(s, round);
+		l.clear(own, scratch);
+#pragma unroll 1
+		for (int p = l.start(); p < l.stop(); p += RUN * l.step) {
+			float sum[E::UNIT], squares[E::UNIT], origin[E::UNIT];
+			clear(sum), clear(squares);
+			load<E>(x + l.at(p), origin);
+			int n = min((l.stop() - p + l.step - 1) / l.step, RUN);
+#pragma unroll 1
+			for (int i = 0; i < n; i += FORWARD) {
+				float v[FORWARD][E::UNIT];
+				some(l, x, p + i * l.step, v, origin);
+#pragma unroll
+				for (int j = 0; j < FORWARD; j++)
+#pragma unroll
+					for (int k = 0; k < E::UNIT; k++) {
+						float d = v[j][k] - origin[k];
+						sum[k] += d, squares[k] = fmaf(d, d, squares[k]);
+					}
+			}
+#pragma unroll
+			for (int k = 0; k < E::UNIT; k++) {
+				double shift = (double)origin[k] - (double)E::get(x + l.numberOf(l.channel(k))), moved = n * shift, t = (double)sum[k];
+				l.keep(k, t + moved, fma(shift, t + t + moved, (double)squares[k]), own, scratch);
+			}
+		}
+		l.gather(s, own, scratch, sums);
+	}
+	barrier();
 }
 
-KERNEL __launch_bounds__(threads) group_norm_store(const Run *run, int first, int capacity, const float *x, const float *dy,
-                                                   const double *moments, float *kept, int stride, double *norm2, int bias, int groups,
-                                                   int channels, int positions) {
-	__shared__ double scratch[2][threads];
-	int b = blockX();
-	if (b >= liveRows(run, first, capacity))
-		return;
-	double squares = 0;
-	for (int c = 0; c < channels; c++) {
-		const double *m = moments + 2 * (b * groups + c / (channels / groups));
-		int at = (b * channels + c) * positions;
-		double sum = 0, slope = 0;
-		for (int i = threadX(); i < positions; i += threads) {
-			double d = (double)dy[at + i];
-			sum += d;
-			slope = fma(d, (double)x[at + i] - m[0], slope);
+// statistics makes of these sums the moments of each group, which it keeps, and what is to be done to x.
+template <class E>
+static __device__ __forceinline__ void statistics(const Slab &s, const Lanes<E> &l, const typename E::Element *x, const float *weight, const float *bias,
+                                                  double *moments, double epsilon, Two *sums) {
+	double share = 1 / (double)s.area;
+	for (int c = s.channels + threadX(); c < padded(s.channels); c += threads)
+		((Front *)sums)[c] = {0, 0, 0, 0};
+#pragma unroll 1
+	for (int g = threadX() / 32; g < s.groups; g += warps) {
+		double mean = 0, squares = 0;
+		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
+			Two t = sums[c];
+			t.b = fma(-t.a * share, t.a, t.b), t.a = fma(t.a, share, (double)E::get(x + l.numberOf(c)));
+			mean += t.a;
+			sums[c] = t;
 		}
-		barrier(); // the last channel's sums were read
-		sum = blockSum<threads>(sum, scratch[0]);
-		slope = blockSum<threads>(slope, scratch[1]);
-		if (threadX() > 0)
-			continue;
-		float *to = kept + (int64)b * stride + c, g = (float)(slope * m[1]), s = (float)sum;
-		*to = g;
-		squares = fma((double)g, (double)g, squares);
-		if (bias) {
-			to[channels] = s;
-			squares = fma((double)s, (double)s, squares);
+		mean = laneSum(mean) / (double)s.size;
+		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
+			double d = sums[c].a - mean;
+			squares += fma(d * (double)s.area, d, sums[c].b);
+		}
+		squares = laneSum(squares) * share / (double)s.size;
+		double scale = 1 / sqrt((squares < 0 ? 0 : squares) + epsilon); // NaN stays
+		float high = (float)mean;
+		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
+			float a = (float)(scale * (double)weight[s.first + c]);
+			double b = bias ? (double)bias[s.first + c] : 0;
+			((Front *)sums)[c] = {high, a, (float)fma(-(mean - (double)high), (double)a, b), 0};
+		}
+		if (ownLane() == 0) {
+			double *m = const_cast<double *>(s.moments(moments, g));
+			m[0] = mean, m[1] = scale;
 		}
 	}
-	if (threadX() == 0)
-		norm2[b] += squares;
+	barrier();
 }
+
+template <class E>
+static __device__ __forceinline__ void forward(const Run *run, int first, int capacity, const typename E::Element *x, const float *weight, const float *bias,
+                                               typename E::Element *y, double *moments, int act, int slab, int channels, int size, int area, double epsilon) {
+	Two *sums = (Two *)memory;
+	Slab s(run, first, capacity, slab, channels, size, area);
+	if (!s.live)
+		return;
+	Lanes<E> l(s);
+	x += l.origin(s), y += l.origin(s);
+	spread<E>(s, l, x, sums);
+	statistics<E>(s, l, x, weight, bias, moments, epsilon, sums);
+	const Front *fronts = (const Front *)sums;
+#pragma unroll 1
+	for (int round = 0; round < l.rounds; round++) {
+		l.begin(s, round);
+		Front f[E::UNIT];
+		float none[E::UNIT];
+		clear(none);
+#pragma unroll
+		for (int k = 0; k < E::UNIT; k++)
+			f[k] = fronts[l.has ? l.channel(k) : 0];
+#pragma unroll 1
+		for (int p = l.start(); p < l.stop(); p += FORWARD * l.step) {
+			float v[FORWARD][E::UNIT];
+			some(l, x, p, v, none);
+#pragma unroll
+			for (int i = 0; i < FORWARD; i++) {
+#pragma unroll
+				for (int k = 0; k < E::UNIT; k++) {
+					float r = fmaf(v[i][k] - f[k].high, f[k].a, f[k].b);
+					v[i][k] = act ? relu(r) : r;
+				}
+				if (p + i * l.step < l.stop())
+					store<E>(y + l.at(p + i * l.step), v[i]);
+			}
+		}
+	}
+}
+
+// Way is what a way back does: gradients that it keeps, and what it adds to, perhaps neither.
+struct Way {
+	float *kept;
+	int stride;
+	double *norm2;
+	int bias;
+};
+
+// prepare says again what was done to x.
+static __device__ __forceinline__ void prepare(const Slab &s, const float *weight, const float *bias, const double *moments, Front *fronts) {
+	for (int c = threadX(); c < padded(s.channels); c += threads) {
+		Front f = {0, 0, 0, 0};
+		if (c < s.channels) {
+			const double *m = s.moments(moments, c / s.size);
+			f.high = (float)m[0], f.a = weight ? (float)(m[1] * (double)weight[s.first + c]) : 0;
+			f.b = (float)fma(-(m[0] - (double)f.high), (double)f.a, bias ? (double)bias[s.first + c] : 0);
+		}
+		fronts[c] = f;
+	}
+	barrier();
+}
+
+// slopes sums up d and d·(x − high) of each channel, d being what came through the activation.
+template <class E>
+static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const typename E::Element *x, const typename E::Element *dy, int act,
+                                              const Front *fronts, Two *sums) {
+	__shared__ typename Lanes<E>::Scratch scratch;
+	Two own;
+#pragma unroll 1
+	for (int round = 0; round < l.rounds; round++) {
+		l.begin(s, round);
+		l.clear(own, scratch);
+		float none[E::UNIT];
+		Front f[E::UNIT];
+		clear(none);
+#pragma unroll
+		for (int k = 0; k < E::UNIT; k++)
+			f[k] = fronts[l.has ? l.channel(k) : 0];
+#pragma unroll 1
+		for (int p = l.start(); p < l.stop(); p += RUN * l.step) {
+			float sum[E::UNIT], slope[E::UNIT];
+			clear(sum), clear(slope);
+#pragma unroll 1
+			for (int i = 0; i < RUN && p + i * l.step < l.stop(); i += BACK<E>) {
+				float v[BACK<E>][E::UNIT], d[BACK<E>][E::UNIT];
+				some(l, x, p + i * l.step, v, none);
+				some(l, dy, p + i * l.step, d, none);
+#pragma unroll
+				for (int j = 0; j < BACK<E>; j++)
+#pragma unroll
+					for (int k = 0; k < E::UNIT; k++) {
+						float h = v[j][k] - f[k].high, e = act && !(fmaf(h, f[k].a, f[k].b) > 0) ? 0 : d[j][k];
+						sum[k] += e, slope[k] = fmaf(e, h, slope[k]);
+					}
+			}
+#pragma unroll
+			for (int k = 0; k < E::UNIT; k++)
+				l.keep(k, (double)sum[k], (double)slope[k], own, scratch);
+		}
+		l.gather(s, own, scratch, sums);
+	}
+	barrier();
+}
+
+// gradients keeps those of weights and biases, adds their squares up, and makes of the sums what the input's gradient takes.
+static __device__ __forceinline__ void gradients(const Slab &s, const Way &way, const float *weight, const double *moments, int capacity, Two *sums) {
+	__shared__ double norms[warps];
+	double total = 0, share = 1 / ((double)s.area * (double)s.size);
+	for (int c = s.channels + threadX(); c < padded(s.channels); c += threads)
+		((Back *)sums)[c] = {0, 0, {0, 0}};
+#pragma unroll 1
+	for (int g = threadX() / 32; g < s.groups; g += warps) {
+		const double *m = s.moments(moments, g);
+		double mean = m[0], scale = m[1], low = mean - (double)(float)mean, sum = 0, slope = 0;
+		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
+			Two t = sums[c];
+			double w = weight ? (double)weight[s.first + c] : 0, along = fma(-low, t.a, t.b);
+			sum = fma(w, t.a, sum), slope = fma(w, along, slope);
+			float k = (float)(along * scale), kb = (float)t.a;
+			if (way.kept) {
+				float *to = way.kept + (int64)s.b * way.stride + s.first + c;
+				*to = k;
+				if (way.bias)
+					to[s.all] = kb;
+			}
+			total = fma((double)k, (double)k, total);
+			if (way.bias)
+				total = fma((double)kb, (double)kb, total);
+		}
+		sum = laneSum(sum) * share, slope = laneSum(slope) * share * scale * scale;
+		Back back = {(float)(-slope * scale), (float)(scale * fma(slope, low, -sum)), {0, 0}};
+		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32)
+			((Back *)sums)[c] = back;
+	}
+	total = laneSum(total);
+	if (ownLane() == 0)
+		norms[threadX() / 32] = total;
+	barrier();
+	if (way.norm2 && threadX() == 0) {
+		double all = norms[0];
+#pragma unroll
+		for (int i = 1; i < warps; i++)
+			all += norms[i];
+		way.norm2[blockY() * capacity + s.b] += all;
+	}
+}
+
+template <class E>
+static __device__ __forceinline__ void backward(const Run *run, int first, int capacity, const typename E::Element *x, const typename E::Element *dy,
+                                                const float *weight, const float *bias, const double *moments, typename E::Element *dx, int add, int act,
+                                                const Way &way, int slab, int channels, int size, int area) {
+	Front *fronts = (Front *)memory;
+	Two *sums = (Two *)(fronts + padded(min(slab, channels)));
+	Slab s(run, first, capacity, slab, channels, size, area);
+	if (!s.live)
+		return;
+	Lanes<E> l(s);
+	x += l.origin(s), dy += l.origin(s);
+	prepare(s, weight, bias, moments, fronts);
+	slopes<E>(s, l, x, dy, act, fronts, sums);
+	gradients(s, way, weight, moments, capacity, sums);
+	if (!dx)
+		return;
+	dx += l.origin(s);
+	const Back *backs = (const Back *)sums;
+#pragma unroll 1
+	for (int round = 0; round < l.rounds; round++) {
+		l.begin(s, round);
+		Front f[E::UNIT];
+		Back t[E::UNIT];
+		float none[E::UNIT];
+		clear(none);
+#pragma unroll
+		for (int k = 0; k < E::UNIT; k++)
+			f[k] = fronts[l.has ? l.channel(k) : 0], t[k] = backs[l.has ? l.channel(k) : 0];
+#pragma unroll 1
+		for (int p = l.start(); p < l.stop(); p += BACK<E> * l.step) {
+			float v[BACK<E>][E::UNIT], d[BACK<E>][E::UNIT];
+			some(l, x, p, v, none);
+			some(l, dy, p, d, none);
+#pragma unroll
+			for (int i = 0; i < BACK<E>; i++) {
+#pragma unroll
+				for (int k = 0; k < E::UNIT; k++) {
+					float h = v[i][k] - f[k].high, e = act && !(fmaf(h, f[k].a, f[k].b) > 0) ? 0 : d[i][k];
+					d[i][k] = fmaf(e, f[k].a, fmaf(h, t[k].slope, t[k].level));
+				}
+				if (p + i * l.step < l.stop())
+					give<E>(dx + l.at(p + i * l.step), d[i], add);
+			}
+		}
+	}
+}
+
+#define GROUP_NORM(E, SUFFIX, BLOCKS)                                                                                                              \
+	KERNEL __launch_bounds__(threads, BLOCKS) group_norm_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x, const float *weight, \
+	                                                      const float *bias, E::Element *y, double *moments, int act, int slab,            \
+	                                                      int channels, int size, int area, double epsilon) {                              \
+		forward<E>(run, first, capacity, x, weight, bias, y, moments, act, slab, channels, size, area, epsilon);                           \
+	}                                                                                                                                      \
+	KERNEL __launch_bounds__(threads, BLOCKS) group_norm_back_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x,                \
+	                                                           const E::Element *dy, const float *weight, const float *bias,               \
+	                                                           const double *moments, E::Element *dx, int add, int act, float *kept,       \
+	                                                           int stride, double *norm2, int biased, int slab, int channels, int size,    \
+	                                                           int area) {                                                                 \
+		backward<E>(run, first, capacity, x, dy, weight, bias, moments, dx, add, act, {kept, stride, norm2, biased}, slab, channels, size, \
+		            area);                                                                                                                 \
+	}
+GROUP_NORM(Plain, planes, 4)
+GROUP_NORM(Single, single, 4)
+GROUP_NORM(TF32, tf32, 3)
+GROUP_NORM(BF16, bf16, 2)

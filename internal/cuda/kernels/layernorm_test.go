@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -117,4 +118,19 @@ func (r *layerRun) checkExample(t *testing.T, e int) {
 	same(t, "what is not written", kept[r.params:], fill(3, untouched))
 	// The test's own order has a rounding for each element, and its sum another.
 	close64(t, "norm of what is kept", r.norms[e], norm, gamma(r.n/16+11+r.params+2, 0x1p-53))
+}
+
+// once compares with what was computed in float64 and rounded once, and perhaps added to before.
+func once(t *testing.T, what string, got []float32, want []float64, before float32) {
+	t.Helper()
+	for i, w := range want {
+		bound := 0x1.01p-24*math.Abs(w) + 1e-12
+		if before != 0 {
+			w += float64(before)
+			bound += 0x1p-24 * math.Abs(w)
+		}
+		if !(math.Abs(float64(got[i])-w) <= bound) {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, got[i], w)
+		}
+	}
 }

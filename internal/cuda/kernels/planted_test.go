@@ -127,6 +127,16 @@ func TestLongMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
+		{"rows", 0, func(m *machine) []Launch {
+			const n = 300
+			x, b := m.floats(spoil(normals(rng, 2*n), 1, 2)), m.batch(size{2, 2})
+			op := &ir.Op{Shape: []int{n}, Norm: 1}
+			return []Launch{Unit(b, op, x, m.empty(2*n)), Rows(b, n, x, m.floats(fill(2, 1)), m.empty(n), m.empty(2))}
+		}},
+		{"cells", 0, func(m *machine) []Launch {
+			op := &ir.Op{Shape: []int{3, 5, 8}}
+			return []Launch{CellMeans(m.batch(size{1, 1}), op, m.floats(normals(rng, 120)), m.floats(fill(40, 1)), m.floats(normals(rng, 160)), [2]Excess{}, m.empty(24))}
+		}},
 		{"convgrad", 1, gradientLaunches(rng, imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
 		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
 		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -111,11 +112,14 @@ func (m *machine) batch(s size, rows ...int32) Batch {
 
 func (m *machine) launch(l Launch) {
 	m.t.Helper()
-	text, err := PTX(l.Module)
+	image, err := m.mem.Image(func(capability, version int) ([][]byte, error) { return Images(l.Module, capability, version) })
+	if errors.Is(err, ErrNoCubin) {
+		m.t.Skip(err)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if err := m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
+	if err := m.mem.Launch(l.Module, image, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
 		m.t.Fatal(err)
 	}
 }

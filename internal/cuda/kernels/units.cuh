@@ -11,9 +11,16 @@ struct Plain {
 	static __device__ __forceinline__ void put(Element *to, float x) { *to = x; }
 };
 
+// Single is the same where neighbours cannot be read at once.
+struct Single : Plain {
+	static constexpr int UNIT = 1;
+};
+
 template <class E> static __device__ __forceinline__ void load(const typename E::Element *from, float (&x)[E::UNIT]) {
 	if constexpr (E::UNIT == EIGHT) {
 		E::unpack(from, x);
+	} else if constexpr (E::UNIT == 1) {
+		x[0] = *from;
 	} else {
 		float4 v = *(const float4 *)from;
 #pragma unroll
@@ -25,6 +32,8 @@ template <class E> static __device__ __forceinline__ void load(const typename E:
 template <class E> static __device__ __forceinline__ void store(typename E::Element *to, const float (&x)[E::UNIT]) {
 	if constexpr (E::UNIT == EIGHT) {
 		E::pack(to, x);
+	} else if constexpr (E::UNIT == 1) {
+		*to = x[0];
 	} else {
 		float4 v;
 #pragma unroll
