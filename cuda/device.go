@@ -56,6 +56,7 @@ type Device struct {
 	context   driver.Context
 	info      driver.Info
 	version   int                        // of the driver
+	probed    map[kernels.Math]bool      // the precisions whose tensor cores add as they should
 	functions map[string]driver.Function // by module/name
 	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
