@@ -70,6 +70,11 @@ func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, er
 
 func (n *net) open() error {
 	what := "network " + n.Schedule.Program.Name
+	if m := n.math(); m.TensorCores(n.Schedule.Program.Ops) {
+		if err := n.device.trusted(m); err != nil {
+			return err
+		}
+	}
 	if err := n.arena.layOut(n.Schedule, n.Options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
 		return err
 	}
