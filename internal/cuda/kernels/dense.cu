@@ -414,13 +414,13 @@ template <int ROWS_, int COLS_> struct Sum {
 		}
 	}
 
-	// scale brings f·dy to shared memory.
-	static __device__ __forceinline__ void scale(float *to, const float (&d)[EACH], bool fours, int left, const float *factor) {
+	// scale brings f·dy to shared memory. What is there of outputs that do not exist makes results that nobody takes.
+	static __device__ __forceinline__ void scale(float *to, const float (&d)[EACH], bool fours, const float *factor) {
 		if (fours) {
 #pragma unroll
 			for (int n = 0; n < EACH; n += 4) {
 				int e = deltaAt(true, n);
-				float f = e % ROWS < left ? factor[e / ROWS] : 0;
+				float f = factor[e / ROWS];
 				*(float4 *)(to + e) = (float4){scaled(f, d[n]), scaled(f, d[n + 1]), scaled(f, d[n + 2]), scaled(f, d[n + 3])};
 			}
 			return;
@@ -428,7 +428,7 @@ template <int ROWS_, int COLS_> struct Sum {
 #pragma unroll
 		for (int n = 0; n < EACH; n++) {
 			int e = deltaAt(false, n);
-			to[e] = scaled(e % ROWS < left ? factor[e / ROWS] : 0, d[n]);
+			to[e] = scaled(factor[e / ROWS], d[n]);
 		}
 	}
 
@@ -474,6 +474,7 @@ template <int ROWS_, int COLS_> struct Sum {
 		place += group() * WIDTH * HIGH;
 		float *mine = place + lane() / ACROSS * TOGETHER * WIDTH + lane() % ACROSS * 4;
 		static_assert(WIDTH % 32 == 0);
+		bool inside = (o0 + ROWS <= out) & (i0 + COLS <= in);
 		o0 = hidden(o0 + group() * HIGH), i0 += lane();
 #pragma unroll
 		for (int r = 0; r < R; r += TOGETHER)
@@ -491,7 +492,9 @@ template <int ROWS_, int COLS_> struct Sum {
 						f(n, first + down * in + right, (o0 + r * DOWN + down < out) & (i0 + j * ACROSS + right < in));
 					}
 				};
-				if (to.part) {
+				if (to.part && inside) {
+					each([&](int n, int at, bool) INLINE { to.part[at] = place[32 * n + lane()]; });
+				} else if (to.part) {
 					each([&](int n, int at, bool counts) INLINE {
 						if (counts)
 							to.part[at] = place[32 * n + lane()];
@@ -535,7 +538,7 @@ template <int ROWS_, int COLS_> struct Sum {
 		for (int b0 = begins; b0 < end; b0 += BLOCK) {
 			int half = b0 / BLOCK % 2;
 			float *slab = slabs + half * SLAB;
-			scale(slab + BLOCK * COLS, d, foursDy, dy.width - o0, share + half * BLOCK);
+			scale(slab + BLOCK * COLS, d, foursDy, share + half * BLOCK);
 			if (threadX() < BLOCK)
 				share[(1 - half) * BLOCK + threadX()] = next;
 			arrived();

@@ -112,12 +112,13 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 			d[n] = *(const uint4 *)(dy.data + hidden(counts ? (b0 + b) * dy.width + o : 0));
 		}
 	}
-	static __device__ __forceinline__ void scale(Element *to, const uint4 (&d)[EACH], int left, const float *factor) {
+	// What is there of outputs that do not exist makes results that nobody takes.
+	static __device__ __forceinline__ void scale(Element *to, const uint4 (&d)[EACH], const float *factor) {
 #pragma unroll
 		for (int n = 0; n < EACH; n++) {
 			int e = threadX() + n * THREADS, b = e / (ROWS / UNIT), u = e % (ROWS / UNIT) * UNIT;
 			if (DELTAS % THREADS == 0 || e < DELTAS)
-				*(uint4 *)(to + b * HIGH + u) = Slab<P>::unit(d[n], u < left ? factor[b] : 0);
+				*(uint4 *)(to + b * HIGH + u) = Slab<P>::unit(d[n], factor[b]);
 		}
 	}
 
@@ -217,7 +218,7 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 		for (int b0 = begins; b0 < end; b0 += BLOCK) {
 			int half = b0 / BLOCK % 2;
 			Element *inputs = slabs() + half * SLAB, *deltas = inputs + BLOCK * WIDE;
-			scale(deltas, d, dy.width - o0, share() + half * BLOCK);
+			scale(deltas, d, share() + half * BLOCK);
 			if (threadX() < BLOCK)
 				share()[(1 - half) * BLOCK + threadX()] = next;
 			arrivedBut<0>();

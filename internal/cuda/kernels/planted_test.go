@@ -60,6 +60,8 @@ func TestLongMissingBarriers(t *testing.T) {
 			})
 			return all
 		}},
+		{"densesum_tf32", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[0], rng) }},
+		{"densesum_bf16", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[1], rng) }},
 		{"groupnorm", 2, func(m *machine) []Launch {
 			op := normOp(2, true, 4, 1, 3)
 			b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 12)), m.floats(normals(rng, 4))
@@ -205,4 +207,16 @@ func gradientLaunches(rng *rand.Rand, ops ...*ir.Op) func(*machine) []Launch {
 		}
 		return all
 	}
+}
+
+// tensorSums are sums of more than one part, by every tile, of many outputs and of few.
+func tensorSums(m *machine, k Math, rng *rand.Rand) (all []Launch) {
+	c := size{300, 300}
+	f := fill(c.capacity, 0.5)
+	at := m.floats(f)
+	for _, out := range []int{40, 10} {
+		s := newTensorSum(m, k, rng, denseCase{c, 150, out, true}, f, at)
+		tilesOf(&tensorSumTiles, func(string) { all = append(all, k.DenseSums(m.batch(c), 0, s.Sum)...) })
+	}
+	return all
 }
