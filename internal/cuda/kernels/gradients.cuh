@@ -18,7 +18,7 @@ extern __shared__ __attribute__((aligned(16))) char memory[];
 static constexpr int EXAMPLE_BLOCK = 32, PAIRS = 9, MOST_WARPS = 8;
 static constexpr int OCTET_BYTES = EIGHT * sizeof(Element::Element), TERMS = 2 * Element::UNIT;
 static constexpr int STAGES = sizeof(Element::Element) == 2 ? 3 : 2;
-static constexpr int COPY = 9 * EIGHT + 2; // values of a filter that a warp writes, and a gap
+static constexpr int COPY = PAIRS * EIGHT; // values of a filter that a warp writes
 
 // Plan is how gradients.go cuts an op up; sizes are in bytes.
 struct Plan {

@@ -63,10 +63,10 @@ func (m Math) FitsGradient(op *ir.Op) bool { return m.planOf(op) != nil }
 
 // What gradients.cuh has in a warp and in a block of tensorThreads.
 const (
-	pairsOfWarp = 9   // of a tap and eight channels
-	unitBytes   = 16  // of a copy
-	mostTerms   = 128 // positions of a slab
-	copyBytes   = 4 * eight * (pairsOfWarp*eight + 2)
+	pairsOfWarp = 9                               // of a tap and eight channels
+	unitBytes   = 16                              // of a copy
+	mostTerms   = 128                             // positions of a slab
+	copyBytes   = 4 * eight * pairsOfWarp * eight // of eight filters' results
 )
 
 // gradientPlan is how an op is cut up, whoever launches: the order of its sums is part of it.
