@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cuda/driver"
@@ -70,13 +71,13 @@ func (d *Device) compile(s *ir.Schedule, o device.Options, apart bool) (*net, er
 
 func (n *net) open() error {
 	what := "network " + n.Schedule.Program.Name
-	if m := n.math(); m.TensorCores(n.Schedule.Program.Ops) {
-		if err := n.device.trusted(m); err != nil {
-			return err
-		}
-	}
 	if err := n.arena.layOut(n.Schedule, n.Options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
 		return err
+	}
+	if slices.Contains(n.arena.pixels, true) {
+		if err := n.device.trusted(n.arena.math); err != nil {
+			return err
+		}
 	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
 	if err != nil {

@@ -63,10 +63,10 @@ func (m Math) FitsGradient(op *ir.Op) bool { return m.planOf(op) != nil }
 
 // What gradients.cuh has in a warp and in a block of tensorThreads.
 const (
-	pairsOfWarp = 9   // of a tap and eight channels
-	unitBytes   = 16  // of a copy
-	mostTerms   = 128 // positions of a slab
-	copyBytes   = 4 * eight * (pairsOfWarp*eight + 2)
+	pairsOfWarp = 9                               // of a tap and eight channels
+	unitBytes   = 16                              // of a copy
+	mostTerms   = 128                             // positions of a slab
+	copyBytes   = 4 * eight * pairsOfWarp * eight // of eight filters' results
 )
 
 // gradientPlan is how an op is cut up, whoever launches: the order of its sums is part of it.
@@ -80,7 +80,7 @@ type gradientPlan struct {
 	filters        int // of a block
 	tiles          int
 	span           int // eights of channels that a block reads
-	rows, cols     int // positions of a slab
+	rows, cols     int // positions of a slab: of whole rows, or of a part of one
 	lineRows       int // rows of x that follow each other by the stride
 	lineCols       int
 	slotRows       int // rows of x in a slab: lines for each phase of the stride
@@ -142,7 +142,7 @@ func (p *gradientPlan) choose() bool {
 		if parts > 1 && cols == ceil(p.op.Out[2], parts-1) {
 			continue
 		}
-		for rows := 1; rows <= p.op.Out[1] && (rows == 1 || rows*cols <= mostTerms); rows++ {
+		for rows := 1; rows <= p.op.Out[1] && (rows == 1 || parts == 1 && rows*cols <= mostTerms); rows++ {
 			q := *p
 			if rows*cols > mostTerms || !q.cut(rows, cols) {
 				continue
@@ -171,7 +171,7 @@ func (p *gradientPlan) cut(rows, cols int) bool {
 	p.slotCols = phases * p.lineCols
 	p.rowPitch = p.slotCols*p.pitch + p.gap()*p.octet
 	p.stage = p.positions()*p.dyPitch + p.slotRows*p.rowPitch
-	p.tables = ceil(8*p.slotRows*p.slotCols+8*p.positions()+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
+	p.tables = ceil(16*p.slotRows*p.slotCols+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
 	return p.tables+p.stages*p.stage+p.copies() <= mostShared
 }
 

@@ -273,3 +273,26 @@ func TestGradientNormOfAllNumbers(t *testing.T) {
 		}
 	}
 }
+
+// What has no room is said beforehand.
+func TestFitsGradient(t *testing.T) {
+	far := ir.Window{H: 5, W: 5, StrideH: 1, StrideW: 1, DilationH: 40, DilationW: 40}
+	for _, k := range maths[1:] {
+		for _, c := range []struct {
+			op   *ir.Op
+			fits bool
+		}{
+			{imageOp(ir.Conv, 512, 7, 7, 512, ir.Square(3, 1, 1), true), true},
+			{imageOp(ir.Conv, 3, 224, 224, 64, ir.Square(5, 2, 2), true), true},
+			{imageOp(ir.Conv, 2048, 4, 4, 1000, ir.Square(1, 1, 0), true), true},
+			{imageOp(ir.Conv, 64, 200, 200, 64, far, true), false},
+		} {
+			if k.FitsGradient(c.op) != c.fits {
+				t.Errorf("%s, %v to %v by %+v fits: %v", k, c.op.Shape, c.op.Out, c.op.Window, !c.fits)
+			}
+			if p := k.planOf(c.op); p != nil && p.launch("store", p.threads(), 1, nil).Shared+p.copies() > mostShared {
+				t.Errorf("%s, %v to %v has slabs that are too large", k, c.op.Shape, c.op.Out)
+			}
+		}
+	}
+}

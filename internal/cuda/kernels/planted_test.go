@@ -3,6 +3,7 @@ package kernels
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cuda/gputest"
@@ -143,6 +144,8 @@ func TestLongMissingBarriers(t *testing.T) {
 		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
 		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
 			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
+		{"gradients_tf32", 0, pixelGradientLaunches(rng, maths[1])},
+		{"gradients_bf16", 0, pixelGradientLaunches(rng, maths[2])},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -164,7 +167,7 @@ func TestLongMissingBarriers(t *testing.T) {
 		needless := 0
 		for n := 0; without(text, n) != nil; n++ {
 			kernel := ""
-			if c.module == "dense" { // where no launch needs what another one gives
+			if c.module == "dense" || strings.HasPrefix(c.module, "gradients_") { // where no launch needs what another one gives
 				kernel = holder(text, n)
 			}
 			if fault(kernel, without(text, n)) == nil {
@@ -219,4 +222,29 @@ func tensorSums(m *machine, k Math, rng *rand.Rand) (all []Launch) {
 		tilesOf(&tensorSumTiles, func(string) { all = append(all, k.DenseSums(m.batch(c), 0, s.Sum)...) })
 	}
 	return all
+}
+
+// pixelGradientLaunches are those of gradients.cuh in one block, of more slabs than are on their way at once: with every number of filters of a
+// warp. Two examples are measured and kept, and of one, whose last slab lies where results are written, the sums are taken.
+func pixelGradientLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		two, one, factors := m.batch(size{2, 2}), m.batch(size{1, 1}), m.floats([]float32{1})
+		for _, out := range []int{16, 24, 40} {
+			slabs, op := 0, (*ir.Op)(nil)
+			for h := 20; slabs%6 != 1; h++ { // for two stages, and for three
+				op = imageOp(ir.Conv, 17, h, 12, out, ir.Square(3, 1, 1), true)
+				p := k.planOf(op)
+				slabs = ceil(h, p.rows) * ceil(12, p.cols)
+			}
+			x := m.bytes(gradientPixels(k, op.Shape, normals(rng, 2*ir.Size(op.Shape))))
+			dy := m.bytes(gradientPixels(k, op.Out, normals(rng, 2*ir.Size(op.Out))))
+			_, columns, _ := op.Columns()
+			n := out * (columns + 1)
+			norm2 := m.doubles(make([]float64, 2*k.GradientNorms(op)))
+			norm, store := k.GradientNorm(two, op, x, dy, norm2), k.GradientStore(two, op, x, dy, m.empty(2*n), n, norm2)
+			norm.Grid[0], store.Grid[0], norm.Args[6], store.Args[8] = 1, 1, I(2), I(2)
+			all = append(all, norm, store, k.GradientSum(one, op, x, dy, factors, m.empty(n), n), k.GradientSum(one, op, x, dy, 0, m.empty(n), n))
+		}
+		return all
+	}
 }
