@@ -11,10 +11,9 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// Shape of a tensor core's product, and which results a lane has.
+// A product has 16×8 results, of which each lane of a warp has four.
 const (
 	probeRows  = 16
-	probeCols  = 8
 	probeLanes = 32
 )
 
