@@ -75,7 +75,7 @@ type gradientPlan struct {
 	module         string
 	bytes          int // of an element
 	stages         int
-	lines          int // filters of a warp, of which four are in a block
+	lines          int // filters of a warp where four are in a block
 	across         int // warps side by side
 	filters        int // of a block
 	tiles          int
@@ -112,7 +112,7 @@ func (m Math) planOf(op *ir.Op) *gradientPlan {
 	for p.lines = 16; p.lines < 64 && p.lines*down < op.Out[0]; {
 		p.lines *= 2
 	}
-	p.filters = p.lines * down
+	p.filters = p.lines * min(down, ceil(op.Out[0], p.lines))
 	width := p.across * pairsOfWarp
 	p.tiles = ceil(op.Out[0], p.filters) * ceil(pairs, width)
 	for n := 0; n < pairs; n += width {
