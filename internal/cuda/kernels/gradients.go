@@ -66,6 +66,7 @@ const (
 	pairsOfWarp = 9                               // of a tap and eight channels
 	unitBytes   = 16                              // of a copy
 	mostTerms   = 128                             // positions of a slab
+	mostSlabs   = 80 << 10                        // of shared memory: two blocks of an A100 have it, and with results that are on their way it is less than any GPU has
 	copyBytes   = 4 * eight * pairsOfWarp * eight // of eight filters' results
 )
 
@@ -172,7 +173,7 @@ func (p *gradientPlan) cut(rows, cols int) bool {
 	p.rowPitch = p.slotCols*p.pitch + p.gap()*p.octet
 	p.stage = p.positions()*p.dyPitch + p.slotRows*p.rowPitch
 	p.tables = ceil(16*p.slotRows*p.slotCols+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
-	return p.tables+p.stages*p.stage+p.copies() <= mostShared
+	return p.tables+p.stages*p.stage <= mostSlabs
 }
 
 // gap is how many eights of channels to leave between rows of x so that positions that are read at once lie in different banks.

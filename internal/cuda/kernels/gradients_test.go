@@ -298,7 +298,7 @@ func TestFitsGradient(t *testing.T) {
 			if k.FitsGradient(c.op) != c.fits {
 				t.Errorf("%s, %v to %v by %+v fits: %v", k, c.op.Shape, c.op.Out, c.op.Window, !c.fits)
 			}
-			if p := k.planOf(c.op); p != nil && p.launch("store", p.threads(), 1, nil).Shared+p.copies() > mostShared {
+			if p := k.planOf(c.op); p != nil && p.launch("store", p.threads(), 1, nil).Shared+p.copies() > 99<<10 {
 				t.Errorf("%s, %v to %v has slabs that are too large", k, c.op.Shape, c.op.Out)
 			}
 		}
