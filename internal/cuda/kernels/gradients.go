@@ -66,6 +66,7 @@ const (
 	pairsOfWarp = 9                               // of a tap and eight channels
 	unitBytes   = 16                              // of a copy
 	mostTerms   = 128                             // positions of a slab
+	mostSlabs   = 80 << 10                        // of shared memory: two blocks of an A100 have it, and with results that are on their way it is less than any GPU has
 	copyBytes   = 4 * eight * pairsOfWarp * eight // of eight filters' results
 )
 
@@ -75,7 +76,7 @@ type gradientPlan struct {
 	module         string
 	bytes          int // of an element
 	stages         int
-	lines          int // filters of a warp, of which four are in a block
+	lines          int // filters of a warp where four are in a block
 	across         int // warps side by side
 	filters        int // of a block
 	tiles          int
@@ -112,7 +113,7 @@ func (m Math) planOf(op *ir.Op) *gradientPlan {
 	for p.lines = 16; p.lines < 64 && p.lines*down < op.Out[0]; {
 		p.lines *= 2
 	}
-	p.filters = p.lines * down
+	p.filters = p.lines * min(down, ceil(op.Out[0], p.lines))
 	width := p.across * pairsOfWarp
 	p.tiles = ceil(op.Out[0], p.filters) * ceil(pairs, width)
 	for n := 0; n < pairs; n += width {
@@ -172,7 +173,7 @@ func (p *gradientPlan) cut(rows, cols int) bool {
 	p.rowPitch = p.slotCols*p.pitch + p.gap()*p.octet
 	p.stage = p.positions()*p.dyPitch + p.slotRows*p.rowPitch
 	p.tables = ceil(16*p.slotRows*p.slotCols+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
-	return p.tables+p.stages*p.stage+p.copies() <= mostShared
+	return p.tables+p.stages*p.stage <= mostSlabs
 }
 
 // gap is how many eights of channels to leave between rows of x so that positions that are read at once lie in different banks.
