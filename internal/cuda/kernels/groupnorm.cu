@@ -294,7 +294,8 @@ static __device__ __forceinline__ void prepare(const Slab &s, const float *weigh
 		int at = notes.place(c);
 		notes.high[at] = high, notes.scale[at] = a, notes.shift[at] = b, notes.slope[at] = notes.level[at] = 0;
 	}
-	barrier();
+	if (Lies<E>::IN_PLANES)
+		barrier(); // with which rounds in pixels begin
 }
 
 // slopes sums up d and d·(x − high) of each channel, d being what came through the activation.

@@ -59,30 +59,31 @@ func TestLongMissingBarriers(t *testing.T) {
 			return all
 		}},
 		{"groupnorm", 0, func(m *machine) (all []Launch) {
-			// Two rounds of units in pixels, and groups of several channels.
-			for _, k := range maths {
-				op := normOp(1, true, 264, 2, 2)
-				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 4*264)), m.floats(normals(rng, 264))
-				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(4 * 264), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
+			// Two rounds of units in pixels, and channels that several lanes have in planes.
+			for i, k := range []Math{maths[0], maths[0], maths[1], maths[2]} {
+				op := normOp(1, true, 264, 2, []int{4, 1, 2, 2}[i])
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 264))
+				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
 				forward, backward := k.GroupNormActivated, k.GroupNormBackward
 				if k.plain() {
 					forward, backward = GroupNormActivated, GroupNormBackward
 				}
-				all = append(all, forward(b, op, noActivation, x, w, w, m.empty(4*264), back.Moments), backward(b, op, back))
+				all = append(all, forward(b, op, noActivation, x, w, w, m.empty(n), back.Moments), backward(b, op, back))
 			}
 			return all
 		}},
 		{"turn", 0, func(m *machine) (all []Launch) {
 			for _, k := range maths[1:] {
 				for _, c := range []int{3, 40} {
-					shape, b, x := []int{c, 2, 3}, m.batch(size{1, 1}), m.floats(normals(rng, 6*40))
-					all = append(all, k.ToPixels(b, shape, x, m.empty(6*40), false), k.FromPixels(b, shape, x, m.empty(6*40), false), k.Flat(b, shape, x, m.empty(6*40)),
-						k.FlatGrad(b, shape, x, m.empty(6*40), false))
+					shape, b, x := []int{c, 2, 4}, m.batch(size{1, 1}), m.floats(normals(rng, 8*40))
+					all = append(all, k.ToPixels(b, shape, x, m.empty(8*40), false), k.FromPixels(b, shape, x, m.empty(8*40), false), k.Flat(b, shape, x, m.empty(8*40)),
+						k.FlatGrad(b, shape, x, m.empty(8*40), false))
 				}
 			}
 			return all
 		}},
-		{"pixelpool", 0, func(m *machine) (all []Launch) {
+		{"pixelpool", 2, func(m *machine) (all []Launch) { // a maximum is written by who has found it
 			for _, k := range maths[1:] {
 				op := imageOp(ir.MaxPool, 24, 4, 4, 24, ir.Square(4, 4, 0), false)
 				mean := *op
