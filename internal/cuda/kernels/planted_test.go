@@ -63,15 +63,40 @@ func TestLongMissingBarriers(t *testing.T) {
 		}},
 		{"densesum_tf32", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[0], rng) }},
 		{"densesum_bf16", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[1], rng) }},
-		{"groupnorm", 2, func(m *machine) []Launch {
-			op := normOp(2, true, 4, 1, 3)
-			b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 12)), m.floats(normals(rng, 4))
-			moments := m.alloc(MomentBytes(op))
-			return []Launch{
-				GroupNorm(b, op, x, w, w, m.empty(12), moments),
-				GroupNormGrad(b, op, x, x, w, moments, m.empty(12), false),
-				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
+		{"groupnorm", 0, func(m *machine) (all []Launch) {
+			// Two rounds of units in pixels, and channels that several lanes have in planes.
+			for i, k := range []Math{maths[0], maths[0], maths[1], maths[2]} {
+				op := normOp(1, true, 264, 2, []int{4, 1, 2, 2}[i])
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 264))
+				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
+				forward, backward := k.GroupNormActivated, k.GroupNormBackward
+				if k.plain() {
+					forward, backward = GroupNormActivated, GroupNormBackward
+				}
+				all = append(all, forward(b, op, noActivation, x, w, w, m.empty(n), back.Moments), backward(b, op, back))
 			}
+			return all
+		}},
+		{"turn", 0, func(m *machine) (all []Launch) {
+			for _, k := range maths[1:] {
+				for _, c := range []int{3, 40} {
+					shape, b, x := []int{c, 2, 4}, m.batch(size{1, 1}), m.floats(normals(rng, 8*40))
+					all = append(all, k.ToPixels(b, shape, x, m.empty(8*40), false), k.FromPixels(b, shape, x, m.empty(8*40), false), k.Flat(b, shape, x, m.empty(8*40)),
+						k.FlatGrad(b, shape, x, m.empty(8*40), false))
+				}
+			}
+			return all
+		}},
+		{"pixelpool", 2, func(m *machine) (all []Launch) { // a maximum is written by who has found it
+			for _, k := range maths[1:] {
+				op := imageOp(ir.MaxPool, 24, 4, 4, 24, ir.Square(4, 4, 0), false)
+				mean := *op
+				mean.Kind = ir.AvgPool
+				b, x := m.batch(size{1, 1}), m.floats(normals(rng, 16*24))
+				all = append(all, k.MaxPool(b, op, x, m.empty(24)), k.MaxPoolGrad(b, op, x, x, m.empty(16*24), false), k.AvgPool(b, &mean, x, m.empty(24)))
+			}
+			return all
 		}},
 		{"layernorm", 2, func(m *machine) (all []Launch) {
 			// A row that a block shares; then elements in two rounds, of one group and of eight.
