@@ -264,10 +264,9 @@ func halves(bytes []uint8) device.Halves {
 }
 
 func (o *StepOptions) schedule(w *workload) (err error) {
-	memory, _ := devices.DefaultMemory(w.device.Info())
 	options := perexample.Options{
 		Strategy: perexample.Strategy(o.Strategy), Clipping: ir.Flat,
-		Costs: w.device.Info().Costs, Memory: memory, Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
+		Costs: w.device.Info().Costs, Memory: devices.DefaultMemory(w.device.Info()), Batch: float64(o.Batch), Rows: o.Batch, MaxBatch: o.Batch,
 	}
 	if o.Views > 1 {
 		options.Views, options.Augment = o.Views, ir.Augment(ir.Augmentations())

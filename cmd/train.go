@@ -161,9 +161,6 @@ func rehearse(call *cli.Call, c train.Config) error {
 	if err != nil {
 		return err
 	}
-	if estimate.Why != "" {
-		slog.New(con).Warn(plan.OnCPU(estimate.Why))
-	}
 	for _, w := range estimate.Warnings {
 		slog.New(con).Warn(w)
 	}

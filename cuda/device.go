@@ -57,6 +57,7 @@ type Device struct {
 	info      driver.Info
 	room      int64                      // of its memory, before this device took any
 	version   int                        // of the driver
+	probed    map[kernels.Math]bool      // the precisions whose tensor cores add as they should
 	functions map[string]driver.Function // by module/name
 	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module

@@ -37,7 +37,7 @@ part() {
 	status=$?
 	printf '== %s ended with %d after %d s\n' "$name" "$status" "$((SECONDS - began))"
 	# After each part: who is cut off has what there was.
-	tar -C "$out" -czf "$out/.logs" --exclude=.logs --exclude=logs.tar.gz . && mv -- "$out/.logs" "$out/logs.tar.gz"
+	tar -C "$out" --exclude=logs.tar.gz -czf "$work/logs" . && mv -- "$work/logs" "$out/logs.tar.gz"
 	return "$status"
 }
 

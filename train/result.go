@@ -40,8 +40,7 @@ type Result struct {
 	Released      []string `json:"released"`
 	Diagnostics   bool     `json:"private_diagnostics"`
 
-	// Initial says which tensors began with the values of a file; nil where none did.
-	Initial *Initial `json:"init,omitempty"`
+	Initial *Initial `json:"init,omitempty"` // which tensors began with the values of a file; nil where none did
 
 	// Events are the releases whose composition epsilon is; null where budgets adapt, and
 	// where nothing was charged.

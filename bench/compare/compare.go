@@ -197,29 +197,7 @@ type Skipped struct {
 // of this program's steps, the one of the peer's kind last. Where all peers are of one kind, so is this program's step. A peer
 // that is missing or fails is left out.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := timing.CheckSeconds(o.Seconds); err != nil {
-		return nil, err
-	}
-	if o.Rounds < 1 || o.Rounds > 1000 {
-		return nil, usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
-	}
-	if o.Device != "cpu" && o.Device != "cuda" {
-		return nil, usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
-	}
-	if len(o.Models) == 0 {
-		o.Models = Usual()
-	}
-	for _, m := range o.Models {
-		if !slices.Contains(Models(), m) {
-			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, Models()))
-		}
-	}
-	if o.Batch != 0 {
-		if err := timing.CheckBatch(o.Batch); err != nil {
-			return nil, err
-		}
-	}
-	if err := o.checkPeers(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	n, err := timing.Threads(o.Threads)
@@ -261,7 +239,34 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return c.result, nil
 }
 
-// checkPeers also completes what is chosen.
+// check also completes what is chosen.
+func (o *Options) check() error {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
+		return err
+	}
+	if o.Rounds < 1 || o.Rounds > 1000 {
+		return usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
+	}
+	if o.Device != "cpu" && o.Device != "cuda" {
+		return usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
+	}
+	if len(o.Models) == 0 {
+		o.Models = Usual()
+	}
+	for _, m := range o.Models {
+		if !slices.Contains(Models(), m) {
+			return usage.Errorf("%w, which the peers know", usage.Unknown("model", m, Models()))
+		}
+	}
+	if o.Batch != 0 {
+		if err := timing.CheckBatch(o.Batch); err != nil {
+			return err
+		}
+	}
+	return o.checkPeers()
+}
+
+// checkPeers also completes their precision.
 func (o *Options) checkPeers() error {
 	for _, p := range o.Peers {
 		if !slices.Contains(Peers(), p) {

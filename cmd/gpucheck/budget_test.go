@@ -181,7 +181,7 @@ func TestKeepsTheBudget(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	want := "info kernels driver train bench peers conformance sanitizer gemm"
+	want := "info kernels driver train real bench peers conformance sanitizer gemm"
 	if got := strings.Join(groupNames(), " "); got != want {
 		t.Errorf("the order is %s", got)
 	}

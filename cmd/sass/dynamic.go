@@ -40,6 +40,15 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 		}
 		for _, p := range programs {
 			for i := range p.Ops {
+				if op := &p.Ops[i]; op.Kind == ir.GroupNorm {
+					b, back := kernels.Batch{Capacity: 1}, kernels.GroupNormBack{}
+					add(kernels.GroupNorm(b, op, 0, 0, 0, 0, 0))
+					add(kernels.GroupNormStore(b, op, 0, 0, 0, 0, 0, 0)) // which has all channels
+					for _, p := range []device.Precision{device.TF32, device.BF16} {
+						add(kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0))
+						add(kernels.Math(p).GroupNormBackward(b, op, back))
+					}
+				}
 				if op := &p.Ops[i]; op.Kind == ir.Conv {
 					for _, l := range convolution(op) {
 						add(l)

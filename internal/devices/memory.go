@@ -14,9 +14,14 @@ import (
 const unknownMemory = 512 << 20
 
 // DefaultMemory is the budget for a batch's values and stored gradients: a quarter of the device's memory, or of the machine's
-// for a device that has none of its own. Where others leave less than half of the device's, it is half of what they leave, and
-// the text says so. It comes in whole steps of 64 MiB so that a new kernel's share does not change it.
-func DefaultMemory(d device.Info) (bytes int64, shared string) {
+// for a device that has none of its own. Where others leave less than half of the device's, it is half of what they leave. It
+// comes in whole steps of 64 MiB so that a new kernel's share does not change it.
+func DefaultMemory(d device.Info) int64 {
+	bytes, _ := budget(d)
+	return bytes
+}
+
+func budget(d device.Info) (bytes int64, shared bool) {
 	const step = 64 << 20
 	all := d.Memory
 	if all == 0 {
@@ -24,13 +29,24 @@ func DefaultMemory(d device.Info) (bytes int64, shared string) {
 	}
 	bytes = all / 4 / step * step
 	if half := d.Room / 2 / step * step; d.Memory > 0 && half < bytes {
-		bytes = max(half, step)
-		return bytes, fmt.Sprintf("memory: a batch gets %d MiB, half of what others leave of the GPU's memory; --memory gives it more or less", bytes>>20)
+		return max(half, step), true
 	}
 	if bytes == 0 {
 		bytes = unknownMemory
 	}
-	return bytes, ""
+	return bytes, false
+}
+
+// Warnings say what a user should know of a device that was opened: that it is no GPU though one seems to be here, and, unless
+// some memory was asked for, that others leave it little.
+func Warnings(d device.Info, memory string) (all []string) {
+	if d.Instead != "" {
+		all = append(all, "device auto: the CPU, and not the GPU: "+d.Instead)
+	}
+	if bytes, shared := budget(d); shared && memory == "" {
+		all = append(all, fmt.Sprintf("memory: a batch gets %d MiB, half of what others leave of the GPU's memory; --memory gives it more or less", bytes>>20))
+	}
+	return all
 }
 
 // Units of memory, and the most that anybody has.

@@ -50,9 +50,6 @@ type Plan struct {
 	Schedule    *ir.Schedule
 	Capacity    int // records that one run takes; the schedule's chunk goes through the network together
 
-	// Instead is why the processor computes, and no GPU; "" where a GPU does, none seems to be here, or the processor was asked for.
-	Instead string
-
 	PublicN     int
 	price.Price // what it costs, and all that decides it
 	Guarantee   accountant.Guarantee
@@ -71,7 +68,6 @@ type Plan struct {
 	costs         ir.Costs         // of the device
 	secure        stream.Cipher    // of the device, for secure noise
 	memory        int64            // the default budget
-	shared        string           // what is to be said of it where a GPU is not ours alone
 	declared      []string         // assumptions about the data
 	builtIn       bool             // the data set is
 	ownNetwork    bool
@@ -225,8 +221,8 @@ func (p *Plan) resolve(d device.Device) error {
 	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
-	p.costs, p.secure, p.Instead = info.Costs, info.Cipher, info.Instead
-	p.memory, p.shared = devices.DefaultMemory(info)
+	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
+	p.Warnings = append(p.Warnings, devices.Warnings(info, c.Memory)...)
 	for _, step := range []func() error{p.resolveRecords, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return err
@@ -554,9 +550,6 @@ func (p *Plan) resolveWork() error {
 	}
 	if c.Memory == "" {
 		c.Memory = fmt.Sprint(p.memory)
-		if p.shared != "" {
-			p.Warnings = append(p.Warnings, p.shared)
-		}
 	}
 	memory, err := devices.ParseMemory(c.Memory)
 	if err != nil {

@@ -175,8 +175,7 @@ func TestMemory(t *testing.T) {
 		return p
 	}
 	p := resolve(func(*config.Config) {})
-	most, _ := devices.DefaultMemory(device.Info{})
-	if n, err := devices.ParseMemory(p.Config.Memory); err != nil || n != most || n < 64<<20 {
+	if n, err := devices.ParseMemory(p.Config.Memory); err != nil || n != devices.DefaultMemory(device.Info{}) || n < 64<<20 {
 		t.Errorf("memory is %q by default: %d, %v", p.Config.Memory, n, err)
 	}
 	if p.Schedule.Chunk < 1 || p.Schedule.Chunk > p.Capacity {

@@ -38,16 +38,10 @@ func (p *Plan) Announce(log *slog.Logger) {
 	if p.Config.RecipeChosenOn != "" {
 		log.Info("recipe: " + p.Recipe)
 	}
-	if p.Instead != "" {
-		log.Warn(OnCPU(p.Instead))
-	}
 	for _, w := range p.Warnings {
 		log.Warn(w)
 	}
 }
-
-// OnCPU says why the processor computes.
-func OnCPU(why string) string { return "device auto: the CPU, and not the GPU: " + why }
 
 // wanted says whether a recipe is to be taken where it fits the data, or else why not.
 func wanted(c *config.Config, o Options) (wanted bool, why string) {

@@ -75,6 +75,8 @@ type Options struct {
 	SharedLimit int
 	// Blocks gives the numbers of the blocks that run, of which x is the fastest; nil runs all of them.
 	Blocks iter.Seq[int]
+	// Core is how tensor cores add.
+	Core Core
 	// NoRaces leaves out the search for races.
 	NoRaces bool
 	// Counter, unless nil, counts what the blocks do.

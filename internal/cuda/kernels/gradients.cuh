@@ -18,12 +18,12 @@ extern __shared__ __attribute__((aligned(16))) char memory[];
 static constexpr int EXAMPLE_BLOCK = 32, PAIRS = 9, MOST_WARPS = 8;
 static constexpr int OCTET_BYTES = EIGHT * sizeof(Element::Element), TERMS = 2 * Element::UNIT;
 static constexpr int STAGES = sizeof(Element::Element) == 2 ? 3 : 2;
-static constexpr int COPY = 9 * EIGHT + 2; // values of a filter that a warp writes, and a gap
+static constexpr int COPY = PAIRS * EIGHT; // values of a filter that a warp writes
 
 // Plan is how gradients.go cuts an op up; sizes are in bytes.
 struct Plan {
 	int across, filters, span;  // warps side by side; filters of a block, and eights of channels that it reads
-	int rows, cols;             // positions of a slab
+	int rows, cols;             // positions of a slab: of whole rows, or of a part of one
 	int slotRows, slotCols;     // pixels of x in a slab
 	int lineRows, lineCols;     // of which so many follow each other by a stride
 	int rowPitch, stage, tables; // of a row of x; of a slab; of what is in front of all slabs
@@ -38,19 +38,24 @@ struct Plan {
 	    int stage, int tables, int dyStep, int xStep
 #define PLAN_VALUES { across, filters, span, slabRows, slabCols, slotRows, slotCols, lineRows, lineCols, rowPitch, stage, tables, dyStep, xStep }
 
-// Tables are in front of the slabs: where a slab's pixels come from and go to, where x is read at a position, and through a tap.
+// Slot is where a pixel of x comes from and goes to: row and column from the slab's first, elements from it in the image, place in the slab.
+struct alignas(16) Slot {
+	int row, col, from;
+	uint32 to;
+};
+
+// Tables are in front of the slabs: the pixels of x, where it is read at a position, and how much farther through a tap.
 struct Tables {
-	uint2 *x, *dy; // {row and column, from the slab's first, and place in it}
+	Slot *x;
 	uint32 *at, *taps;
 
 	__device__ __forceinline__ Tables(const Plan &p) {
-		x = (uint2 *)memory;
-		dy = x + p.slotRows * p.slotCols;
-		at = (uint32 *)(dy + p.terms());
+		x = (Slot *)memory;
+		at = (uint32 *)(x + p.slotRows * p.slotCols);
 		taps = at + p.terms() + TERMS;
 	}
 
-	// slot is how far a pixel of a line of x is from the first: those of a phase of the stride lie side by side.
+	// pixelOf is how far the pixel of a slot of a row, or of a column, is from the first: those of a phase of the stride lie side by side.
 	static __device__ __forceinline__ int pixelOf(int slot, int line, int stride) {
 		int phase = 0;
 		while (slot >= line)
@@ -62,21 +67,18 @@ struct Tables {
 	__device__ __forceinline__ void fill(const Plan &p, const Geometry &g) const {
 		int lane = threadX() % 32, warp = threadX() / 32, warps = threadsX() / 32;
 		for (int r = warp; r < p.slotRows; r += warps) {
-			uint32 row = pixelOf(r, p.lineRows, g.strideY);
-			for (int c = lane; c < p.slotCols; c += 32)
-				x[r * p.slotCols + c] = uint2{row << 16 | pixelOf(c, p.lineCols, g.strideX), (uint32)(r * p.rowPitch + c * p.xPitch())};
+			int row = pixelOf(r, p.lineRows, g.strideY);
+			for (int c = lane; c < p.slotCols; c += 32) {
+				int col = pixelOf(c, p.lineCols, g.strideX);
+				x[r * p.slotCols + c] = {row, col, (row * g.cols + col) * padded(g.channels), (uint32)(r * p.rowPitch + c * p.xPitch())};
+			}
 		}
 		for (int r = warp; r < p.rows; r += warps)
-			for (int c = lane; c < p.cols; c += 32) {
-				dy[r * p.cols + c] = uint2{(uint32)(r << 16 | c), (uint32)((r * p.cols + c) * p.dyPitch())};
+			for (int c = lane; c < p.cols; c += 32)
 				at[r * p.cols + c] = r * p.rowPitch + c * p.xPitch();
-			}
-		// Of positions that fill the terms up dy is zero, and x is read at the first position, which reads it anyway.
-		for (int i = p.rows * p.cols + threadX(); i < p.terms() + TERMS; i += threadsX()) {
-			if (i < p.terms())
-				dy[i] = uint2{0xffffffff, (uint32)(i * p.dyPitch())};
+		// Where positions only fill the terms up, dy is zero, and x is read at the first position, which reads it anyway.
+		for (int i = p.rows * p.cols + threadX(); i < p.terms() + TERMS; i += threadsX())
 			at[i] = 0;
-		}
 		for (int t = threadX(); t < g.windowRows * g.windowCols; t += threadsX()) {
 			int v = t / g.windowCols * g.dilationY, u = t % g.windowCols * g.dilationX;
 			taps[t] = slotOf(v, p.lineRows, g.strideY) * p.rowPitch + slotOf(u, p.lineCols, g.strideX) * p.xPitch();
@@ -87,34 +89,35 @@ struct Tables {
 // Copies are a thread's share of an image's pixels: one unit of every step-th.
 struct Copies {
 	const Element::Element *image;
-	int rows, cols, channels, channel, units, step; // of the image; the first channel, and units from it on
+	int channels, channel, units, step; // of a pixel, padded; the first channel, and units from it on
 	int first;
 
-	__device__ __forceinline__ Copies(const Element::Element *image, int rows, int cols, int channels, int channel, int octets, int step)
-	    : image(image), rows(rows), cols(cols), channels(padded(channels)), channel(channel), units(octets * (EIGHT / Element::UNIT)),
-	      step(step), first(threadX() / units) {}
+	__device__ __forceinline__ Copies(const Element::Element *image, int channels, int channel, int octets, int step)
+	    : image(image), channels(padded(channels)), channel(channel), units(octets * (EIGHT / Element::UNIT)), step(step),
+	      first(threadX() / units) {}
 
-	// copy begins to copy the pixels of a table, from row y and column x on of an example; zeros where there are none.
-	__device__ __forceinline__ void copy(uint32 slab, const uint2 *table, int count, int example, int y, int x) const {
-		constexpr int TOGETHER = 2;
-		int first = hidden(this->first), unit = threadX() - first * units, c = channel + unit * Element::UNIT, rows = c < channels ? this->rows : 0;
-		const Element::Element *from = image + (c < channels ? example + c : 0);
-		slab += unit * UNIT_BYTES;
-#pragma unroll 1
-		for (int i = first < step ? first : count; i < count; i += TOGETHER * step) {
-			uint2 at[TOGETHER];
-#pragma unroll
-			for (int k = 0; k < TOGETHER; k++)
-				at[k] = i + k * step < count ? table[i + k * step] : uint2{0, 0};
-#pragma unroll
-			for (int k = 0; k < TOGETHER; k++) {
-				if (i + k * step >= count)
-					break;
-				int row = y + (int)(at[k][0] >> 16), col = x + (int)(at[k][0] & 0xffff);
-				bool exists = (unsigned)row < (unsigned)rows && (unsigned)col < (unsigned)cols;
-				copyUnit<SecondCache>(slab + at[k][1], from + (exists ? (row * cols + col) * channels : 0), exists);
-			}
-		}
+	// each calls f(pixel, element of the image, place in the slab, whether that is of a channel) for a slab's pixels and the thread's unit.
+	template <class F> __device__ __forceinline__ void each(uint32 slab, int count, int from, F f) const {
+		int first = hidden(this->first), unit = threadX() - first * units, c = channel + unit * Element::UNIT;
+		for (int i = first < step ? first : count; i < count; i += step)
+			f(i, from + c, slab + unit * UNIT_BYTES, c < channels);
+	}
+
+	// line begins to copy so many pixels in a row, from an element of the image on; zeros from existing on.
+	__device__ __forceinline__ void line(uint32 slab, int pitch, int count, int existing, int from) const {
+		each(slab, count, from, [&](int i, int from, uint32 to, bool exists) INLINE {
+			exists &= i < existing;
+			copyUnit<SecondCache>(to + i * pitch, image + (exists ? from + i * channels : 0), exists);
+		});
+	}
+
+	// slots begins to copy the pixels of a table, from row y and column x on of an example; zeros where there are none.
+	__device__ __forceinline__ void slots(uint32 slab, const Slot *table, int count, int example, int rows, int cols, int y, int x) const {
+		each(slab, count, example + (y * cols + x) * channels, [&](int i, int from, uint32 to, bool exists) INLINE {
+			Slot s = table[i];
+			exists &= (unsigned)(y + s.row) < (unsigned)rows && (unsigned)(x + s.col) < (unsigned)cols;
+			copyUnit<SecondCache>(to + s.to, image + (exists ? from + s.from : 0), exists);
+		});
 	}
 };
 
@@ -238,10 +241,9 @@ template <int M> struct Share {
 			Element::multiply(bias[r], a[r], one, one);
 	}
 
-	// squares is an upper bound of the sum of the results' squares, of the pairs below count. In float32 each square and sum of n of them rounds
-	// at most n times, so that it is below the exact one by γ(n) of that at most, unless it is so small that digits below 2⁻¹⁴⁹ matter. γ(n) is
-	// below (n+1)·2⁻²⁴ for n < 4000, and one more 2⁻²⁴ leaves room for all additions in float64 that follow. What is too small or too large for
-	// that is added in float64.
+	// squares is an upper bound of the sum of the results' squares, of the pairs below count. Of n of them, added in float32, each rounds at most n
+	// times: the exact sum is at most 1 + γ(n) ≤ 1 + (n+1)·2⁻²⁴ times as large. Another 2⁻²⁴ is for all additions in float64 that follow. Where
+	// float32 might lose more, or all, they are added in float64. docs/proofs/rounding.md has it.
 	__device__ __forceinline__ double squares(int count) const {
 		constexpr double MARGIN = (VALUES + 2) * 0x1p-24;
 		if (!works)
@@ -355,20 +357,22 @@ struct Cursor {
 template <class C, class F>
 static __device__ __forceinline__ void eachSlab(const Plan &p, const Geometry &g, const Tables &tables, const Element::Element *x,
                                                 const Element::Element *dy, int o, int n, int begin, int end, C counted, F f) {
-	Copies ofDy(dy, g.outRows, g.outCols, g.out, o, p.filters / EIGHT, p.dyStep);
-	Copies ofX(x, g.rows, g.cols, g.channels, n / (g.windowRows * g.windowCols) * EIGHT, p.span, p.xStep);
+	Copies ofDy(dy, g.out, o, p.filters / EIGHT, p.dyStep);
+	Copies ofX(x, g.channels, n / (g.windowRows * g.windowCols) * EIGHT, p.span, p.xStep);
 	int dySize = g.positions() * padded(g.out), xSize = g.rows * g.cols * padded(g.channels);
 	Cursor next = {counted(begin), 0, 0}, now = next;
 	auto copy = [&](int slab) INLINE {
 		if (next.b < end) {
 			uint32 to = shared(memory + slab);
-			ofDy.copy(to, tables.dy, p.terms(), next.b * dySize, next.y, next.x);
-			ofX.copy(to + p.terms() * p.dyPitch(), tables.x, p.slotRows * p.slotCols, next.b * xSize, next.y * g.strideY - g.top,
-			         next.x * g.strideX - g.left);
+			int existing = p.cols == g.outCols ? min(p.rows, g.outRows - next.y) * p.cols : min(p.cols, g.outCols - next.x);
+			ofDy.line(to, p.dyPitch(), p.terms(), existing, next.b * dySize + (next.y * g.outCols + next.x) * ofDy.channels);
+			ofX.slots(to + p.terms() * p.dyPitch(), tables.x, p.slotRows * p.slotCols, next.b * xSize, g.rows, g.cols,
+			          next.y * g.strideY - g.top, next.x * g.strideX - g.left);
 			next.next(p, g, counted);
 		}
 		commit();
 	};
+#pragma unroll 1
 	for (int s = 0; s < STAGES - 1; s++)
 		copy(p.tables + s * p.stage);
 	int slab = p.tables, filled = p.tables + (STAGES - 1) * p.stage;

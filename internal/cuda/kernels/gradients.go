@@ -63,10 +63,11 @@ func (m Math) FitsGradient(op *ir.Op) bool { return m.planOf(op) != nil }
 
 // What gradients.cuh has in a warp and in a block of tensorThreads.
 const (
-	pairsOfWarp = 9   // of a tap and eight channels
-	unitBytes   = 16  // of a copy
-	mostTerms   = 128 // positions of a slab
-	copyBytes   = 4 * eight * (pairsOfWarp*eight + 2)
+	pairsOfWarp = 9                               // of a tap and eight channels
+	unitBytes   = 16                              // of a copy
+	mostTerms   = 128                             // positions of a slab
+	mostSlabs   = 80 << 10                        // of shared memory: two blocks of an A100 have it, and with results that are on their way it is less than any GPU has
+	copyBytes   = 4 * eight * pairsOfWarp * eight // of eight filters' results
 )
 
 // gradientPlan is how an op is cut up, whoever launches: the order of its sums is part of it.
@@ -75,12 +76,12 @@ type gradientPlan struct {
 	module         string
 	bytes          int // of an element
 	stages         int
-	lines          int // filters of a warp, of which four are in a block
+	lines          int // filters of a warp where four are in a block
 	across         int // warps side by side
 	filters        int // of a block
 	tiles          int
 	span           int // eights of channels that a block reads
-	rows, cols     int // positions of a slab
+	rows, cols     int // positions of a slab: of whole rows, or of a part of one
 	lineRows       int // rows of x that follow each other by the stride
 	lineCols       int
 	slotRows       int // rows of x in a slab: lines for each phase of the stride
@@ -112,7 +113,7 @@ func (m Math) planOf(op *ir.Op) *gradientPlan {
 	for p.lines = 16; p.lines < 64 && p.lines*down < op.Out[0]; {
 		p.lines *= 2
 	}
-	p.filters = p.lines * down
+	p.filters = p.lines * min(down, ceil(op.Out[0], p.lines))
 	width := p.across * pairsOfWarp
 	p.tiles = ceil(op.Out[0], p.filters) * ceil(pairs, width)
 	for n := 0; n < pairs; n += width {
@@ -142,7 +143,7 @@ func (p *gradientPlan) choose() bool {
 		if parts > 1 && cols == ceil(p.op.Out[2], parts-1) {
 			continue
 		}
-		for rows := 1; rows <= p.op.Out[1] && (rows == 1 || rows*cols <= mostTerms); rows++ {
+		for rows := 1; rows <= p.op.Out[1] && (rows == 1 || parts == 1 && rows*cols <= mostTerms); rows++ {
 			q := *p
 			if rows*cols > mostTerms || !q.cut(rows, cols) {
 				continue
@@ -171,8 +172,8 @@ func (p *gradientPlan) cut(rows, cols int) bool {
 	p.slotCols = phases * p.lineCols
 	p.rowPitch = p.slotCols*p.pitch + p.gap()*p.octet
 	p.stage = p.positions()*p.dyPitch + p.slotRows*p.rowPitch
-	p.tables = ceil(8*p.slotRows*p.slotCols+8*p.positions()+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
-	return p.tables+p.stages*p.stage+p.copies() <= mostShared
+	p.tables = ceil(16*p.slotRows*p.slotCols+4*(p.positions()+p.terms)+4*w.H*w.W, 16) * 16
+	return p.tables+p.stages*p.stage <= mostSlabs
 }
 
 // gap is how many eights of channels to leave between rows of x so that positions that are read at once lie in different banks.

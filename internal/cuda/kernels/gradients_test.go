@@ -19,7 +19,7 @@ var gradientCases = []convShape{
 	{size{2, 3}, 3, 9, 8, 20, ir.Square(3, 1, 1), true},
 	{size{1, 2}, 40, 6, 5, 24, ir.Square(1, 2, 0), true},
 	{size{1, 1}, 150, 2, 4, 70, ir.Square(1, 1, 0), true},
-	{size{2, 2}, 16, 17, 9, 40, ir.Square(3, 2, 1), true},
+	{size{4, 5}, 16, 17, 9, 40, ir.Square(3, 2, 1), true},
 	{size{1, 2}, 9, 20, 16, 33, ir.Square(3, 1, 1), false},
 	{size{1, 1}, 3, 3, 300, 5, ir.Window{H: 2, W: 5, StrideH: 1, StrideW: 2, PadTop: 1, PadLeft: 2, PadRight: 2, DilationH: 1, DilationW: 1}, true},
 	{size{2, 2}, 10, 7, 7, 17, ir.Square(5, 1, 2), true},
@@ -110,11 +110,17 @@ func eachGradient(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand
 	}
 }
 
+// inOne makes a launch of one block take so many examples, which real batches leave to it: argument at says how many.
+func inOne(l Launch, at, examples, capacity int) Launch {
+	l.Args[at], l.Grid[0] = I(examples), ceil(capacity, examples)
+	return l
+}
+
 // kept are the gradients of all live examples, as GradientStore leaves them, and the norms that it adds to 3 in each part.
 func (c *gradientCase) kept(t *testing.T, m *machine, x, dy Ptr) (kept [][]float32, norms []float64) {
 	stride, parts := c.params+5, c.math.GradientNorms(c.op)
 	to, norm2 := m.floats(fill(c.s.capacity*stride, untouched)), m.doubles(fill64(parts*c.s.capacity, 3))
-	m.launch(c.math.GradientStore(m.batch(c.s), c.op, x, dy, to, stride, norm2))
+	m.launch(inOne(c.math.GradientStore(m.batch(c.s), c.op, x, dy, to, stride, norm2), 8, 2, c.s.capacity))
 	got := m.read(to, c.s.capacity*stride)
 	for e := range c.s.capacity {
 		g := got[e*stride : (e+1)*stride]
@@ -155,7 +161,7 @@ func TestGradientStoreAndNorm(t *testing.T) {
 		m := newMachine(t)
 		x, dy, measured := m.bytes(c.x), m.bytes(c.dy), m.doubles(fill64(c.math.GradientNorms(c.op)*c.s.capacity, 3))
 		kept, norms := c.kept(t, m, x, dy)
-		m.launch(c.math.GradientNorm(m.batch(c.s), c.op, x, dy, measured))
+		m.launch(inOne(c.math.GradientNorm(m.batch(c.s), c.op, x, dy, measured), 6, ExampleBlock, c.s.capacity))
 		again := c.norms(t, m, measured)
 		for e, g := range kept {
 			near(t, fmt.Sprint("gradient ", e), g, c.gradients()[e], c.roundings())
@@ -181,15 +187,16 @@ func TestGradientSum(t *testing.T) {
 		x, dy := slices.Clone(c.x), slices.Clone(c.dy)
 		for e := range c.s.live {
 			f[e] = rng.Float32() + 0.1
-			if e%7 == 1 {
+			if e%7 == 1 && c.s.live > 2 {
 				f[e] = 0
 				noNumbers(x[e*c.inBytes() : (e+1)*c.inBytes()])
 				noNumbers(dy[e*c.outBytes() : (e+1)*c.outBytes()])
 			}
 		}
-		stride, parts, examples := c.params+5, c.math.GradientParts(c.op, c.s.capacity), c.math.planOf(c.op).examples(c.s.capacity)
+		stride, examples := c.params+5, ExampleBlock
+		parts := ceil(c.s.capacity, examples)
 		to := m.floats(fill(parts*stride, untouched))
-		m.launch(c.math.GradientSum(m.batch(c.s), c.op, m.bytes(x), m.bytes(dy), m.floats(f), to, stride))
+		m.launch(inOne(c.math.GradientSum(m.batch(c.s), c.op, m.bytes(x), m.bytes(dy), m.floats(f), to, stride), 8, examples, c.s.capacity))
 		got := m.read(to, parts*stride)
 		for part := range parts {
 			want := make([]float32, c.params)
@@ -210,9 +217,10 @@ func TestGradientSum(t *testing.T) {
 func TestGradientSumOfAll(t *testing.T) {
 	eachGradient(t, 23, func(t *testing.T, _ *rand.Rand, c *gradientCase) {
 		m := newMachine(t)
-		stride, parts, examples := c.params, c.math.GradientParts(c.op, c.s.capacity), c.math.planOf(c.op).examples(c.s.capacity)
+		stride, examples := c.params, 3
+		parts := ceil(c.s.capacity, examples)
 		to := m.empty(parts * stride)
-		m.launch(c.math.GradientSum(m.batch(c.s), c.op, m.bytes(c.x), m.bytes(c.dy), 0, to, stride))
+		m.launch(inOne(c.math.GradientSum(m.batch(c.s), c.op, m.bytes(c.x), m.bytes(c.dy), 0, to, stride), 7, examples, c.s.capacity))
 		got := m.read(to, parts*stride)
 		for part := range parts {
 			want := make([]truth, c.params)
@@ -269,6 +277,47 @@ func TestGradientNormOfAllNumbers(t *testing.T) {
 				case (n == 0) != (e == 5):
 					t.Errorf("%s, %s: example %d has the squared norm %v", k, what, e, n)
 				}
+			}
+		}
+	}
+}
+
+// What has no room is said beforehand.
+func TestFitsGradient(t *testing.T) {
+	far := ir.Window{H: 5, W: 5, StrideH: 1, StrideW: 1, DilationH: 40, DilationW: 40}
+	for _, k := range maths[1:] {
+		for _, c := range []struct {
+			op   *ir.Op
+			fits bool
+		}{
+			{imageOp(ir.Conv, 512, 7, 7, 512, ir.Square(3, 1, 1), true), true},
+			{imageOp(ir.Conv, 3, 224, 224, 64, ir.Square(5, 2, 2), true), true},
+			{imageOp(ir.Conv, 2048, 4, 4, 1000, ir.Square(1, 1, 0), true), true},
+			{imageOp(ir.Conv, 64, 200, 200, 64, far, true), false},
+		} {
+			if k.FitsGradient(c.op) != c.fits {
+				t.Errorf("%s, %v to %v by %+v fits: %v", k, c.op.Shape, c.op.Out, c.op.Window, !c.fits)
+			}
+			if p := k.planOf(c.op); p != nil && p.launch("store", p.threads(), 1, nil).Shared+p.copies() > 99<<10 {
+				t.Errorf("%s, %v to %v has slabs that are too large", k, c.op.Shape, c.op.Out)
+			}
+		}
+	}
+}
+
+// A part has what leaves two blocks for each multiprocessor, and never more than a block of float32 sums may have.
+func TestGradientParts(t *testing.T) {
+	for _, k := range maths[1:] {
+		for _, c := range []struct {
+			channels, capacity, parts int
+		}{{256, 250, 8}, {256, 4096, 128}, {128, 250, 32}, {32, 250, 250}, {32, 1, 1}, {32, 4096, 256}, {32, 100000, 3125}} {
+			op := imageOp(ir.Conv, c.channels, 8, 8, c.channels, ir.Square(3, 1, 1), true)
+			if got := k.GradientParts(op, c.capacity); got != c.parts {
+				t.Errorf("%s: %d examples of %d channels are in %d parts, want %d", k, c.capacity, c.channels, got, c.parts)
+			}
+			l := k.GradientSum(Batch{Capacity: c.capacity}, op, 0, 0, 1, 0, 0)
+			if examples := int(l.Args[8]); examples > ExampleBlock || l.Grid[0] != c.parts || l.Grid[0]*examples < c.capacity {
+				t.Errorf("%s: %d examples of %d channels are summed by %v blocks of %d", k, c.capacity, c.channels, l.Grid, examples)
 			}
 		}
 	}

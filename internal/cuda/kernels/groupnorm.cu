@@ -12,7 +12,6 @@ static constexpr int threads = 256, warps = threads / 32, RUN = 16; // groupnorm
 
 // Units of a thread that are on their way at once: registers have no room for more.
 static constexpr int FORWARD = 4;
-template <class E> static constexpr int BACK = E::UNIT == EIGHT ? 2 : 4;
 
 extern __shared__ __attribute__((aligned(16))) char memory[];
 
@@ -26,18 +25,26 @@ template <> struct Lies<Single> {
 	static constexpr bool IN_PLANES = true;
 };
 
+template <class E> static constexpr int BACK = Lies<E>::IN_PLANES ? 4 : 2;
+
 struct Two {
 	double a, b;
 };
 
-// Front is what takes x to y = (x - high)·a + b, Back what its gradient d becomes: d·a + (x - high)·slope + level.
-struct Front {
-	float high, a, b, unused;
+// Notes is what a block knows of its channels: two sums, and what takes x to y = (x - high)·scale + shift and a gradient d to d·scale + (x - high)·slope + level.
+// Each has a list of its own, and of pixels the channels of a unit are apart, so that lanes find theirs in different banks.
+template <class E> struct Notes {
+	int apart;
+	double *a, *b;
+	float *high, *scale, *shift, *slope, *level;
+	__device__ __forceinline__ Notes(int channels) {
+		apart = Lies<E>::IN_PLANES ? 1 : padded(channels) / E::UNIT + 1;
+		int n = Lies<E>::IN_PLANES ? channels : apart * E::UNIT;
+		a = (double *)memory, b = a + n;
+		high = (float *)(b + n), scale = high + n, shift = scale + n, slope = shift + n, level = slope + n;
+	}
+	__device__ __forceinline__ int place(int c) const { return Lies<E>::IN_PLANES ? c : c % E::UNIT * apart + c / E::UNIT; }
 };
-struct Back {
-	float slope, level, unused[2];
-};
-static_assert(sizeof(Front) == sizeof(Two) && sizeof(Back) == sizeof(Two));
 
 // Slab is what a block has: some channels of example b.
 struct Slab {
@@ -50,7 +57,7 @@ struct Slab {
 		group = first / size, groups = channels / size;
 		live = b < liveRows(run, firstRow, capacity);
 	}
-	__device__ __forceinline__ const double *moments(const double *m, int g) const { return m + 2 * (int64)(b * (all / size) + group + g); }
+	__device__ __forceinline__ int64 moments(int g) const { return 2 * (int64)(b * (all / size) + group + g); } // where those of a group are
 };
 
 // Lanes is how threads share a slab, in rounds. In pixels, a thread has a unit, whose channels it has alone, of every so many pixels. In planes, some lanes have a
@@ -58,22 +65,22 @@ struct Slab {
 template <class E> struct Lanes {
 	static constexpr bool IN_PLANES = Lies<E>::IN_PLANES;
 	static constexpr int W = E::UNIT;
-	int wide, lane, row, step, end, rounds, exist, area, c;
+	int wide, lane, row, rows, step, end, rounds, exist, area, c;
 	bool has;
 	__device__ __forceinline__ Lanes(const Slab &s) : exist(IN_PLANES ? s.all : padded(s.all)), area(s.area) {
 		int units = IN_PLANES ? s.area / W : padded(s.channels) / W;
-		wide = 32;
-		while (wide / 2 >= units)
-			wide /= 2;
-		lane = threadX() % wide, row = threadX() / wide;
+		int places = 5; // of 2: lanes side by side
+		while ((1 << places) / 2 >= units || (IN_PLANES && places > 3 && (2 << places) > units)) // in planes a few units make up for exchanges
+			places--;
+		wide = 1 << places, lane = threadX() & (wide - 1), row = threadX() >> places, rows = threads >> places;
 		if (IN_PLANES)
-			step = wide, end = units, rounds = (s.channels + threads / wide - 1) / (threads / wide);
+			step = wide, end = units, rounds = (s.channels + rows - 1) * wide / threads;
 		else
-			step = threads / wide, end = s.area, rounds = (units + wide - 1) / wide;
+			step = rows, end = s.area, rounds = (units + wide - 1) >> places;
 	}
 	__device__ __forceinline__ void begin(const Slab &s, int round) {
 		if (IN_PLANES)
-			c = round * (threads / wide) + row, has = c < s.channels;
+			c = round * rows + row, has = c < s.channels;
 		else
 			c = (round * wide + lane) * W, has = c < padded(s.channels);
 	}
@@ -88,28 +95,35 @@ template <class E> struct Lanes {
 	// keep adds a run's two sums of each of the thread's numbers to what it has of this round; gather adds what all threads have, in a fixed order, to
 	// sums. In pixels a thread's sums are in shared memory, where registers would not have room for them.
 	typedef double Scratch[IN_PLANES ? 1 : 2 * W][threads];
-	__device__ __forceinline__ void clear(Two &own, Scratch &scratch) const {
+	__device__ __forceinline__ void keep(bool begins, int k, double a, double b, Two &own, Scratch &scratch) const {
+		if constexpr (IN_PLANES) {
+			own.a += a, own.b += b;
+			return;
+		}
+		double *x = &scratch[2 * k][threadX()], *y = &scratch[2 * k + 1][threadX()];
+		asm volatile("" : : : "memory"); // they stay there
+		if (!begins)
+			a += *x, b += *y;
+		*x = a, *y = b;
+	}
+	// none is of a thread that has no number.
+	__device__ __forceinline__ void none(Two &own, Scratch &scratch) const {
 		own = {0, 0};
 		if constexpr (!IN_PLANES) {
 			barrier(); // the last round's were read
+			if (start() >= stop())
 #pragma unroll
-			for (int j = 0; j < 2 * W; j++)
-				scratch[j][threadX()] = 0;
+				for (int j = 0; j < 2 * W; j++)
+					scratch[j][threadX()] = 0;
 		}
 	}
-	__device__ __forceinline__ void keep(int k, double a, double b, Two &own, Scratch &scratch) const {
-		if constexpr (IN_PLANES)
-			own.a += a, own.b += b;
-		else
-			scratch[2 * k][threadX()] += a, scratch[2 * k + 1][threadX()] += b;
-	}
-	__device__ __forceinline__ void gather(const Slab &s, const Two &own, const Scratch &scratch, Two *sums) const {
+	__device__ __forceinline__ void gather(const Slab &s, const Two &own, const Scratch &scratch, const Notes<E> &notes) const {
 		if constexpr (IN_PLANES) {
 			double x = own.a, y = own.b;
 			for (int half = wide / 2; half > 0; half /= 2)
 				x += from(half, x), y += from(half, y);
 			if (has && lane == 0)
-				sums[c] = {x, y};
+				notes.a[c] = x, notes.b[c] = y;
 		} else {
 			barrier();
 			int base = c - lane * W; // of the round
@@ -124,7 +138,7 @@ template <class E> struct Lanes {
 					x += from(half, x);
 				int channel = base + ownLane() * W + j / 2;
 				if (ownLane() < wide && channel < s.channels)
-					(j % 2 ? sums[channel].b : sums[channel].a) = x;
+					(j % 2 ? notes.b : notes.a)[notes.place(channel)] = x;
 			}
 		}
 	}
@@ -144,13 +158,13 @@ static __device__ __forceinline__ void some(const Lanes<E> &l, const typename E:
 }
 
 // spread sums up x − r and its square of each channel, r being the channel's first number.
-template <class E> static __device__ __forceinline__ void spread(const Slab &s, Lanes<E> &l, const typename E::Element *x, Two *sums) {
+template <class E> static __device__ __forceinline__ void spread(const Slab &s, Lanes<E> &l, const typename E::Element *x, const Notes<E> &notes) {
 	__shared__ typename Lanes<E>::Scratch scratch;
 	Two own;
 #pragma unroll 1
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
-		l.clear(own, scratch);
+		l.none(own, scratch);
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += RUN * l.step) {
 			float sum[E::UNIT], squares[E::UNIT], origin[E::UNIT];
@@ -172,10 +186,10 @@ template <class E> static __device__ __forceinline__ void spread(const Slab &s, 
 #pragma unroll
 			for (int k = 0; k < E::UNIT; k++) {
 				double shift = (double)origin[k] - (double)E::get(x + l.numberOf(l.channel(k))), moved = n * shift, t = (double)sum[k];
-				l.keep(k, t + moved, fma(shift, t + t + moved, (double)squares[k]), own, scratch);
+				l.keep(p == l.start(), k, t + moved, fma(shift, t + t + moved, (double)squares[k]), own, scratch);
 			}
 		}
-		l.gather(s, own, scratch, sums);
+		l.gather(s, own, scratch, notes);
 	}
 	barrier();
 }
@@ -183,34 +197,37 @@ template <class E> static __device__ __forceinline__ void spread(const Slab &s, 
 // statistics makes of these sums the moments of each group, which it keeps, and what is to be done to x.
 template <class E>
 static __device__ __forceinline__ void statistics(const Slab &s, const Lanes<E> &l, const typename E::Element *x, const float *weight, const float *bias,
-                                                  double *moments, double epsilon, Two *sums) {
+                                                  double *moments, double epsilon, const Notes<E> &notes) {
 	double share = 1 / (double)s.area;
-	for (int c = s.channels + threadX(); c < padded(s.channels); c += threads)
-		((Front *)sums)[c] = {0, 0, 0, 0};
+	for (int c = s.channels + threadX(); c < padded(s.channels) && !Lies<E>::IN_PLANES; c += threads) {
+		int at = notes.place(c);
+		notes.high[at] = notes.scale[at] = notes.shift[at] = 0;
+	}
 #pragma unroll 1
 	for (int g = threadX() / 32; g < s.groups; g += warps) {
 		double mean = 0, squares = 0;
 		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
-			Two t = sums[c];
-			t.b = fma(-t.a * share, t.a, t.b), t.a = fma(t.a, share, (double)E::get(x + l.numberOf(c)));
-			mean += t.a;
-			sums[c] = t;
+			int at = notes.place(c);
+			double sum = notes.a[at], own = fma(sum, share, (double)E::get(x + l.numberOf(c)));
+			notes.a[at] = own, notes.b[at] = fma(-sum * share, sum, notes.b[at]);
+			mean += own;
 		}
 		mean = laneSum(mean) / (double)s.size;
 		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
-			double d = sums[c].a - mean;
-			squares += fma(d * (double)s.area, d, sums[c].b);
+			double d = notes.a[notes.place(c)] - mean;
+			squares += fma(d * (double)s.area, d, notes.b[notes.place(c)]);
 		}
 		squares = laneSum(squares) * share / (double)s.size;
 		double scale = 1 / sqrt((squares < 0 ? 0 : squares) + epsilon); // NaN stays
 		float high = (float)mean;
 		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
+			int at = notes.place(c);
 			float a = (float)(scale * (double)weight[s.first + c]);
 			double b = bias ? (double)bias[s.first + c] : 0;
-			((Front *)sums)[c] = {high, a, (float)fma(-(mean - (double)high), (double)a, b), 0};
+			notes.high[at] = high, notes.scale[at] = a, notes.shift[at] = (float)fma(-(mean - (double)high), (double)a, b);
 		}
 		if (ownLane() == 0) {
-			double *m = const_cast<double *>(s.moments(moments, g));
+			double *m = moments + s.moments(g);
 			m[0] = mean, m[1] = scale;
 		}
 	}
@@ -220,24 +237,24 @@ static __device__ __forceinline__ void statistics(const Slab &s, const Lanes<E> 
 template <class E>
 static __device__ __forceinline__ void forward(const Run *run, int first, int capacity, const typename E::Element *x, const float *weight, const float *bias,
                                                typename E::Element *y, double *moments, int act, int slab, int channels, int size, int area, double epsilon) {
-	Two *sums = (Two *)memory;
+	Notes<E> notes(min(slab, channels));
 	Slab s(run, first, capacity, slab, channels, size, area);
 	if (!s.live)
 		return;
 	Lanes<E> l(s);
 	x += l.origin(s), y += l.origin(s);
-	spread<E>(s, l, x, sums);
-	statistics<E>(s, l, x, weight, bias, moments, epsilon, sums);
-	const Front *fronts = (const Front *)sums;
+	spread<E>(s, l, x, notes);
+	statistics<E>(s, l, x, weight, bias, moments, epsilon, notes);
 #pragma unroll 1
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
-		Front f[E::UNIT];
-		float none[E::UNIT];
+		float high[E::UNIT], scale[E::UNIT], shift[E::UNIT], none[E::UNIT];
 		clear(none);
 #pragma unroll
-		for (int k = 0; k < E::UNIT; k++)
-			f[k] = fronts[l.has ? l.channel(k) : 0];
+		for (int k = 0; k < E::UNIT; k++) {
+			int at = notes.place(l.has ? l.channel(k) : 0);
+			high[k] = notes.high[at], scale[k] = notes.scale[at], shift[k] = notes.shift[at];
+		}
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += FORWARD * l.step) {
 			float v[FORWARD][E::UNIT];
@@ -246,7 +263,7 @@ static __device__ __forceinline__ void forward(const Run *run, int first, int ca
 			for (int i = 0; i < FORWARD; i++) {
 #pragma unroll
 				for (int k = 0; k < E::UNIT; k++) {
-					float r = fmaf(v[i][k] - f[k].high, f[k].a, f[k].b);
+					float r = fmaf(v[i][k] - high[k], scale[k], shift[k]);
 					v[i][k] = act ? relu(r) : r;
 				}
 				if (p + i * l.step < l.stop())
@@ -265,35 +282,41 @@ struct Way {
 };
 
 // prepare says again what was done to x.
-static __device__ __forceinline__ void prepare(const Slab &s, const float *weight, const float *bias, const double *moments, Front *fronts) {
-	for (int c = threadX(); c < padded(s.channels); c += threads) {
-		Front f = {0, 0, 0, 0};
+template <class E>
+static __device__ __forceinline__ void prepare(const Slab &s, const float *weight, const float *bias, const double *moments, const Notes<E> &notes) {
+	for (int c = threadX(); c < (Lies<E>::IN_PLANES ? s.channels : padded(s.channels)); c += threads) {
+		float high = 0, a = 0, b = 0;
 		if (c < s.channels) {
-			const double *m = s.moments(moments, c / s.size);
-			f.high = (float)m[0], f.a = weight ? (float)(m[1] * (double)weight[s.first + c]) : 0;
-			f.b = (float)fma(-(m[0] - (double)f.high), (double)f.a, bias ? (double)bias[s.first + c] : 0);
+			const double *m = moments + s.moments(c / s.size);
+			high = (float)m[0], a = weight ? (float)(m[1] * (double)weight[s.first + c]) : 0;
+			b = (float)fma(-(m[0] - (double)high), (double)a, bias ? (double)bias[s.first + c] : 0);
 		}
-		fronts[c] = f;
+		int at = notes.place(c);
+		notes.high[at] = high, notes.scale[at] = a, notes.shift[at] = b, notes.slope[at] = notes.level[at] = 0;
 	}
-	barrier();
+	if (Lies<E>::IN_PLANES)
+		barrier(); // with which rounds in pixels begin
 }
 
 // slopes sums up d and d·(x − high) of each channel, d being what came through the activation.
 template <class E>
 static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const typename E::Element *x, const typename E::Element *dy, int act,
-                                              const Front *fronts, Two *sums) {
+                                              const Notes<E> &notes) {
 	__shared__ typename Lanes<E>::Scratch scratch;
 	Two own;
 #pragma unroll 1
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
-		l.clear(own, scratch);
-		float none[E::UNIT];
-		Front f[E::UNIT];
-		clear(none);
+		l.none(own, scratch);
+		float high[E::UNIT], scale[E::UNIT], shift[E::UNIT], none[E::UNIT];
+		clear(none), clear(scale), clear(shift);
 #pragma unroll
-		for (int k = 0; k < E::UNIT; k++)
-			f[k] = fronts[l.has ? l.channel(k) : 0];
+		for (int k = 0; k < E::UNIT; k++) {
+			int at = notes.place(l.has ? l.channel(k) : 0);
+			high[k] = notes.high[at];
+			if (act)
+				scale[k] = notes.scale[at], shift[k] = notes.shift[at];
+		}
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += RUN * l.step) {
 			float sum[E::UNIT], slope[E::UNIT];
@@ -307,34 +330,32 @@ static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const 
 				for (int j = 0; j < BACK<E>; j++)
 #pragma unroll
 					for (int k = 0; k < E::UNIT; k++) {
-						float h = v[j][k] - f[k].high, e = act && !(fmaf(h, f[k].a, f[k].b) > 0) ? 0 : d[j][k];
+						float h = v[j][k] - high[k], e = act && !(fmaf(h, scale[k], shift[k]) > 0) ? 0 : d[j][k];
 						sum[k] += e, slope[k] = fmaf(e, h, slope[k]);
 					}
 			}
 #pragma unroll
 			for (int k = 0; k < E::UNIT; k++)
-				l.keep(k, (double)sum[k], (double)slope[k], own, scratch);
+				l.keep(p == l.start(), k, (double)sum[k], (double)slope[k], own, scratch);
 		}
-		l.gather(s, own, scratch, sums);
+		l.gather(s, own, scratch, notes);
 	}
 	barrier();
 }
 
 // gradients keeps those of weights and biases, adds their squares up, and makes of the sums what the input's gradient takes.
-static __device__ __forceinline__ void gradients(const Slab &s, const Way &way, const float *weight, const double *moments, int capacity, Two *sums) {
+template <class E>
+static __device__ __forceinline__ void gradients(const Slab &s, const Way &way, const float *weight, const double *moments, int capacity, const Notes<E> &notes) {
 	__shared__ double norms[warps];
 	double total = 0, share = 1 / ((double)s.area * (double)s.size);
-	for (int c = s.channels + threadX(); c < padded(s.channels); c += threads)
-		((Back *)sums)[c] = {0, 0, {0, 0}};
 #pragma unroll 1
 	for (int g = threadX() / 32; g < s.groups; g += warps) {
-		const double *m = s.moments(moments, g);
+		const double *m = moments + s.moments(g);
 		double mean = m[0], scale = m[1], low = mean - (double)(float)mean, sum = 0, slope = 0;
 		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32) {
-			Two t = sums[c];
-			double w = weight ? (double)weight[s.first + c] : 0, along = fma(-low, t.a, t.b);
-			sum = fma(w, t.a, sum), slope = fma(w, along, slope);
-			float k = (float)(along * scale), kb = (float)t.a;
+			double level = notes.a[notes.place(c)], along = fma(-low, level, notes.b[notes.place(c)]), w = weight ? (double)weight[s.first + c] : 0;
+			sum = fma(w, level, sum), slope = fma(w, along, slope);
+			float k = (float)(along * scale), kb = (float)level;
 			if (way.kept) {
 				float *to = way.kept + (int64)s.b * way.stride + s.first + c;
 				*to = k;
@@ -346,9 +367,8 @@ static __device__ __forceinline__ void gradients(const Slab &s, const Way &way, 
 				total = fma((double)kb, (double)kb, total);
 		}
 		sum = laneSum(sum) * share, slope = laneSum(slope) * share * scale * scale;
-		Back back = {(float)(-slope * scale), (float)(scale * fma(slope, low, -sum)), {0, 0}};
 		for (int c = g * s.size + ownLane(); c < (g + 1) * s.size; c += 32)
-			((Back *)sums)[c] = back;
+			notes.slope[notes.place(c)] = (float)(-slope * scale), notes.level[notes.place(c)] = (float)(scale * fma(slope, low, -sum));
 	}
 	total = laneSum(total);
 	if (ownLane() == 0)
@@ -367,30 +387,30 @@ template <class E>
 static __device__ __forceinline__ void backward(const Run *run, int first, int capacity, const typename E::Element *x, const typename E::Element *dy,
                                                 const float *weight, const float *bias, const double *moments, typename E::Element *dx, int add, int act,
                                                 const Way &way, int slab, int channels, int size, int area) {
-	Front *fronts = (Front *)memory;
-	Two *sums = (Two *)(fronts + padded(min(slab, channels)));
+	Notes<E> notes(min(slab, channels));
 	Slab s(run, first, capacity, slab, channels, size, area);
 	if (!s.live)
 		return;
 	Lanes<E> l(s);
 	x += l.origin(s), dy += l.origin(s);
-	prepare(s, weight, bias, moments, fronts);
-	slopes<E>(s, l, x, dy, act, fronts, sums);
-	gradients(s, way, weight, moments, capacity, sums);
+	prepare(s, weight, bias, moments, notes);
+	slopes<E>(s, l, x, dy, act, notes);
+	gradients(s, way, weight, moments, capacity, notes);
 	if (!dx)
 		return;
 	dx += l.origin(s);
-	const Back *backs = (const Back *)sums;
 #pragma unroll 1
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
-		Front f[E::UNIT];
-		Back t[E::UNIT];
-		float none[E::UNIT];
-		clear(none);
+		float high[E::UNIT], scale[E::UNIT], shift[E::UNIT], slope[E::UNIT], level[E::UNIT], none[E::UNIT];
+		clear(none), clear(shift);
 #pragma unroll
-		for (int k = 0; k < E::UNIT; k++)
-			f[k] = fronts[l.has ? l.channel(k) : 0], t[k] = backs[l.has ? l.channel(k) : 0];
+		for (int k = 0; k < E::UNIT; k++) {
+			int at = notes.place(l.has ? l.channel(k) : 0);
+			high[k] = notes.high[at], scale[k] = notes.scale[at], slope[k] = notes.slope[at], level[k] = notes.level[at];
+			if (act)
+				shift[k] = notes.shift[at];
+		}
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += BACK<E> * l.step) {
 			float v[BACK<E>][E::UNIT], d[BACK<E>][E::UNIT];
@@ -400,8 +420,8 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 			for (int i = 0; i < BACK<E>; i++) {
 #pragma unroll
 				for (int k = 0; k < E::UNIT; k++) {
-					float h = v[i][k] - f[k].high, e = act && !(fmaf(h, f[k].a, f[k].b) > 0) ? 0 : d[i][k];
-					d[i][k] = fmaf(e, f[k].a, fmaf(h, t[k].slope, t[k].level));
+					float h = v[i][k] - high[k], e = act && !(fmaf(h, scale[k], shift[k]) > 0) ? 0 : d[i][k];
+					d[i][k] = fmaf(e, scale[k], fmaf(h, slope[k], level[k]));
 				}
 				if (p + i * l.step < l.stop())
 					give<E>(dx + l.at(p + i * l.step), d[i], add);

@@ -32,17 +32,16 @@ func MomentBytes(op *ir.Op) int { return 16 * op.Groups }
 type slab struct {
 	kernel   string // the end of its name
 	channels int
+	unit     int // of pixels; 0: planes
 }
 
 // slabs is how many blocks an example has.
 func (s slab) slabs(op *ir.Op) int { return ceil(op.Shape[0], s.channels) }
 
-const slabNumbers = 8192 // of a block, if an example has as many
-
-// upTo is the least multiple of n channels that gives a block slabNumbers, or all channels.
-func upTo(op *ir.Op, n int) int {
+// upTo is the least multiple of n channels that gives a block so many numbers, or all channels.
+func upTo(op *ir.Op, n, numbers int) int {
 	pixels, channels := area(op.Shape)
-	return min(channels, n*ceil(slabNumbers, n*pixels))
+	return min(channels, n*ceil(numbers, n*pixels))
 }
 
 func planesSlab(op *ir.Op) slab {
@@ -51,31 +50,36 @@ func planesSlab(op *ir.Op) slab {
 	if pixels%4 != 0 {
 		name = "single"
 	}
-	return slab{kernel: name, channels: upTo(op, channels/op.Groups)}
+	return slab{kernel: name, channels: upTo(op, channels/op.Groups, 8192)}
 }
 
-// pixelSlab has whole sectors of 32 bytes of each pixel.
+// pixelSlab has whole groups, and 64 bytes or a multiple of it of each pixel: no more than that of large images, as what all blocks have at once should fit the
+// second cache.
 func (m Math) pixelSlab(op *ir.Op) slab {
 	_, channels := area(op.Shape)
 	n := channels / op.Groups
-	for n%(2*m.unit()) != 0 && n < channels {
+	for n%(4*m.unit()) != 0 && n < channels {
 		n += channels / op.Groups
 	}
-	return slab{kernel: device.Precision(m).String(), channels: upTo(op, n)}
+	return slab{kernel: device.Precision(m).String(), unit: m.unit(), channels: upTo(op, n, 16384)}
 }
 
-// launch is of a kernel that has so many bytes of shared memory for a channel.
-func (s slab) launch(name string, b Batch, op *ir.Op, bytes int, args ...uint64) Launch {
+// launch is of a kernel that has so many float32 and two float64 in shared memory for each channel, and as many for a channel more in each place of a unit.
+func (s slab) launch(name string, b Batch, op *ir.Op, floats int, args ...uint64) Launch {
 	pixels, channels := area(op.Shape)
+	places := s.channels
+	if s.unit > 0 {
+		places = padded(s.channels) + s.unit
+	}
 	return Launch{
 		Module: "groupnorm", Name: name + "_" + s.kernel, Grid: [3]int{b.Capacity, s.slabs(op), 1}, Block: [3]int{normalizeThreads, 1, 1},
-		Shared: bytes * padded(s.channels),
+		Shared: (16 + 4*floats) * places,
 		Args:   append(b.args(args...), I(s.channels), I(channels), I(channels/op.Groups), I(pixels)),
 	}
 }
 
 func (s slab) forward(b Batch, op *ir.Op, act ir.Kind, x, weight, bias, y, moments Ptr) Launch {
-	l := s.launch("group_norm", b, op, 16, x, weight, bias, y, moments, I(int(act)))
+	l := s.launch("group_norm", b, op, 3, x, weight, bias, y, moments, I(int(act)))
 	l.Args = append(l.Args, D(op.Epsilon))
 	return l
 }
@@ -102,7 +106,7 @@ type GroupNormBack struct {
 }
 
 func (s slab) back(b Batch, op *ir.Op, w GroupNormBack) Launch {
-	return s.launch("group_norm_back", b, op, 32, w.X, w.Dy, w.Weight, w.Bias, w.Moments, w.Dx, flag(w.Add), I(int(w.Through)), w.Kept, I(w.Stride), w.Norm2,
+	return s.launch("group_norm_back", b, op, 5, w.X, w.Dy, w.Weight, w.Bias, w.Moments, w.Dx, flag(w.Add), I(int(w.Through)), w.Kept, I(w.Stride), w.Norm2,
 		flag(op.Bias != ir.None))
 }
 

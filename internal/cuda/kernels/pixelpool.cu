@@ -113,6 +113,49 @@ static __device__ __forceinline__ void maxGrad(const Run *run, int first, int ca
 	passOn<E>(dx + s.at, sum, act, own);
 }
 
+// Of square windows a stride apart, both constant, without padding. A pixel has a window's maximum if no later one exceeds it and no earlier one reaches it; numbers that
+// are none neither exceed nor reach, but the first of a window stays the maximum.
+template <class E, int WINDOW, int STRIDE>
+static __device__ __forceinline__ void maxGradSquare(const Run *run, int first, int capacity, const typename E::Element *x, const typename E::Element *dy,
+                                                     typename E::Element *dx, int add, int act, Geometry g) {
+	constexpr int COUNT = (WINDOW + STRIDE - 1) / STRIDE; // of the windows that read a pixel, in each direction
+	g.channels = padded(g.channels);
+	Spot s(run, first, capacity, E::UNIT, g.channels, g.rows, g.cols);
+	if (!s.live)
+		return;
+	float sum[E::UNIT], own[E::UNIT];
+	clear(sum);
+	if (add)
+		load<E>(dx + s.at, sum);
+	load<E>(x + s.at, own);
+	dy += s.b * g.positions() * g.channels + s.c;
+#pragma unroll
+	for (int n = 0; n < COUNT * COUNT; n++) {
+		int i = s.y / STRIDE - (COUNT - 1) + n / COUNT, j = s.x / STRIDE - (COUNT - 1) + n % COUNT, down = s.y - i * STRIDE, right = s.x - j * STRIDE;
+		if ((unsigned)i >= (unsigned)g.outRows || (unsigned)j >= (unsigned)g.outCols || down >= WINDOW || right >= WINDOW)
+			continue;
+		const typename E::Element *corner = x + s.at - (down * g.cols + right) * g.channels;
+		int place = STRIDE == 1 ? (COUNT - 1 - n / COUNT) * WINDOW + COUNT - 1 - n % COUNT : down * WINDOW + right;
+		bool lost[E::UNIT];
+		float v[E::UNIT], d[E::UNIT];
+#pragma unroll
+		for (int k = 0; k < WINDOW * WINDOW; k++) {
+			load<E>(corner + (k / WINDOW * g.cols + k % WINDOW) * g.channels, v);
+#pragma unroll
+			for (int e = 0; e < E::UNIT; e++) {
+				if (k == 0)
+					lost[e] = place > 0 && (v[e] != v[e] || own[e] != own[e]);
+				lost[e] |= v[e] > own[e] || (k < place && v[e] == own[e]);
+			}
+		}
+		load<E>(dy + (i * g.outCols + j) * g.channels, d);
+#pragma unroll
+		for (int e = 0; e < E::UNIT; e++)
+			sum[e] = lost[e] ? sum[e] : sum[e] + d[e];
+	}
+	passOn<E>(dx + s.at, sum, act, own);
+}
+
 template <class E>
 static __device__ __forceinline__ void avgGrad(const Run *run, int first, int capacity, const typename E::Element *x, const typename E::Element *dy,
                                                typename E::Element *dx, int add, int act, Geometry g) {
@@ -313,19 +356,22 @@ template <class E> static __device__ __forceinline__ void avgWhole(const Run *ru
 	KERNEL __launch_bounds__(threads) NAME##_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x, E::Element *y, GEOMETRY) { \
 		F<E>(run, first, capacity, x, y, GEOMETRY_VALUES);                                                                                 \
 	}
-#define BACKWARD(NAME, F, E, SUFFIX)                                                                                                       \
-	KERNEL __launch_bounds__(threads) NAME##_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x, const E::Element *dy,   \
+// With the second bound registers are given rather than spilled.
+#define BACKWARD(NAME, E, SUFFIX, ...)                                                                                                      \
+	KERNEL __launch_bounds__(threads, 2) NAME##_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x, const E::Element *dy,   \
 	                                                  E::Element *dx, int add, int act, GEOMETRY) {                                        \
-		F<E>(run, first, capacity, x, dy, dx, add, act, GEOMETRY_VALUES);                                                                  \
+		__VA_ARGS__(run, first, capacity, x, dy, dx, add, act, GEOMETRY_VALUES);                                                                  \
 	}
 #define POOLS(E, SUFFIX)                                                                                                                   \
 	FORWARD(max_pool, maxPool, E, SUFFIX)                                                                                                  \
 	FORWARD(avg_pool, avgPool, E, SUFFIX)                                                                                                  \
 	FORWARD(max_pool_whole, maxWhole, E, SUFFIX)                                                                                           \
 	FORWARD(avg_pool_whole, avgWhole, E, SUFFIX)                                                                                           \
-	BACKWARD(max_pool_grad, maxGrad, E, SUFFIX)                                                                                            \
-	BACKWARD(avg_pool_grad, avgGrad, E, SUFFIX)                                                                                            \
-	BACKWARD(max_pool_grad_two, maxGradTwo, E, SUFFIX)                                                                                     \
-	BACKWARD(max_pool_grad_whole, maxGradWhole, E, SUFFIX)
+	BACKWARD(max_pool_grad, E, SUFFIX, maxGrad<E>)                                                                                            \
+	BACKWARD(avg_pool_grad, E, SUFFIX, avgGrad<E>)                                                                                            \
+	BACKWARD(max_pool_grad_2_1, E, SUFFIX, maxGradSquare<E, 2, 1>)                                                                      \
+	BACKWARD(max_pool_grad_3_2, E, SUFFIX, maxGradSquare<E, 3, 2>)                                                                      \
+	BACKWARD(max_pool_grad_two, E, SUFFIX, maxGradTwo<E>)                                                                                     \
+	BACKWARD(max_pool_grad_whole, E, SUFFIX, maxGradWhole<E>)
 POOLS(TF32, tf32)
 POOLS(BF16, bf16)

@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"fmt"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // pixelpool.cu has the same.
 const pixelPoolThreads = 256
@@ -12,9 +16,10 @@ const wholeUnits = 32
 type form uint8
 
 const (
-	anyForm   form = iota
-	twoForm        // 2×2 windows side by side, which fill the image
-	wholeForm      // one window, which is the image
+	anyForm    form = iota
+	twoForm         // 2×2 windows side by side, which fill the image
+	wholeForm       // one window, which is the image
+	squareForm      // windows of 2×2 a pixel apart, or of 3×3 two pixels, without padding
 )
 
 func formOf(op *ir.Op) form {
@@ -27,6 +32,8 @@ func formOf(op *ir.Op) form {
 		return wholeForm
 	case w.H == 2 && w.W == 2 && w.StrideH == 2 && w.StrideW == 2 && op.Shape[1]%2+op.Shape[2]%2 == 0:
 		return twoForm
+	case w.H == w.W && w.StrideH == w.StrideW && (w.H == 2 && w.StrideH == 1 || w.H == 3 && w.StrideH == 2):
+		return squareForm
 	}
 	return anyForm
 }
@@ -74,7 +81,11 @@ func (m Math) maxPoolGrad(b Batch, op *ir.Op, act ir.Kind, x, dy, dx Ptr, add bo
 	case twoForm:
 		return m.pixelPool("max_pool_grad_two", b, op, op.Out, args...)
 	}
-	return m.pixelPool("max_pool_grad", b, op, op.Shape, args...)
+	name := "max_pool_grad"
+	if w := op.Window; formOf(op) == squareForm {
+		name = fmt.Sprint(name, "_", w.H, "_", w.StrideH)
+	}
+	return m.pixelPool(name, b, op, op.Shape, args...)
 }
 
 // AvgPoolGrad is the function of this name, in pixels.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cuda/gputest"
@@ -62,15 +63,40 @@ func TestLongMissingBarriers(t *testing.T) {
 		}},
 		{"densesum_tf32", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[0], rng) }},
 		{"densesum_bf16", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[1], rng) }},
-		{"groupnorm", 2, func(m *machine) []Launch {
-			op := normOp(2, true, 4, 1, 3)
-			b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, 12)), m.floats(normals(rng, 4))
-			moments := m.alloc(MomentBytes(op))
-			return []Launch{
-				GroupNorm(b, op, x, w, w, m.empty(12), moments),
-				GroupNormGrad(b, op, x, x, w, moments, m.empty(12), false),
-				GroupNormStore(b, op, x, x, moments, m.empty(8), 8, m.doubles([]float64{0})),
+		{"groupnorm", 0, func(m *machine) (all []Launch) {
+			// Two rounds of units in pixels, and channels that several lanes have in planes.
+			for i, k := range []Math{maths[0], maths[0], maths[1], maths[2]} {
+				op := normOp(1, true, 264, 2, []int{4, 1, 2, 2}[i])
+				n := ir.Size(op.Shape)
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 264))
+				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
+				forward, backward := k.GroupNormActivated, k.GroupNormBackward
+				if k.plain() {
+					forward, backward = GroupNormActivated, GroupNormBackward
+				}
+				all = append(all, forward(b, op, noActivation, x, w, w, m.empty(n), back.Moments), backward(b, op, back))
 			}
+			return all
+		}},
+		{"turn", 0, func(m *machine) (all []Launch) {
+			for _, k := range maths[1:] {
+				for _, c := range []int{3, 40} {
+					shape, b, x := []int{c, 2, 4}, m.batch(size{1, 1}), m.floats(normals(rng, 8*40))
+					all = append(all, k.ToPixels(b, shape, x, m.empty(8*40), false), k.FromPixels(b, shape, x, m.empty(8*40), false), k.Flat(b, shape, x, m.empty(8*40)),
+						k.FlatGrad(b, shape, x, m.empty(8*40), false))
+				}
+			}
+			return all
+		}},
+		{"pixelpool", 2, func(m *machine) (all []Launch) { // a maximum is written by who has found it
+			for _, k := range maths[1:] {
+				op := imageOp(ir.MaxPool, 24, 4, 4, 24, ir.Square(4, 4, 0), false)
+				mean := *op
+				mean.Kind = ir.AvgPool
+				b, x := m.batch(size{1, 1}), m.floats(normals(rng, 16*24))
+				all = append(all, k.MaxPool(b, op, x, m.empty(24)), k.MaxPoolGrad(b, op, x, x, m.empty(16*24), false), k.AvgPool(b, &mean, x, m.empty(24)))
+			}
+			return all
 		}},
 		{"layernorm", 2, func(m *machine) (all []Launch) {
 			// A row that a block shares; then elements in two rounds, of one group and of eight.
@@ -143,6 +169,8 @@ func TestLongMissingBarriers(t *testing.T) {
 		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
 		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
 			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
+		{"gradients_tf32", 0, pixelGradientLaunches(rng, maths[1])},
+		{"gradients_bf16", 0, pixelGradientLaunches(rng, maths[2])},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -164,7 +192,7 @@ func TestLongMissingBarriers(t *testing.T) {
 		needless := 0
 		for n := 0; without(text, n) != nil; n++ {
 			kernel := ""
-			if c.module == "dense" { // where no launch needs what another one gives
+			if c.module == "dense" || strings.HasPrefix(c.module, "gradients_") { // where no launch needs what another one gives
 				kernel = holder(text, n)
 			}
 			if fault(kernel, without(text, n)) == nil {
@@ -219,4 +247,29 @@ func tensorSums(m *machine, k Math, rng *rand.Rand) (all []Launch) {
 		tilesOf(&tensorSumTiles, func(string) { all = append(all, k.DenseSums(m.batch(c), 0, s.Sum)...) })
 	}
 	return all
+}
+
+// pixelGradientLaunches are those of gradients.cuh in one block, of more slabs than are on their way at once: with every number of filters of a
+// warp. Two examples are measured and kept, and of one, whose last slab lies where results are written, the sums are taken.
+func pixelGradientLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		two, one, factors := m.batch(size{2, 2}), m.batch(size{1, 1}), m.floats([]float32{1})
+		for _, out := range []int{16, 24, 40} {
+			slabs, op := 0, (*ir.Op)(nil)
+			for h := 20; slabs%6 != 1; h++ { // for two stages, and for three
+				op = imageOp(ir.Conv, 17, h, 12, out, ir.Square(3, 1, 1), true)
+				p := k.planOf(op)
+				slabs = ceil(h, p.rows) * ceil(12, p.cols)
+			}
+			x := m.bytes(gradientPixels(k, op.Shape, normals(rng, 2*ir.Size(op.Shape))))
+			dy := m.bytes(gradientPixels(k, op.Out, normals(rng, 2*ir.Size(op.Out))))
+			_, columns, _ := op.Columns()
+			n := out * (columns + 1)
+			norm2 := m.doubles(make([]float64, 2*k.GradientNorms(op)))
+			norm, store := k.GradientNorm(two, op, x, dy, norm2), k.GradientStore(two, op, x, dy, m.empty(2*n), n, norm2)
+			norm.Grid[0], store.Grid[0], norm.Args[6], store.Args[8] = 1, 1, I(2), I(2)
+			all = append(all, norm, store, k.GradientSum(one, op, x, dy, factors, m.empty(n), n), k.GradientSum(one, op, x, dy, 0, m.empty(n), n))
+		}
+		return all
+	}
 }
