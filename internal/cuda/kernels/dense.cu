@@ -458,7 +458,7 @@ template <int ROWS_, int COLS_> struct Sum {
 					f(acc[i][j], x[i], y[j]);
 		};
 		term(0, [](float &sum, float x, float y) INLINE { sum = x * y; });
-#pragma clang loop unroll_count(R * C > 32 ? 3 : 5)
+#pragma clang loop unroll_count(R * C > 32 ? 2 : 5)
 		for (int d = 1; d < CHAIN; d++)
 			term(d, [](float &sum, float x, float y) INLINE { sum = fmaf(x, y, sum); });
 #pragma unroll

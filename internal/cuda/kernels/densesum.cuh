@@ -87,7 +87,6 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 
 	// Two slabs' factors, a place of each warp's own, and the slabs: the scaled deltas behind the inputs.
 	static __device__ __forceinline__ float *share() { return (float *)memory; }
-	static __device__ __forceinline__ float *own() { return share() + 2 * BLOCK + group() * OWN; }
 	static __device__ __forceinline__ Element *slabs() { return (Element *)(share() + 2 * BLOCK + WARPS * OWN); }
 
 	static __device__ __forceinline__ int top() { return group() / ACROSS * 16 * R; }
@@ -156,8 +155,10 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 	// leave gives the results of a part away, in the order of memory, and begins anew.
 	static __device__ __forceinline__ void leave(float (&part)[R][C][4], int o0, int i0, int out, int in, Totals to) {
 		constexpr int WIDTH = 8 * AT_ONCE, PITCH = WIDTH + 8, MANY = 16 * WIDTH / 32, STEP = 32 / WIDTH;
-		float *place = own() + lane() / WIDTH * PITCH + lane() % WIDTH;
-		o0 = hidden(o0 + top() + lane() / WIDTH), i0 += left() + lane() % WIDTH;
+		// In bf16, nothing of this is worth a register in the loop; in tf32 it would cost more.
+		int t = sizeof(Element) == 2 ? hidden(threadX()) : threadX(), lane = t % 32, warp = t / 32;
+		float *own = share() + 2 * BLOCK + warp * OWN, *place = own + lane / WIDTH * PITCH + lane % WIDTH;
+		o0 = hidden(o0 + warp / ACROSS * 16 * R + lane / WIDTH), i0 += warp % ACROSS * 8 * C + lane % WIDTH;
 #pragma unroll
 		for (int r = 0; r < R; r++)
 #pragma unroll
@@ -166,7 +167,7 @@ template <class P, int DOWN, int ACROSS, int R, int C> struct Sum {
 				for (int c = 0; c < AT_ONCE; c++)
 #pragma unroll
 					for (int half = 0; half < 2; half++)
-						*(float2 *)(own() + (lane() / 4 + 8 * half) * PITCH + 8 * c + lane() % 4 * 2) =
+						*(float2 *)(own + (lane / 4 + 8 * half) * PITCH + 8 * c + lane % 4 * 2) =
 						    float2{part[r][c0 + c][2 * half], part[r][c0 + c][2 * half + 1]};
 				warpBarrier();
 				int first = (o0 + 16 * r) * in + i0 + 8 * c0;
@@ -265,6 +266,6 @@ static __device__ __forceinline__ void sumTile(Rows<Precision::Element> x, Rows<
 		                                    {sumW, part}, {sumB, part ? part + out * in : nullptr});                                   \
 	}
 
-SUMS(64, 64, 2, 4, 3)
+SUMS(64, 64, 2, 4, sizeof(Precision::Element) == 2 ? 3 : 2)
 SUMS(128, 64, 4, 4, 2)
 SUMS(128, 128, 4, 8, 2)
