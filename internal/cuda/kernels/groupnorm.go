@@ -21,8 +21,8 @@ const normalizeRun = 16
 // the numbers are: (n+1)·√(1+N)·u, and half of (n+2)·(1+N)·u and 2(n+1)·√N·√(1+N)·u, with n = 16 and N = 64. They are for chosen numbers; those in
 // no order have errors of a 30th of it.
 const (
-	GroupNormMeanError = 17 * 8.1 * 0x1p-24
-	GroupNormError     = (18*65 + 2*17*64.6) / 2 * 0x1p-24
+	GroupNormMeanError = (normalizeRun + 1) * 8.1 * 0x1p-24
+	GroupNormError     = ((normalizeRun+2)*65 + 2*(normalizeRun+1)*64.6) / 2 * 0x1p-24
 )
 
 // MomentBytes is what GroupNorm leaves of an example for the way back: the mean of each group and 1/√(variance+ε).
@@ -133,6 +133,11 @@ func GroupNormActivated(b Batch, op *ir.Op, act ir.Kind, x, weight, bias, y, mom
 // GroupNormActivated is the function of this name, in pixels: what is written is rounded once more, to the precision.
 func (m Math) GroupNormActivated(b Batch, op *ir.Op, act ir.Kind, x, weight, bias, y, moments Ptr) Launch {
 	return m.pixelSlab(op).forward(b, op, act, x, weight, bias, y, moments)
+}
+
+// GroupNorm is the function of this name, in pixels.
+func (m Math) GroupNorm(b Batch, op *ir.Op, x, weight, bias, y, moments Ptr) Launch {
+	return m.GroupNormActivated(b, op, noActivation, x, weight, bias, y, moments)
 }
 
 // GroupNormNorms is in how many parts GroupNormBackward gives an example's squared norm.
