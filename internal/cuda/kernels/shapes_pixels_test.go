@@ -57,7 +57,7 @@ func TestRealShapesOfPixels(t *testing.T) {
 	op := normOp(16, true, shape...)
 	w, bias, own, moments := s.floats(c), s.floats(c), s.floats(s.b.Capacity*MomentBytes(op)/4), s.floats(s.b.Capacity*MomentBytes(op)/4)
 	group := size / op.Groups
-	s.check(k.GroupNorm(s.b, op, x.Ptr, w.Ptr, bias.Ptr, y.Ptr, own.Ptr), result{place: y, name: "normalized", row: size, bound: rounding,
+	s.check(k.GroupNormActivated(s.b, op, noActivation, x.Ptr, w.Ptr, bias.Ptr, y.Ptr, own.Ptr), result{place: y, name: "normalized", row: size, bound: rounding,
 		want: func(b, e int) (t total) {
 			values := make([]float32, group)
 			for i := range values {
