@@ -135,11 +135,6 @@ func (m Math) GroupNormActivated(b Batch, op *ir.Op, act ir.Kind, x, weight, bia
 	return m.pixelSlab(op).forward(b, op, act, x, weight, bias, y, moments)
 }
 
-// GroupNorm is the function of this name, in pixels.
-func (m Math) GroupNorm(b Batch, op *ir.Op, x, weight, bias, y, moments Ptr) Launch {
-	return m.GroupNormActivated(b, op, noActivation, x, weight, bias, y, moments)
-}
-
 // GroupNormNorms is in how many parts GroupNormBackward gives an example's squared norm.
 func GroupNormNorms(op *ir.Op) int { return planesSlab(op).slabs(op) }
 
