@@ -15,7 +15,7 @@ MPICC       ?= mpicc
 MPIRUN      ?= mpirun --oversubscribe
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel test-python demo test golden test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
+.PHONY: help build wheel test-python demo test golden test-long race cuda arm64 audit lint bench compare tables ptx ptx-check sass gpu-check gpu-check-bundle h200-bundle protectors features recipes accuracy figures mpi mpi-check mpi-faults mpi-speed cover clean
 
 found = command -v $(1) >/dev/null 2>&1
 
@@ -139,6 +139,14 @@ gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none
 	@if $(call found,$(GO)); then $(MAKE) gpu-check-bundle; fi
 	@if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then $(BUNDLE)/gpu-check.sh $(OUTDIR); else \
 		echo 'no GPU here: copy $(BUNDLE) to a machine that has one, and run gpu-check.sh there'; fi
+
+# What scripts/h200.sh needs on a lent machine, to which 60 MiB can be taken: the bundle, and the tracked files but for data.
+mosttaken = 62914560
+h200-bundle: gpu-check-bundle ## the same for a machine that is lent for minutes (scripts/h200.sh), with a check of what is to be taken there
+	@scripts/h200.sh --list first && scripts/h200.sh --list second
+	@size=$$({ git ls-files -z -- . ':!datasets/mnist/fashion/*.gz' ':!features/constants'; printf '%s\0' $(BUNDLE)/*; } | xargs -0 cat | wc -c); \
+		echo "$(BUNDLE) and the tracked files without datasets/mnist/fashion/*.gz and features/constants: $$size bytes of at most $(mosttaken)"; \
+		test "$$size" -le $(mosttaken)
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
 	$(TEST) -v -run 'PlantedFaults|CorrectConfigurations|Heard' ./audit

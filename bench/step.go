@@ -62,27 +62,30 @@ type StepOptions struct {
 
 // StepResult is one timed kind of step.
 type StepResult struct {
-	Device            string  `json:"device"`
-	Precision         string  `json:"precision"`
-	Model             string  `json:"model"`
-	Mode              string  `json:"mode"`
-	Strategy          *string `json:"strategy"`
-	Noise             string  `json:"noise,omitempty"` // "exact"; others are secure or have none
-	Activation        string  `json:"activation"`
-	GEMM              string  `json:"gemm"`
-	Data              string  `json:"data"`
-	Batch             int     `json:"batch"`
-	Views             int     `json:"views,omitempty"`
-	Threads           int     `json:"threads"`
-	Steps             int     `json:"steps_timed"`
-	StepSeconds       float64 `json:"step_seconds_median"`
-	ExamplesPerSecond float64 `json:"examples_per_second"`
-	PeakRSS           int64   `json:"peak_rss_bytes"`
-	PeakDevice        *int64  `json:"peak_device_bytes,omitempty"` // the most memory taken on a GPU
-	Parameters        int     `json:"parameters"`
-	FLOPsPerExample   int64   `json:"flops_per_example"`
-	Together          int     `json:"physical_batch"`
-	Layers            []Layer `json:"layers,omitempty"`
+	Device       string  `json:"device"`
+	DeviceReason string  `json:"device_reason,omitempty"` // why it is the CPU, and not the GPU that seems to be there
+	Precision    string  `json:"precision"`
+	Model        string  `json:"model"`
+	Mode         string  `json:"mode"`
+	Strategy     *string `json:"strategy"`
+	Noise        string  `json:"noise,omitempty"` // "exact"; others are secure or have none
+	Activation   string  `json:"activation"`
+	GEMM         string  `json:"gemm"`
+	Data         string  `json:"data"`
+	Batch        int     `json:"batch"`
+	Views        int     `json:"views,omitempty"`
+	Threads      int     `json:"threads"`
+	Steps        int     `json:"steps_timed"`
+	StepSeconds  float64 `json:"step_seconds_median"`
+	// Waited is with a wait after each step, where StepSeconds has several between two waits, as on a GPU; else nil.
+	Waited            *float64 `json:"step_seconds_waited_median,omitempty"`
+	ExamplesPerSecond float64  `json:"examples_per_second"`
+	PeakRSS           int64    `json:"peak_rss_bytes"`
+	PeakDevice        *int64   `json:"peak_device_bytes,omitempty"` // the most memory taken on a GPU
+	Parameters        int      `json:"parameters"`
+	FLOPsPerExample   int64    `json:"flops_per_example"`
+	Together          int      `json:"physical_batch"`
+	Layers            []Layer  `json:"layers,omitempty"`
 }
 
 // Step times whole steps: gather, forward, backward, clip, secure or exact noise
@@ -96,17 +99,28 @@ func Step(o StepOptions) (*StepResult, error) {
 		return nil, err
 	}
 	defer s.Close()
-	together := s.together()
-	times, err := o.measure(s.steps, together)
+	together, err := o.together(s)
 	if err != nil {
 		return nil, err
+	}
+	times, err := o.measure(s.steps, together, o.Seconds)
+	if err != nil {
+		return nil, err
+	}
+	var waited *float64
+	if s.together() > 1 {
+		each, err := o.measure(s.steps, 1, o.Seconds/2)
+		if err != nil {
+			return nil, err
+		}
+		waited = new(timing.Median(each))
 	}
 	info, seconds := s.device.Info(), timing.Median(times)
 	r := &StepResult{
 		Together: s.Schedule.Chunk,
-		Device:   info.Name, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
+		Device:   info.Name, DeviceReason: info.Instead, Precision: s.Precision.String(), Model: o.Model, Mode: o.Mode, Activation: o.Activation, GEMM: o.GEMM, Data: s.set.Name,
 		Batch: o.Batch, Views: o.Views, Threads: info.Threads, Steps: together * len(times),
-		StepSeconds: seconds, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
+		StepSeconds: seconds, Waited: waited, ExamplesPerSecond: float64(o.Batch) / seconds, PeakRSS: devices.PeakRSS(),
 		Parameters: s.Program.NumParams(), FLOPsPerExample: int64(s.Schedule.Views()) * s.Program.StepFLOPs(),
 	}
 	if g, ok := s.device.(*cuda.Device); ok {
@@ -282,9 +296,30 @@ func (o *StepOptions) sgd(w *workload) (*stepper, error) {
 	return w.stepper(sgd.New(sgd.DPSGD, sgd.Settings{}), settings(), o.Batch, timing.Noised)
 }
 
-// measure times steps, so many together, after a warm-up of a tenth of the time.
-func (o *StepOptions) measure(s *stepper, together int) (times []float64, err error) {
-	budget := time.Duration(o.Seconds * float64(time.Second))
+// together is how many steps to time between two waits: fewer of those that take long, to which a wait adds nothing.
+func (o *StepOptions) together(s *Prepared) (int, error) {
+	most := s.together()
+	if most == 1 {
+		return 1, nil
+	}
+	var took time.Duration
+	for range 2 { // the first step warms up
+		var err error
+		if took, err = s.steps.step(); err != nil {
+			return 0, err
+		}
+	}
+	return within(o.Seconds, took, most), nil
+}
+
+// within is how many steps fit into some seconds, at most so many, and one at least.
+func within(seconds float64, took time.Duration, most int) int {
+	return max(1, min(most, int(seconds/took.Seconds())))
+}
+
+// measure times steps for some seconds, so many together between two waits, after a warm-up of a tenth of the time.
+func (o *StepOptions) measure(s *stepper, together int, seconds float64) (times []float64, err error) {
+	budget := time.Duration(seconds * float64(time.Second))
 	start := time.Now()
 	for t := 1; ; t++ {
 		took, err := s.several(together)

@@ -146,10 +146,13 @@ func (p *Prepared) Close() {
 	p.close()
 }
 
-// together is how many steps are to be timed together: those of a GPU share graphs, which a wait would cut.
+// Together is how many steps of a GPU are timed between two waits: they share graphs, which a wait would cut.
+const Together = 4 * cuda.Together
+
+// together is how many steps are to be timed together.
 func (w *workload) together() int {
 	if _, ok := w.device.(*cuda.Device); ok {
-		return 4 * cuda.Together
+		return Together
 	}
 	return 1
 }

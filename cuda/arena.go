@@ -22,21 +22,23 @@ type arena struct {
 	chunk int // records that go through the network together
 	views views
 
-	run     kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
-	values  []kernels.Ptr // by ir.Value, [example][element]; a record's examples are its views
-	deltas  []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
-	moments []kernels.Ptr // by op, of the groups that it normalizes
-	targets kernels.Ptr
-	kept    kernels.Ptr // stored gradients, rows of stored values
-	keptAt  []int       // by op, its place in a row
-	stored  int
-	parts   kernels.Ptr // partial sums of a convolution's gradients
-	made    []*made     // by op: its weight, where that is a function of parameters, else nil
-	again   kernels.Ptr // records' complete gradients of one op that are not kept
-	unread  kernels.Ptr // norms of gradients before they are complete
+	run      kernels.Ptr   // the inputs of the runs of a graph: of the first, or of the only one
+	values   []kernels.Ptr // by ir.Value, [example][element]; a record's examples are its views
+	deltas   []kernels.Ptr // the loss gradient at each value; 0 where nobody needs it
+	moments  []kernels.Ptr // by op, of the groups that it normalizes
+	targets  kernels.Ptr
+	kept     kernels.Ptr // stored gradients, rows of stored values
+	keptAt   []int       // by op, its place in a row
+	stored   int
+	parts    kernels.Ptr // partial sums of a convolution's gradients
+	sumParts kernels.Ptr // and of dense ops'
+	made     []*made     // by op: its weight, where that is a function of parameters, else nil
+	again    kernels.Ptr // records' complete gradients of one op that are not kept
+	unread   kernels.Ptr // norms of gradients before they are complete
 
 	unreadBytes int
 	math        kernels.Math
+	exact       bool
 	group       []int // by op, of the clipping
 	groups      int
 	normAt      []int       // by op, the first part of its group's squared norm that is this op's
@@ -47,11 +49,11 @@ type arena struct {
 	within      kernels.Ptr // int32, [record]
 	scale       kernels.Ptr // float64, [record], of an exact net
 	shifted     kernels.Ptr // the parameters at a candidate
-	weights     kernels.Ptr // of one op, laid out for its kernels
 	losses      kernels.Ptr // float64, [candidate][record]
 	predicted   kernels.Ptr // int32, [record]
 	blas        products
 
+	layout
 	fusion
 	trunk  *kernels.Trunk // or nil
 	stages kernels.Ptr    // its table
@@ -69,15 +71,21 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if err := countable(p, s.Views(), a.chunk); err != nil {
 		return err
 	}
-	a.math = kernels.Math(o.Precision)
+	a.math, a.exact = kernels.Math(o.Precision), o.Exact
 	a.take(&a.run, Together*runStride(s, o.Capacity))
-	a.fusion = fuse(p, a.math, !apart)
 	a.layTrunk(s, shared)
+	a.pixels = onPixels(p, o.Precision, a.trunkOps(), s.Views()*a.chunk)
+	a.fusion = fuse(p, &a.layout, !apart)
+	if a.trunk != nil {
+		a.fusion.absorb(p, a.trunk)
+	}
 	a.layValues(p, s.Views()*a.chunk)
+	a.layForms(p, s.Views()*a.chunk)
 	a.layViews(s, o.Capacity)
 	a.layFunctions(s)
 	a.layWeights(p)
-	a.layKept(s, !o.Exact)
+	a.layKept(s)
+	a.layParts(s, apart)
 	a.layNorms(s)
 	a.take(&a.factor, 4*a.chunk*a.groups)
 	a.take(&a.within, 4*a.chunk)
@@ -109,11 +117,10 @@ func countable(p *ir.Program, views, chunk int) error {
 // layTrunk finds the network's trunk, if it measures all norms of what it computes, or nobody does. It gathers rows of one view, as they are.
 func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 	p, t := s.Program, kernels.FindTrunk(s.Program, shared)
-	if t == nil || s.Views() > 1 || words(s) > 0 || !measures(s, t) || a.math.TensorCores(p.Ops[:t.Ops]) { // whose products are not a trunk's
+	if t == nil || s.Views() > 1 || words(s) > 0 || !measures(s, t) {
 		return
 	}
 	a.trunk = t
-	a.fusion.absorb(p, t)
 	a.take(&a.stages, kernels.TrunkStageBytes*len(t.Stages))
 	for i := range t.Stages {
 		if op := t.Stages[i].Op; p.Ops[op].Kind == ir.MaxPool {
@@ -122,19 +129,27 @@ func (a *arena) layTrunk(s *ir.Schedule, shared int) {
 	}
 }
 
+// trunkOps is how many ops the trunk computes, the first ones.
+func (a *arena) trunkOps() int {
+	if a.trunk == nil {
+		return 0
+	}
+	return a.trunk.Ops
+}
+
 // inTrunk says that the trunk computes an op.
-func (a *arena) inTrunk(op int) bool { return a.trunk != nil && op < a.trunk.Ops }
+func (a *arena) inTrunk(op int) bool { return op < a.trunkOps() }
 
 func (a *arena) layValues(p *ir.Program, examples int) {
 	a.values, a.deltas = make([]kernels.Ptr, len(p.Ops)+1), make([]kernels.Ptr, len(p.Ops)+1)
 	a.moments = make([]kernels.Ptr, len(p.Ops))
 	for i := range p.Ops {
-		if op := &p.Ops[i]; operations[op.Kind].moments != nil {
-			a.take(&a.moments[i], examples*operations[op.Kind].moments(op))
+		if o := a.operation(p, i); o.moments != nil {
+			a.take(&a.moments[i], examples*o.moments(&p.Ops[i]))
 		}
 	}
 	for v := range a.values {
-		bytes := 4 * examples * p.ValueSize(ir.Value(v))
+		bytes := examples * a.home(ir.Value(v)).bytes(a.math, shapeOf(p, ir.Value(v)))
 		if a.fusion.value[v] {
 			a.take(&a.values[v], bytes)
 		}
@@ -145,35 +160,23 @@ func (a *arena) layValues(p *ir.Program, examples int) {
 	a.take(&a.targets, 4*examples)
 }
 
-// layWeights makes room for one op's weights as its kernels take them.
-func (a *arena) layWeights(p *ir.Program) {
-	most := 0
-	for i := range p.Ops {
-		if op := &p.Ops[i]; op.Kind == ir.Conv && !a.inTrunk(i) {
-			for _, turned := range []bool{false, true} {
-				_, count := a.math.ConvWeights(op, turned, 0, 0)
-				most = max(most, count)
-			}
-		}
-	}
-	a.take(&a.weights, 4*most)
-}
-
 // layKept lays out the gradients that are kept, as the parameters lie or in the order of the steps.
-func (a *arena) layKept(s *ir.Schedule, asParams bool) {
+func (a *arena) layKept(s *ir.Schedule) {
 	p := s.Program
 	a.keptAt = make([]int, len(p.Ops))
 	var kept []int
 	parts := 0 // values of all partial sums of an op
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && a.inTrunk(st.Op):
+		case st.Kind == ir.GradStore && !a.twice(s, st.Op) || st.Kind == ir.GradSum && a.inTrunk(st.Op):
 			kept = append(kept, st.Op)
-		case st.Kind == ir.GradSum && p.Ops[st.Op].Kind == ir.Conv && !a.completes(st.Op):
-			parts = max(parts, a.math.ConvParts(&p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
+		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && !a.completes(st.Op):
+			if o := a.operation(p, st.Op); o.parts != nil {
+				parts = max(parts, o.parts(a.math, &p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
+			}
 		}
 	}
-	if asParams { // else norms are added in the order of the steps, as on all devices
+	if !a.exact { // else norms are added in the order of the steps, as on all devices
 		slices.Sort(kept)
 	}
 	for _, i := range kept {
@@ -190,7 +193,7 @@ func (a *arena) layNorms(s *ir.Schedule) {
 	a.normAt = make([]int, len(s.Program.Ops))
 	parts, ghosts := make([]int, a.groups), 0
 	for _, st := range s.Steps {
-		n := a.partsOf(s.Program, st)
+		n := a.partsOf(s, st)
 		if st.Kind == ir.NormGhost {
 			if ghosts++; ghosts <= kernels.MostGhosts {
 				n = 0 // measured with the factors
@@ -209,25 +212,31 @@ func (a *arena) layNorms(s *ir.Schedule) {
 }
 
 // partsOf is in how many parts a step measures an op's squared norm, 0 for a step that measures none.
-func (a *arena) partsOf(p *ir.Program, st ir.Step) int {
-	switch st.Kind {
-	case ir.NormGhost, ir.NormGram:
+func (a *arena) partsOf(s *ir.Schedule, st ir.Step) int {
+	switch {
+	case !st.Kind.Measures():
+		return 0
+	case st.Kind == ir.NormGhost || a.inTrunk(st.Op) || a.completes(st.Op): // who does not measure by a kernel of the op
 		return 1
-	case ir.GradStore, ir.NormInstantiate:
-		if a.inTrunk(st.Op) || a.completes(st.Op) { // who does not measure by a kernel of the op
-			return 1
-		}
-		return a.storedNorms(&p.Ops[st.Op])
+	case st.Kind == ir.NormGram && !a.pixels[st.Op]:
+		return 1
 	}
-	return 0
+	return a.storedNorms(s.Program, st.Op)
 }
 
-// storedNorms is in how many parts an op's kernels measure gradients that they store.
-func (a *arena) storedNorms(op *ir.Op) int {
-	if op.Kind == ir.Conv {
-		return a.math.ConvNorms(op)
+// storedNorms is in how many parts an op's kernels measure gradients that they complete.
+func (a *arena) storedNorms(p *ir.Program, i int) int {
+	if o := a.operation(p, i); o.norms != nil {
+		return o.norms(a.math, &p.Ops[i])
 	}
 	return 1
+}
+
+// twice says of an op that its gradients, which the schedule would keep, are computed again for the sum: on tensor cores that takes less
+// time than to write and to read them.
+func (a *arena) twice(s *ir.Schedule, i int) bool {
+	o := a.operation(s.Program, i)
+	return o.twice && s.Private() && !a.exact && !a.completes(i)
 }
 
 // take appends a buffer; one of no bytes has no address.

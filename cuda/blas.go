@@ -141,7 +141,7 @@ func (l *list) product(p driver.Product) { l.put(work{product: &p}) }
 func (l *list) denseForward(b kernels.Batch, i int, x, w, bias, y kernels.Ptr) {
 	op, p := &l.net.Schedule.Program.Ops[i], product{op: i}
 	if !l.net.blas.takes(p) {
-		l.launch(l.net.math().DenseForward(b, op, x, w, bias, y))
+		l.launch(kernels.DenseForward(b, op, x, w, bias, y))
 		return
 	}
 	l.product(l.net.arena.rowsProduct(op, p, x, w, y))
@@ -153,7 +153,7 @@ func (l *list) denseForward(b kernels.Batch, i int, x, w, bias, y kernels.Ptr) {
 func (l *list) denseInputGrad(b kernels.Batch, i int, dy, w, dx kernels.Ptr, add bool) {
 	op, p := &l.net.Schedule.Program.Ops[i], product{i, true, add}
 	if !l.net.blas.takes(p) {
-		l.launch(l.net.math().DenseInputGrad(b, op, dy, w, dx, add))
+		l.launch(kernels.DenseInputGrad(b, op, dy, w, dx, add))
 		return
 	}
 	l.product(l.net.arena.rowsProduct(op, p, dy, w, dx))
@@ -164,7 +164,7 @@ func (l *list) denseInputGrad(b kernels.Batch, i int, dy, w, dx kernels.Ptr, add
 func (l *list) denseSum(b kernels.Batch, i int, x, dy, factors, sumW, sumB kernels.Ptr) {
 	op, a := &l.net.Schedule.Program.Ops[i], &l.net.arena
 	if l.net.blas == nil {
-		l.launch(l.net.math().DenseSum(b, op, x, dy, factors, sumW, sumB))
+		l.launch(kernels.DenseSum(b, op, x, dy, factors, sumW, sumB))
 		return
 	}
 	o := &a.blas

@@ -31,9 +31,6 @@ type list struct {
 	err  error // the first
 }
 
-// math chooses the kernels of products.
-func (n *net) math() kernels.Math { return kernels.Math(n.Options.Precision) }
-
 func (l *list) put(w work) {
 	w.step = l.step
 	l.work = append(l.work, w)
@@ -82,17 +79,6 @@ func (l *list) param(flat kernels.Ptr, q, bytes int) kernels.Ptr {
 	return flat + uint64(bytes*l.net.Schedule.Program.Params[q].Offset)
 }
 
-// convWeights gives a convolution's weights as its kernels take them, laid out anew if need be.
-func (l *list) convWeights(op *ir.Op, turned bool, w kernels.Ptr) kernels.Ptr {
-	laid := l.net.arena.weights
-	k, count := l.net.math().ConvWeights(op, turned, w, laid)
-	if count == 0 {
-		return w
-	}
-	l.launch(k)
-	return laid
-}
-
 // find is the index of a step.
 func (l *list) find(kind ir.StepKind, op int) int {
 	return slices.IndexFunc(l.net.Schedule.Steps, func(st ir.Step) bool { return st.Kind == kind && st.Op == op })
@@ -114,11 +100,12 @@ func (l *list) forward(b kernels.Batch, t *table, params kernels.Ptr) {
 		if a.activated(p, i) { // by the op that gave its input
 			continue
 		}
-		o := l.at(b, i, params)
+		l.convert(b, i)
+		o, does := l.at(b, i, params), a.operation(p, i)
 		if act := a.after[i]; act != none {
-			operations[o.op.Kind].activated(l, o, p.Ops[act].Kind, a.values[act+1])
+			does.activated(l, o, p.Ops[act].Kind, a.values[act+1])
 		} else {
-			operations[o.op.Kind].forward(l, o)
+			does.forward(l, o)
 		}
 	}
 }
@@ -130,18 +117,25 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 	if a.passed(p, i) {
 		return
 	}
-	o := l.at(b, i, params)
+	o, does := l.at(b, i, params), a.operation(p, i)
 	if act := a.through[i]; act != none {
 		v := p.Ops[act].In[0]
 		written[v] = true
-		operations[o.op.Kind].through(l, o, p.Ops[act].Kind, a.deltas[v])
+		does.through(l, o, p.Ops[act].Kind, a.deltas[v])
 		return
 	}
 	for k, v := range o.op.In {
-		if dx := a.deltas[v]; dx != 0 {
-			operations[o.op.Kind].back(l, o, o.x[k], dx, written[v])
-			written[v] = true
+		home := a.deltas[v]
+		if home == 0 {
+			continue
 		}
+		if _, dx := a.input(p, i, v); dx == home {
+			does.back(l, o, o.x[k], dx, written[v])
+		} else {
+			does.back(l, o, o.x[k], dx, false)
+			l.launch(a.conversion(b, shapeOf(p, v), a.takes(p, i, v), a.home(v), dx, home, written[v]))
+		}
+		written[v] = true
 	}
 }
 
@@ -150,23 +144,21 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 	n := l.net
 	a := &n.arena
-	l.makeWeights(n.vectors[0])
+	l.makeWeights(n.vectors[0], true)
 	l.viewRun()
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gatherViews(b, t)
 		if a.addsNorms {
 			l.zero(a.norm2, a.normBytes())
 		}
-		c := &chunk{list: l, Batch: b, examples: a.examples(b), params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas))}
+		c := &chunk{list: l, Batch: b, examples: a.examples(b), params: n.vectors[0], dst: dst, count: count, written: make([]bool, len(a.deltas)), went: make([]bool, len(a.deltas))}
 		l.forward(c.examples, t, c.params)
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
 		}
 		l.combine(b, c.kept, a.keep, a.stored, dst)
-		for first := 0; first < len(c.sums); first += kernels.MostSums {
-			l.step = c.summed[first]
-			l.launch(kernels.DenseSums(b, c.sums[first:min(first+kernels.MostSums, len(c.sums))]...))
-		}
+		c.sums.launch(c, kernels.DenseSums)
+		c.pixelSums.launch(c, l.math().DenseSums)
 		l.step = noStep
 	})
 }
@@ -178,11 +170,11 @@ type chunk struct {
 	examples           kernels.Batch // their views
 	params, dst, count kernels.Ptr
 	written            []bool // by value: its δ
+	went               []bool // by op: its input's gradient is there
 	back               bool   // the trunk has gone back
 	ghosts             []kernels.Ghost
 	kept               []int // ops whose kept gradients are to be combined
-	sums               []kernels.Sum
-	summed             []int // their steps
+	sums, pixelSums    denseSums
 }
 
 // put puts a step of the schedule down.
@@ -203,15 +195,19 @@ func (c *chunk) put(st ir.Step) {
 		c.factors()
 		return
 	}
-	op := &p.Ops[st.Op]
+	does := a.operation(p, st.Op)
 	switch st.Kind {
 	case ir.Forward: // done before
 	case ir.InputGrad, ir.GradStore:
 		switch {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
-		case st.Kind == ir.InputGrad:
+		case st.Kind == ir.InputGrad && !c.went[st.Op]:
 			c.inputGrad(b, st.Op, c.params, c.written)
+		case st.Kind == ir.InputGrad: // with its gradients
+		case c.both(st.Op):
+		case a.twice(n.Schedule, st.Op):
+			does.measures[ir.NormInstantiate](c, c.at(b, st.Op, c.params))
 		default:
 			c.gradients(c.at(b, st.Op, c.params), a.keep(st.Op), a.stored, a.norms(st.Op))
 		}
@@ -223,17 +219,34 @@ func (c *chunk) put(st ir.Step) {
 		case a.sumsAgain(p, st.Op):
 			c.sumAgain(o)
 		default:
-			operations[op.Kind].sum(c, o)
+			does.sum(c, o)
 		}
 	case ir.Combine:
-		c.kept = append(c.kept, st.Op)
+		if a.twice(n.Schedule, st.Op) {
+			does.sum(c, c.at(b, st.Op, c.params))
+		} else {
+			c.kept = append(c.kept, st.Op)
+		}
 	default: // one that measures
 		if o := c.at(b, st.Op, c.params); a.completes(st.Op) {
 			c.gradients(o, a.again, p.OpParams(st.Op), a.norms(st.Op))
 		} else {
-			operations[op.Kind].measures[st.Kind](c, o)
+			does.measures[st.Kind](c, o)
 		}
 	}
+}
+
+// both puts an op's gradients and that at its input down, where one launch has both.
+func (c *chunk) both(i int) bool {
+	a, p := &c.net.arena, c.net.Schedule.Program
+	does, v := a.operation(p, i), p.Ops[i].In[0]
+	_, dx := a.input(p, i, v)
+	if does.both == nil || a.completes(i) || dx == 0 || dx != a.deltas[v] {
+		return false
+	}
+	does.both(c.list, c.at(c.examples, i, c.params), a.keep(i), a.stored, a.norms(i), dx, c.written[v])
+	c.written[v], c.went[i] = true, true
+	return true
 }
 
 // trunkBackward goes back through the trunk, once, when the gradient at its output is complete.
@@ -314,7 +327,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 	l.chunks(a.run, n.Options.Capacity, func(b kernels.Batch) {
 		l.gather(b, t)
 		row := func(i int, params kernels.Ptr) {
-			l.makeWeights(params)
+			l.makeWeights(params, false)
 			l.forward(b, t, params)
 			l.launch(kernels.Losses(b, p.Loss, p.Outputs(), z, a.targets, a.losses+uint64(8*a.chunk*i), 0))
 		}
@@ -335,7 +348,7 @@ func (l *list) lossSums(dst, at, dir kernels.Ptr, t *table, q device.LossQuery) 
 func (l *list) score(at kernels.Ptr, t *table, rows, to kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	l.zero(to, kernels.ScoreBytes(p.Loss, p.Outputs()))
-	l.makeWeights(at)
+	l.makeWeights(at, false)
 	l.chunks(rows, t.Count, func(b kernels.Batch) {
 		l.gather(b, t)
 		l.forward(b, t, at)

@@ -53,7 +53,7 @@ func open(t testing.TB, o fake.Options) *cuda.Device {
 
 func program(t testing.TB, name string) *ir.Program {
 	t.Helper()
-	for _, p := range devicetest.Programs() {
+	for _, p := range devicetest.ProgramsIn(device.TF32) {
 		if p.Name == name {
 			return p
 		}

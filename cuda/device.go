@@ -55,7 +55,9 @@ type Device struct {
 	driver    driver.Driver
 	context   driver.Context
 	info      driver.Info
+	room      int64                      // of its memory, before this device took any
 	version   int                        // of the driver
+	probed    map[kernels.Math]bool      // the precisions whose tensor cores add as they should
 	functions map[string]driver.Function // by module/name
 	allowed   map[string]int             // the dynamic shared memory that each may have, beyond what all may
 	modules   map[string]driver.Module
@@ -101,7 +103,11 @@ func (d *Device) open(ordinal int) error {
 	if d.context, err = d.driver.Open(ordinal); err != nil {
 		return fmt.Errorf("cuda:%d: %w", ordinal, err)
 	}
-	if err := d.context.Leave(); err != nil {
+	d.room, err = d.context.Room()
+	if left := d.context.Leave(); err == nil {
+		err = left
+	}
+	if err != nil {
 		return fmt.Errorf("cuda:%d: %w", ordinal, errors.Join(err, d.context.Close()))
 	}
 	return nil
@@ -111,7 +117,7 @@ func (d *Device) Info() device.Info {
 	c := d.info.Capability
 	return device.Info{
 		Name: name, Detail: fmt.Sprintf("%s, compute capability %d.%d", d.info.Name, c/10, c%10),
-		Threads: 1, Costs: costs(d.info.Processors), Cipher: stream.ChaCha20, Memory: d.info.Memory, Precisions: slices.Clone(precisions),
+		Threads: 1, Costs: costs(d.info.Processors), Cipher: stream.ChaCha20, Memory: d.info.Memory, Room: d.room, Precisions: slices.Clone(precisions),
 	}
 }
 

@@ -36,8 +36,9 @@ var functions = map[ir.Function]function{
 // made is where an op's weight lies that is computed.
 type made struct{ weight, state kernels.Ptr }
 
-// makeWeights computes the weights that are functions of parameters: once for all chunks that read these.
-func (l *list) makeWeights(params kernels.Ptr) {
+// makeWeights computes the weights that are functions of parameters, and lays weights out for tensor cores: once for all chunks that read
+// these. back says that gradients are to go back through them.
+func (l *list) makeWeights(params kernels.Ptr, back bool) {
 	for i, m := range l.net.arena.made {
 		if m == nil {
 			continue
@@ -47,6 +48,7 @@ func (l *list) makeWeights(params kernels.Ptr) {
 		functions[op.Function].of(l, op, m, l.param(params, op.Weight, 4), l.given(op, params))
 	}
 	l.step = noStep
+	l.weights(params, back)
 }
 
 func (m *made) back(l *list, o operands, params, kept kernels.Ptr, stride int, norm2 kernels.Ptr) {
@@ -75,12 +77,12 @@ func (a *arena) layFunctions(s *ir.Schedule) {
 		a.take(&m.weight, 4*p.Params[op.Weight].Size())
 		a.take(&m.state, functions[op.Function].state(op))
 		a.made[i] = m
-		a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.math.ConvNorms(op))
+		a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(p, i))
 	}
 	for _, st := range s.Steps {
 		if st.Kind == ir.GradSum && a.sumsAgain(p, st.Op) {
 			again = max(again, 4*a.chunk*p.OpParams(st.Op))
-			a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(&p.Ops[st.Op]))
+			a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(p, st.Op))
 		}
 	}
 	a.take(&a.again, again)

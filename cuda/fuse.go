@@ -17,8 +17,8 @@ type fusion struct {
 	delta   []bool // by value: whether it, and its gradient, is ever written
 }
 
-// fuse leaves dense ops alone where their launches are not the project's.
-func fuse(p *ir.Program, m kernels.Math, dense bool) fusion {
+// fuse leaves dense ops alone where their launches are not the project's, and what lies in another form.
+func fuse(p *ir.Program, l *layout, dense bool) fusion {
 	alone := func(op *ir.Op) bool { return op.Kind == ir.Dense && !dense }
 	n := len(p.Ops)
 	f := fusion{make([]int, n), make([]int, n), make([]bool, n+1), p.NeedsGrad()}
@@ -38,18 +38,39 @@ func fuse(p *ir.Program, m kernels.Math, dense bool) fusion {
 		if !kernels.Fusible(op.Kind) || op.In[0] == ir.Input || consumers[op.In[0]] != 1 {
 			continue
 		}
-		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && m.FusesForward(&p.Ops[from], op.Kind) {
+		if from := int(op.In[0] - 1); !alone(&p.Ops[from]) && l.fusesForward(p, from, i) {
 			f.after[from] = i
 			f.value[op.In[0]] = false
 		}
 		if y := i + 1; consumers[y] == 1 {
-			if to := reader[y]; !alone(&p.Ops[to]) && m.FusesBackward(&p.Ops[to], op.Kind) {
+			if to := reader[y]; !alone(&p.Ops[to]) && l.fusesBackward(p, to, i) {
 				f.through[to] = i
 				f.delta[y] = false
 			}
 		}
 	}
 	return f
+}
+
+// fusesForward reports whether the launch of op i can do the activation behind it, too.
+func (l *layout) fusesForward(p *ir.Program, i, act int) bool {
+	op, kind := &p.Ops[i], p.Ops[act].Kind
+	if l.pixels[i] {
+		return l.pixels[act] && kernels.FusesForwardInPixels(op, kind)
+	}
+	return !l.pixels[act] && kernels.FusesForward(op, kind)
+}
+
+// fusesBackward reports whether the launch of op i's input gradient can take it on through the activation that gave the input.
+func (l *layout) fusesBackward(p *ir.Program, i, act int) bool {
+	op, kind, y := &p.Ops[i], p.Ops[act].Kind, ir.Value(act+1)
+	switch {
+	case l.takes(p, i, y) != l.home(y):
+		return false
+	case l.pixels[i]:
+		return kernels.FusesBackwardInPixels(op, kind)
+	}
+	return kernels.FusesBackward(op, kind)
 }
 
 // activated says of an activation that the forward launch of the op before it does it.

@@ -69,17 +69,20 @@ func TestImagesByGPUAndDriver(t *testing.T) {
 		want                       []string
 	}{
 		{80, 11040, 80, []string{"ptx"}},
-		{80, 12090, 80, []string{"ptx"}},
+		{80, 11080, 80, []string{"ptx"}},
+		{80, 12000, 80, []string{"sm_80"}},
 		{80, 13000, 80, []string{"sm_80"}},
 		{80, 13010, 90, []string{"sm_80", "ptx"}}, // it refuses what is made for it
-		{86, 13000, 80, []string{"ptx"}},
-		{89, 13000, 80, []string{"ptx"}},
-		{90, 12080, 90, []string{"ptx"}},
+		{86, 12020, 86, []string{"sm_86"}},
+		{89, 13000, 86, []string{"sm_86"}},
+		{89, 13000, 80, []string{"sm_86", "ptx"}},
+		{90, 12080, 90, []string{"sm_90"}},
 		{90, 13000, 90, []string{"sm_90"}},
 		{90, 14000, 90, []string{"sm_90"}},
 		{90, 13000, 0, []string{"sm_90", "ptx"}},
-		{100, 13000, 90, []string{"ptx"}},
-		{120, 13000, 90, []string{"ptx"}},
+		{103, 13000, 100, []string{"sm_100"}},
+		{110, 13000, 90, []string{"ptx"}},
+		{120, 12080, 120, []string{"sm_120"}},
 	} {
 		o := &offers{fake.New(fake.Options{Device: driver.Info{Capability: x.capability}, Version: x.version}), x.takes, map[string][]string{}}
 		d, err := cuda.Open(o, 0)
@@ -113,7 +116,7 @@ func TestEveryModuleLoads(t *testing.T) {
 	for _, x := range []struct {
 		version, takes int
 		cubins         bool
-	}{{11040, 90, false}, {12040, 90, false}, {13000, 90, true}, {13000, 0, false}} {
+	}{{11040, 90, false}, {11080, 90, false}, {12000, 90, true}, {13000, 0, false}} {
 		o := &offers{fake.New(fake.Options{Device: driver.Info{Capability: 90}, Version: x.version}), x.takes, map[string][]string{}}
 		d, err := cuda.Open(o, 0)
 		must(t, err)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cuda/driver"
@@ -72,6 +73,11 @@ func (n *net) open() error {
 	what := "network " + n.Schedule.Program.Name
 	if err := n.arena.layOut(n.Schedule, n.Options, max(n.device.info.SharedOptIn, n.device.info.SharedPerBlock), n.apart); err != nil {
 		return err
+	}
+	if slices.Contains(n.arena.pixels, true) {
+		if err := n.device.trusted(n.arena.math); err != nil {
+			return err
+		}
 	}
 	base, err := n.alloc(n.arena.bytes, what, lessMemory)
 	if err != nil {

@@ -15,11 +15,19 @@ type operation struct {
 	through   func(l *list, o operands, act ir.Kind, dx kernels.Ptr)
 	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
 	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
+	// both is store, and the gradient at the input beside it; nil: they are two launches.
+	both func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool)
 	// measures are other ways to these norms, by step; sum is GradSum; nil: stored gradients are added. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
 	// moments are the bytes that it leaves of an example for the way back, beside its output; nil: none.
 	moments func(op *ir.Op) int
+	// norms is the number of parts of squared norms that store and measures add; nil: one. parts is how many rows of partial sums sum
+	// needs for a chunk; nil: none.
+	norms func(m kernels.Math, op *ir.Op) int
+	parts func(m kernels.Math, op *ir.Op, chunk int) int
+	takes func(m kernels.Math, op *ir.Op) bool // says which ops there are kernels for; nil: all
+	twice bool                                 // gradients are faster computed again than kept: measures has NormInstantiate
 }
 
 // operands are an op of a chunk, and where it finds and leaves its values: 0 for what it has not.
@@ -27,6 +35,7 @@ type operands struct {
 	kernels.Batch
 	i            int
 	op           *ir.Op
+	in           form // of x
 	x            []kernels.Ptr
 	y, dy        kernels.Ptr
 	weight, bias kernels.Ptr
@@ -58,16 +67,18 @@ var repertoire = record.Repertoire{
 
 // at is op i of a batch.
 func (l *list) at(b kernels.Batch, i int, params kernels.Ptr) operands {
-	a, op := &l.net.arena, &l.net.Schedule.Program.Ops[i]
+	a, p := &l.net.arena, l.net.Schedule.Program
+	op := &p.Ops[i]
 	o := operands{
-		Batch: b, i: i, op: op, y: a.values[i+1], dy: a.deltas[i+1],
+		Batch: b, i: i, op: op, in: a.takes(p, i, op.In[0]), y: a.values[i+1], dy: a.deltas[i+1],
 		weight: l.param(params, op.Weight, 4), bias: l.param(params, op.Bias, 4), moments: a.moments[i],
 	}
 	if m := a.made[i]; m != nil {
 		o.weight = m.weight
 	}
 	for _, v := range op.In {
-		o.x = append(o.x, a.values[v])
+		x, _ := a.input(p, i, v)
+		o.x = append(o.x, x)
 	}
 	return o
 }
@@ -117,13 +128,26 @@ var groupNorm = operation{
 	forward: func(l *list, o operands) {
 		l.launch(kernels.GroupNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
 	},
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(kernels.GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
+	},
 	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
 		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.GroupNormStore(o.Batch, o.op, o.x[0], o.dy, o.moments, to, stride, norms))
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, 0, false)))
 	},
+	both: func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) {
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, dx, add)))
+	},
+	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) },
 	moments: kernels.MomentBytes,
+}
+
+func (o operands) normBack(to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) kernels.GroupNormBack {
+	return kernels.GroupNormBack{
+		X: o.x[0], Dy: o.dy, Weight: o.weight, Moments: o.moments, Dx: dx, Add: add, Kept: to, Stride: stride, Norm2: norms,
+	}
 }
 
 var layerNorm = operation{

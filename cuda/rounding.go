@@ -1,6 +1,9 @@
 package cuda
 
-import "github.com/privgrad/privgrad/internal/cuda/kernels"
+import (
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // gamma is γ(n) = nu/(1−nu) of float32, the bound of n roundings one after the other.
 func gamma(n float64) float64 {
@@ -17,7 +20,12 @@ func (n *net) Rounding(rows int) float64 {
 	if rows <= 0 || !n.Schedule.Private() || n.Options.Exact {
 		return 0
 	}
-	w := n.math().SumRoundings(rows, rows)
+	w := kernels.SumRoundings(rows, rows)
+	for i, pixels := range n.arena.pixels {
+		if pixels && n.Schedule.Program.Ops[i].Kind == ir.Dense {
+			w = n.arena.math.DenseSumRoundings(rows, rows)
+		}
+	}
 	if n.Options.CuBLAS { // an unknown order is worse than the order of whatever else adds
 		w = kernels.ProductRoundings(rows, rows)
 	}

@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/privgrad/privgrad/internal/cuda/kernels"
@@ -27,13 +29,17 @@ func (d *Device) StartTimes() (t StartTimes, err error) {
 			if err != nil {
 				return err
 			}
-			ptx := append(images[len(images)-1], remark...)
+			own, err := kernels.PTX(name)
+			if err != nil {
+				return err
+			}
+			ptx := append(slices.Clone(own), remark...)
 			for _, took := range []*time.Duration{&t.Cold, &t.Cached} {
 				if err := d.timeLoad(name, ptx, took); err != nil {
 					return d.failed("loading kernels "+name, err)
 				}
 			}
-			if len(images) == 1 || t.Cubins < 0 {
+			if bytes.Equal(images[0], own) || t.Cubins < 0 {
 				continue
 			}
 			if err := d.timeLoad(name, images[0], &t.Cubins); err != nil {

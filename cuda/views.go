@@ -41,7 +41,7 @@ func (a *arena) layViews(s *ir.Schedule, capacity int) {
 	for i := range s.Program.Ops {
 		if op := &s.Program.Ops[i]; op.Weight != ir.None {
 			size = max(size, own(s.Program, i))
-			norms = max(norms, a.storedNorms(op))
+			norms = max(norms, a.storedNorms(s.Program, i))
 		}
 	}
 	a.take(&v.single, 4*rows*size)
@@ -63,7 +63,7 @@ func (a *arena) completes(i int) bool { return a.views.each > 1 || a.made[i] != 
 // sumsAgain says of an op's GradSum that each record's gradient is written before it is added: it is complete only then, or
 // the op has no kernels that add without writing.
 func (a *arena) sumsAgain(p *ir.Program, i int) bool {
-	return a.completes(i) || operations[p.Ops[i].Kind].sum == nil
+	return a.completes(i) || a.operation(p, i).sum == nil
 }
 
 // examples is the batch of the views of a batch of records.
@@ -107,7 +107,8 @@ func (l *list) gatherViews(b kernels.Batch, t *table) {
 // gradients writes records' complete gradients of an op's parameters, stride apart, and adds their squared norms; norms 0: nobody
 // asks for them.
 func (c *chunk) gradients(o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-	a, store := &c.net.arena, operations[o.op.Kind].store
+	a := &c.net.arena
+	store := a.operation(c.net.Schedule.Program, o.i).store
 	m := a.made[o.i]
 	switch {
 	case a.views.each > 1 && m == nil:
@@ -131,7 +132,8 @@ func (c *chunk) mean(o operands, to kernels.Ptr, stride int, norms kernels.Ptr) 
 	v, n := &a.views, own(c.net.Schedule.Program, o.i)
 	for first := 0; first < c.Capacity; first += v.atOnce {
 		some := kernels.Batch{Run: c.Run, First: c.First + first, Capacity: min(v.atOnce, c.Capacity-first)}
-		operations[o.op.Kind].store(c.list, o.from(v.each*first, a.examples(some)), v.single, n, a.unread)
+		does := a.operation(c.net.Schedule.Program, o.i)
+		does.store(c.list, o.from(a, v.each*first, a.examples(some), does.moments), v.single, n, a.unread)
 		at := norms
 		if norms != 0 {
 			at += uint64(8 * first)
@@ -141,7 +143,7 @@ func (c *chunk) mean(o operands, to kernels.Ptr, stride int, norms kernels.Ptr) 
 }
 
 // from are the operands of the examples from the first on, which a batch has.
-func (o operands) from(first int, b kernels.Batch) operands {
+func (o operands) from(a *arena, first int, b kernels.Batch, moments func(*ir.Op) int) operands {
 	at := func(p kernels.Ptr, bytes int) kernels.Ptr {
 		if p == 0 {
 			return 0
@@ -152,11 +154,12 @@ func (o operands) from(first int, b kernels.Batch) operands {
 	x := o.x
 	o.x = make([]kernels.Ptr, len(x))
 	for k := range x {
-		o.x[k] = at(x[k], 4*ir.Size(o.op.Shape)) // all of an op's inputs have one shape
+		o.x[k] = at(x[k], o.in.bytes(a.math, o.op.Shape)) // all of an op's inputs have one shape
 	}
-	o.y, o.dy = at(o.y, 4*ir.Size(o.op.Out)), at(o.dy, 4*ir.Size(o.op.Out))
-	if bytes := operations[o.op.Kind].moments; bytes != nil {
-		o.moments = at(o.moments, bytes(o.op))
+	size := a.home(ir.Value(o.i+1)).bytes(a.math, o.op.Out)
+	o.y, o.dy = at(o.y, size), at(o.dy, size)
+	if moments != nil {
+		o.moments = at(o.moments, moments(o.op))
 	}
 	return o
 }

@@ -16,7 +16,7 @@ func (r *run) result() (*Result, error) {
 	seconds := math.Max(math.Round(time.Since(r.started).Seconds()), 1) // of one's own data, behind the reading of records
 	res := &Result{
 		Run: r.options.Out, Dataset: c.Data, DatasetSource: p.Set.Source, Model: c.Model, Parameters: p.Network.Program.NumParams(),
-		Optimizer: c.Optimizer, Device: info.Name, Precision: c.Precision, Threads: info.Threads,
+		Optimizer: c.Optimizer, Device: info.Name, DeviceReason: info.Instead, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step(), Iterations: p.Iterations, StepsNow: r.ran, Committed: &p.Steps,
 		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
 		Claim: p.Guarantee, Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom,

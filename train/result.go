@@ -17,7 +17,8 @@ type Result struct {
 	Parameters      int      `json:"parameters"`
 	Optimizer       string   `json:"optimizer"`
 	Device          string   `json:"device"`
-	Precision       string   `json:"precision"` // of matrix products
+	DeviceReason    string   `json:"device_reason,omitempty"` // why it is the CPU, and not the GPU that seems to be there
+	Precision       string   `json:"precision"`               // of matrix products
 	Threads         int      `json:"threads"`
 	Steps           int      `json:"steps"`                // updates applied
 	Iterations      *int     `json:"iterations,omitempty"` // of a solver in the one step, a public number
@@ -39,8 +40,7 @@ type Result struct {
 	Released      []string `json:"released"`
 	Diagnostics   bool     `json:"private_diagnostics"`
 
-	// Initial says which tensors began with the values of a file; nil where none did.
-	Initial *Initial `json:"init,omitempty"`
+	Initial *Initial `json:"init,omitempty"` // which tensors began with the values of a file; nil where none did
 
 	// Events are the releases whose composition epsilon is; null where budgets adapt, and
 	// where nothing was charged.

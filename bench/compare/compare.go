@@ -55,13 +55,14 @@ var peers = []peer{
 	{"torch", "plain", false, "torch_steps.py", []string{"torch"}},
 	{"torch", "plain-compiled", false, "torch_steps.py", []string{"torch"}},
 	{"torch", "plain-graphs", false, "torch_steps.py", []string{"torch"}},
+	{"torch", "plain-best", false, "torch_steps.py", []string{"torch"}},
 	{"jax", "plain", false, "jax_steps.py", []string{"jax"}},
 }
 
 const ours = "privgrad"
 
-// Peers are the names of what a comparison sets beside this program's steps. Those with graphs are
-// for a GPU: they are compiled into CUDA graphs, and on a CPU would repeat the compiled ones.
+// Peers are the names of what a comparison sets beside this program's steps. Those with graphs and the best plain one are
+// for a GPU, where they are CUDA graphs: on a CPU they would repeat others.
 func Peers() (names []string) {
 	for _, p := range peers {
 		names = append(names, p.label())
@@ -71,7 +72,9 @@ func Peers() (names []string) {
 
 func (p peer) label() string { return p.name + " " + p.mode }
 
-func (p peer) onGPU() bool { return strings.HasSuffix(p.mode, "-graphs") }
+func (p peer) onGPU() bool {
+	return strings.HasSuffix(p.mode, "-graphs") || strings.HasSuffix(p.mode, "-best")
+}
 
 // Models are the models that the scripts know.
 func Models() []string { return append(Usual(), "resnet-small", "wrn-16-4", "wrn-40-4") }
@@ -94,6 +97,7 @@ type Options struct {
 	Models []string // nil for the usual ones
 	Peers  []string // of Peers; nil for all
 	Device string   // "cpu" or "cuda", of every process
+	Batch  int      // rows of a step; 0 for the usual number of each model
 	// Precision is that of matrix products, of every process: "" is float32, on a GPU also tf32 and bf16.
 	Precision string
 	Threads   int     // of every process, 0 for all
@@ -146,16 +150,22 @@ type Model struct {
 // process's steps; Rounds has all measurements in order, of this program as many
 // in a round as there are peers.
 type Entry struct {
-	Peer    string    `json:"peer"`
-	Mode    string    `json:"mode"`
-	Private bool      `json:"private"`
-	Median  float64   `json:"step_seconds_median"`
+	Peer    string  `json:"peer"`
+	Mode    string  `json:"mode"`
+	Private bool    `json:"private"`
+	Median  float64 `json:"step_seconds_median"`
+	// Waited is with a wait after each step; nil where the other figures are that, too, as on a CPU. On a GPU they are of many
+	// steps between two waits.
+	Waited  *float64  `json:"step_seconds_waited_median,omitempty"`
+	Form    string    `json:"form,omitempty"` // the fastest of several ways in which the last process could do the step
 	Min     float64   `json:"step_seconds_min"`
 	Max     float64   `json:"step_seconds_max"`
 	Rounds  []float64 `json:"step_seconds_rounds"`
 	PeakRSS int64     `json:"peak_rss_bytes"` // the largest of all
 	// PeakDevice is the most memory taken on a GPU, the largest of all; nil where it is unknown.
 	PeakDevice *int64 `json:"peak_device_bytes,omitempty"`
+
+	waited []float64
 }
 
 func (e *Entry) label() string { return e.Peer + " " + e.Mode }
@@ -187,24 +197,7 @@ type Skipped struct {
 // of this program's steps, the one of the peer's kind last. Where all peers are of one kind, so is this program's step. A peer
 // that is missing or fails is left out.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if err := timing.CheckSeconds(o.Seconds); err != nil {
-		return nil, err
-	}
-	if o.Rounds < 1 || o.Rounds > 1000 {
-		return nil, usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
-	}
-	if o.Device != "cpu" && o.Device != "cuda" {
-		return nil, usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
-	}
-	if len(o.Models) == 0 {
-		o.Models = Usual()
-	}
-	for _, m := range o.Models {
-		if !slices.Contains(Models(), m) {
-			return nil, usage.Errorf("%w, which the peers know", usage.Unknown("model", m, Models()))
-		}
-	}
-	if err := o.checkPeers(); err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
 	n, err := timing.Threads(o.Threads)
@@ -246,7 +239,34 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return c.result, nil
 }
 
-// checkPeers also completes what is chosen.
+// check also completes what is chosen.
+func (o *Options) check() error {
+	if err := timing.CheckSeconds(o.Seconds); err != nil {
+		return err
+	}
+	if o.Rounds < 1 || o.Rounds > 1000 {
+		return usage.Errorf("rounds %d: must be in [1, 1000]", o.Rounds)
+	}
+	if o.Device != "cpu" && o.Device != "cuda" {
+		return usage.Unknown("device", o.Device, []string{"cpu", "cuda"})
+	}
+	if len(o.Models) == 0 {
+		o.Models = Usual()
+	}
+	for _, m := range o.Models {
+		if !slices.Contains(Models(), m) {
+			return usage.Errorf("%w, which the peers know", usage.Unknown("model", m, Models()))
+		}
+	}
+	if o.Batch != 0 {
+		if err := timing.CheckBatch(o.Batch); err != nil {
+			return err
+		}
+	}
+	return o.checkPeers()
+}
+
+// checkPeers also completes their precision.
 func (o *Options) checkPeers() error {
 	for _, p := range o.Peers {
 		if !slices.Contains(Peers(), p) {
@@ -355,7 +375,7 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 	if err != nil {
 		return err
 	}
-	m := Model{Model: name, Parameters: info.Parameters, Batch: batch(info), Activation: "relu"}
+	m := Model{Model: name, Parameters: info.Parameters, Batch: cmp.Or(c.Batch, batch(info)), Activation: "relu"}
 	order := turns(here)
 	failed := map[string]bool{}
 	for round := range c.Rounds {
@@ -384,21 +404,36 @@ func (c *comparison) model(ctx context.Context, name string, here []peer) error 
 				m.Entries = append(m.Entries, Entry{Peer: p.name, Mode: p.mode, Private: p.private})
 				e = &m.Entries[len(m.Entries)-1]
 			}
-			e.Rounds = append(e.Rounds, s.StepSeconds)
-			e.PeakRSS = max(e.PeakRSS, s.PeakRSS)
-			if s.PeakDevice != nil && (e.PeakDevice == nil || *s.PeakDevice > *e.PeakDevice) {
-				e.PeakDevice = s.PeakDevice
-			}
+			e.add(s)
 		}
 	}
 	for i := range m.Entries {
-		e := &m.Entries[i]
-		e.Median, e.Min, e.Max = timing.Median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
+		m.Entries[i].sum()
 	}
 	slices.SortStableFunc(m.Entries, func(a, b Entry) int { return rank(a) - rank(b) })
 	m.Ratios = ratios(m.Entries, float64(m.Parameters)/c.result.DrawsPerSecond)
 	c.result.Models = append(c.result.Models, m)
 	return nil
+}
+
+// add takes a measurement.
+func (e *Entry) add(s *step) {
+	e.Rounds = append(e.Rounds, s.StepSeconds)
+	e.PeakRSS, e.Form = max(e.PeakRSS, s.PeakRSS), s.Form
+	if s.Waited != nil {
+		e.waited = append(e.waited, *s.Waited)
+	}
+	if s.PeakDevice != nil && (e.PeakDevice == nil || *s.PeakDevice > *e.PeakDevice) {
+		e.PeakDevice = s.PeakDevice
+	}
+}
+
+// sum says what the measurements are together.
+func (e *Entry) sum() {
+	e.Median, e.Min, e.Max = timing.Median(e.Rounds), slices.Min(e.Rounds), slices.Max(e.Rounds)
+	if len(e.waited) > 0 {
+		e.Waited = new(timing.Median(e.waited))
+	}
 }
 
 // rank puts private before plain steps, and ours first of each.
@@ -414,13 +449,15 @@ func rank(e Entry) (r int) {
 
 // A step is what bench step and the scripts print, as far as it is compared.
 type step struct {
-	Model       string  `json:"model"`
-	Batch       int     `json:"batch"`
-	Parameters  int     `json:"parameters"`
-	StepSeconds float64 `json:"step_seconds_median"`
-	Precision   string  `json:"precision"`
-	PeakRSS     int64   `json:"peak_rss_bytes"`
-	PeakDevice  *int64  `json:"peak_device_bytes"`
+	Model       string   `json:"model"`
+	Batch       int      `json:"batch"`
+	Parameters  int      `json:"parameters"`
+	StepSeconds float64  `json:"step_seconds_median"`
+	Waited      *float64 `json:"step_seconds_waited_median"`
+	Form        string   `json:"form"`
+	Precision   string   `json:"precision"`
+	PeakRSS     int64    `json:"peak_rss_bytes"`
+	PeakDevice  *int64   `json:"peak_device_bytes"`
 }
 
 // measure times one kind of step in a process of its own.

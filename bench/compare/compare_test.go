@@ -2,6 +2,7 @@ package compare
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/xml"
@@ -149,8 +150,20 @@ func TestChosenPeers(t *testing.T) {
 		t.Errorf("called %q, %+v", calls, c.Models[0])
 	}
 	c, _, calls = comparing(t, func(o *Options) { o.Device, o.Rounds = "cuda", 1 })
-	if _, graphs := c.Models[0].Pair("torch plain-graphs"); len(calls) != 30 || graphs == nil {
+	if _, graphs := c.Models[0].Pair("torch plain-graphs"); len(calls) != 33 || graphs == nil {
 		t.Errorf("on a GPU called %q", calls)
+	}
+	c, _, _ = comparing(t, func(o *Options) {
+		o.Device, o.Rounds, o.Batch, o.Peers = "cuda", 2, 4096, []string{"torch plain-best", "torch plain-graphs"}
+	})
+	own, theirs = c.Models[0].Pair("torch plain-best")
+	if own == nil || theirs == nil || c.Models[0].Batch != 4096 || theirs.Form != "one of several" || own.Form == "" {
+		t.Fatalf("on a GPU %+v", c.Models[0])
+	}
+	near(t, "with a wait each", theirs.Waited, 0.016)
+	near(t, "ours with a wait each", own.Waited, 0.01)
+	if r := c.Models[0].Ratios; r.FastestPlainPeer != "torch plain-best" {
+		t.Errorf("the fastest plain peer is %s", r.FastestPlainPeer)
 	}
 	for want, change := range map[string]func(*Options){
 		"peer":      func(o *Options) { o.Peers = []string{"tensorflow"} },
@@ -208,6 +221,35 @@ func TestPeersCompile(t *testing.T) {
 	files, _ := filepath.Glob("peers/*.py")
 	if out, err := exec.Command(python, append([]string{"-c", compiles}, files...)...).CombinedOutput(); err != nil || len(files) != 4 {
 		t.Errorf("%d scripts: %v\n%s", len(files), err, out)
+	}
+}
+
+// GPUs are timed alike by all: as many steps between two waits.
+func TestTogether(t *testing.T) {
+	source, err := scripts.ReadFile("peers/common.py")
+	check(t, err)
+	if want := fmt.Sprintf("\nTOGETHER = %d\n", bench.Together); !bytes.Contains(source, []byte(want)) {
+		t.Errorf("common.py does not have %q", want)
+	}
+}
+
+// The script of PyTorch runs on a CPU, where its ways of a plain step are the same but for graphs.
+func TestTorchRuns(t *testing.T) {
+	python := cmp.Or(os.Getenv("PYTHON"), "python3")
+	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {
+		t.Skipf("%s has no PyTorch; PYTHON may name another: %v", python, err)
+	}
+	for _, c := range []struct{ model, precision string }{{"mnist-tf", "float32"}, {"cnn-mnist", "bf16"}} {
+		out, err := exec.Command(python, "peers/torch_steps.py", "--mode", "plain-best", "--model", c.model, "--precision", c.precision,
+			"--batch", "4", "--threads", "1", "--seconds", "0.02").Output()
+		check(t, err)
+		var s step
+		check(t, json.Unmarshal(out, &s))
+		info, err := plan.Model(c.model)
+		check(t, err)
+		if s.Model != c.model || s.Batch != 4 || s.Parameters != info.Parameters || !(s.StepSeconds > 0) || s.Precision != c.precision || !strings.HasPrefix(s.Form, "channels ") {
+			t.Errorf("%s", out)
+		}
 	}
 }
 
@@ -343,6 +385,7 @@ func TestRefuses(t *testing.T) {
 		`model "logistic"`: func(o *Options) { o.Models = []string{"logistic"} },
 		"device":           func(o *Options) { o.Device = "auto" },
 		"threads -1":       func(o *Options) { o.Threads = -1 },
+		"batch -1":         func(o *Options) { o.Batch = -1 },
 		"threads 100000":   func(o *Options) { o.Threads = 100000 },
 	} {
 		o := Options{Device: "cpu", Rounds: 1, Seconds: 1}

@@ -83,12 +83,12 @@ func (p *planned) prints(j job) string {
 		return `{"cublas_reason": "no cuBLAS"}`
 	case strings.Contains(line, " compare "):
 		peer, mode, _ := strings.Cut(flag("--peers"), " ")
-		return fmt.Sprintf(`{"models": [{"batch": 300, "entries": [
-			{"peer": "privgrad", "mode": "private", "step_seconds_median": 1, "peak_device_bytes": 1048576},
+		return fmt.Sprintf(`{"models": [{"batch": `+flag("--batch")+`, "entries": [
+			{"peer": "privgrad", "mode": "private", "step_seconds_median": 1, "step_seconds_waited_median": 1.5, "peak_device_bytes": 1048576},
 			{"peer": "privgrad", "mode": "plain", "step_seconds_median": 1},
-			{"peer": %q, "mode": %q, "private": %v, "step_seconds_median": 2, "peak_device_bytes": 2097152}]}]}`, peer, mode, !strings.Contains(mode, "plain"))
+			{"peer": %q, "mode": %q, "private": %v, "step_seconds_median": 2, "form": "channels last", "peak_device_bytes": 2097152}]}]}`, peer, mode, !strings.Contains(mode, "plain"))
 	case strings.Contains(line, " bench "):
-		return `{"step_seconds_median": 1}`
+		return `{"step_seconds_median": 1, "step_seconds_waited_median": 1.25, "flops_per_example": 1000000}`
 	}
 	return "torch 0\n"
 }
@@ -97,7 +97,7 @@ func planning(t *testing.T, p *planned, budget time.Duration, only ...string) *c
 	t.Helper()
 	p.t, p.now = t, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	dir := t.TempDir()
-	return &check{system: p, budget: budget, only: only, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "python3", limit: time.Hour}
+	return &check{system: p, budget: budget, only: only, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "python3", limit: time.Hour, chosen: chosen(t, "", "", "", "")}
 }
 
 func each(d time.Duration) func(string) time.Duration { return func(string) time.Duration { return d } }
@@ -181,7 +181,7 @@ func TestKeepsTheBudget(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	want := "info kernels driver train bench peers conformance sanitizer gemm"
+	want := "info kernels driver train real bench peers conformance sanitizer gemm"
 	if got := strings.Join(groupNames(), " "); got != want {
 		t.Errorf("the order is %s", got)
 	}
@@ -241,7 +241,7 @@ func TestStoppedAtTheEndOfAShare(t *testing.T) {
 
 func TestMachineOf(t *testing.T) {
 	for name, want := range map[string]string{
-		"NVIDIA H100 80GB HBM3": "h100", "NVIDIA A100-SXM4-80GB": "a100", "NVIDIA H100 PCIe": "", "NVIDIA A100-PCIE-40GB": "", "NVIDIA H200": "", "": "",
+		"NVIDIA H100 80GB HBM3": "h100", "NVIDIA A100-SXM4-80GB": "a100", "NVIDIA H100 PCIe": "", "NVIDIA A100-PCIE-40GB": "", "NVIDIA H200": "h200", "NVIDIA H200 NVL": "", "": "",
 	} {
 		if got := machineOf(name); got != want {
 			t.Errorf("%q is modelled as %q", name, got)
@@ -258,6 +258,9 @@ func TestGoldenReports(t *testing.T) {
 	}
 	for i := range c.report.Measurements {
 		m := &c.report.Measurements[i]
+		if m.Roofline == nil || *m.Roofline <= 0 {
+			t.Errorf("there is no roofline of %+v", m)
+		}
 		if m.Modelled == nil && m.Precision == "float32" && slices.Contains(compare.Usual(), m.Model) { // no step of the others is modelled yet
 			t.Errorf("there is no model of %+v", m)
 		}

@@ -52,6 +52,7 @@ gone:*TestTwo*) echo 'testing: warning: no tests to run' ;;
 slow:*TestTwo*) exec sleep 60 ;;
 broken:*TestTwo*) echo '    x_test.go:3: kernel two: value 7 is 1, want 2'; seq 500; exit 1 ;;
 broken:*TestConformance\$) printf -- '--- FAIL: TestConformance (0.00s)\n    --- PASS: TestConformance/a (0.0s)\n    --- FAIL: TestConformance/b_c (0.0s)\n'; exit 1 ;;
+*TestRealSums*) printf '    real_test.go:9: it in tf32: 0.001 of the sum of 4096 records, at most 0.02\n--- PASS: TestRealSums (0.00s)\n' ;;
 *) echo '--- PASS: Test (0.00s)' ;;
 esac`
 
@@ -80,7 +81,7 @@ func checked(t *testing.T, mode string) (passed bool, text string, steps map[str
 	writeModel(t, filepath.Join(dir, "other.safetensors"), 1, 2.5, 3)
 	t.Setenv("MODE", mode)
 	t.Setenv("MODELS", dir)
-	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second, atOnce: 2}
+	c := &check{system: machine{}, bundle: dir, out: filepath.Join(dir, "out"), seconds: 1, rounds: 1, python: "no-such-python", limit: 20 * time.Second, atOnce: 2, chosen: chosen(t, "", "", "", "")}
 	if mode == "slow" {
 		c.limit = 3 * time.Second
 	}
@@ -123,13 +124,14 @@ func TestSteps(t *testing.T) {
 		"none": {
 			"info": "no libcuda", "driver": "no GPU to test on", "kernels/TestOne": "no GPU to test on", "kernels/TestTwo": "no GPU to test on",
 			"conformance": "no GPU to test on", "conformance/precisions": "no GPU to test on", "train/TestLongTrainsLikeTheCPU": "no GPU", "train/TestRunsDoNotWait": "no GPU",
-			"gemm/conformance": "no GPU to test on",
-			"train/cuda":       "no GPU to train on", "train/cuda again": "no GPU to train on",
+			"gemm/conformance": "no GPU to test on", "kernels/TestOne cubin": "no GPU", "kernels/TestTwo cubin": "no GPU",
+			"real/cifar-small": "no GPU", "real/cifar-paper": "no GPU", "real/resnet-small": "no GPU", "real/wrn-16-4": "no GPU",
+			"train/cuda": "no GPU to train on", "train/cuda again": "no GPU to train on",
 		},
 		"skip":   {},
-		"gone":   {"kernels/TestTwo": "no such test"},
-		"slow":   {"kernels/TestTwo": "not done after 3s"},
-		"broken": {"kernels/TestTwo": "value 7 is 1, want 2", "conformance": "TestConformance/b_c"},
+		"gone":   {"kernels/TestTwo": "no such test", "kernels/TestTwo cubin": "no such test"},
+		"slow":   {"kernels/TestTwo": "not done after 3s", "kernels/TestTwo cubin": "not done after 3s"},
+		"broken": {"kernels/TestTwo": "value 7 is 1, want 2", "kernels/TestTwo cubin": "value 7 is 1, want 2", "conformance": "TestConformance/b_c"},
 		"wrong":  {},
 		"unlike": {"train/same bits": "value 1 of w: 2 and 2.5"},
 		"far":    {"train/like the CPU": "value 1 of w: 2 on the GPU, 2.5 on the CPU"},
@@ -140,7 +142,7 @@ func TestSteps(t *testing.T) {
 			}
 			for _, how := range []string{
 				" private", " private tf32", " private bf16", " private 4096", " private tf32 4096",
-				" plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " l2p",
+				" private bf16 4096", " plain", " plain tf32", " plain bf16", " plain 4096", " plain tf32 4096", " plain bf16 4096", " l2p",
 			} {
 				if mode == "none" {
 					failures["bench/"+model+how] = "no GPU to measure"
@@ -178,6 +180,9 @@ func TestSteps(t *testing.T) {
 		}
 		if s := steps["gemm/mlp-mnist"]; mode == "skip" && (s.Status != skipped || !strings.Contains(s.Reason, "cuBLAS was not found")) {
 			t.Errorf("a comparison without cuBLAS is %q: %s", s.Status, s.Reason)
+		}
+		if s := steps["real/wrn-16-4"]; mode == "good" && s.Result == nil {
+			t.Errorf("the report has no figure of %s", s.Name)
 		}
 		if s := steps["bench/cnn-mnist private"]; mode == "good" && s.Result == nil {
 			t.Error("a measurement has no result")

@@ -50,6 +50,10 @@ func run() {
 	}
 	flag.DurationVar(&c.budget, "budget", c.budget, "time for the whole check; 0: as long as it takes, about an hour")
 	only := flag.String("only", "", "run these groups, with commas between: "+strings.Join(groupNames(), ", "))
+	models := flag.String("models", "", "measure these, with commas between (default: all)")
+	batches := flag.String("batch", "", "records in a step, with commas between: usual (300, or 250 of CIFAR-10 networks) or numbers (default usual,4096)")
+	precisions := flag.String("precisions", "", "measure in these, with commas between (default: float32,tf32,bf16)")
+	rivals := flag.String("peers", "", "set beside these, with commas between, such as 'jax vmap,opacus ghost' (default: all)")
 	flag.Float64Var(&c.seconds, "seconds", c.seconds, "length of every measurement")
 	flag.IntVar(&c.rounds, "rounds", c.rounds, "measurements of every peer")
 	flag.StringVar(&c.python, "python", c.python, "Python interpreter that has the peers")
@@ -59,6 +63,7 @@ func run() {
 		fmt.Fprintln(os.Stderr, "gpucheck:", err)
 		os.Exit(2)
 	}
+	var err error
 	if c.budget < 0 {
 		fail(fmt.Errorf("the budget %v is negative: give a time such as 9m, or 0 for no limit", c.budget))
 	}
@@ -69,6 +74,9 @@ func run() {
 				fail(fmt.Errorf("there are no steps %q: choose of %s", name, strings.Join(groupNames(), ", ")))
 			}
 		}
+	}
+	if c.chosen, err = choose(*models, *batches, *precisions, *rivals); err != nil {
+		fail(err)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -26,6 +26,7 @@ func (r *report) markdown() []byte {
 	}
 	fmt.Fprintf(&b, ". %d steps: %d passed, %d failed, %d not run.\n", len(r.Steps), len(r.of(passed)), len(r.of(failed)), len(r.of(skipped)))
 	r.figures(&b)
+	r.privacy(&b)
 	r.rivals(&b)
 	r.groups(&b)
 	r.missing(&b)
@@ -76,12 +77,13 @@ func (r *report) figures(b *bytes.Buffer) {
 	if len(r.Measurements) == 0 {
 		return
 	}
-	fmt.Fprint(b, "\n## Training steps\n\n| model | batch | step | precision | ms | of the roofline | of the modelled time |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(b, "\n## Training steps\n\n| model | batch | step | precision | ms | with a wait each | of the roofline | of the modelled time |\n|---|---|---|---|---|---|---|---|\n")
 	for _, m := range r.Measurements {
-		fmt.Fprintf(b, "| %s | %d | %s | %s | %.4g | %s | %s |\n", m.Model, m.Batch, m.Mode, m.Precision, 1e3*m.Seconds,
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %.4g | %s | %s | %s |\n", m.Model, m.Batch, m.Mode, m.Precision, 1e3*m.Seconds, milliseconds(m.Waited),
 			percent(m.Roofline, m.Seconds), percent(m.Modelled, m.Seconds))
 	}
-	fmt.Fprint(b, "\n100% of the roofline is the speed of the products alone at the GPU's full rate. 100% of the modelled\n"+
+	fmt.Fprint(b, "\nMany steps are made between two waits for the GPU, and then, in the next column, one.\n"+
+		"100% of the roofline is the speed of the products alone at the GPU's full rate. 100% of the modelled\n"+
 		"time is the speed that bench/results/modelled gives, which is a model and no measurement. A dash: there is no model.\n")
 }
 
@@ -92,15 +94,62 @@ func percent(bound *float64, took float64) string {
 	return fmt.Sprintf("%.1f%%", 100**bound/took)
 }
 
+func milliseconds(seconds *float64) string {
+	if seconds == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.4g", 1e3**seconds)
+}
+
+// privacy is the table of what privacy costs beside the best plain step that anybody makes in the same precision.
+func (r *report) privacy(b *bytes.Buffer) {
+	head := "\n## Private steps over the best plain ones\n\n| model | batch | precision | private, ms | our plain, ms | best plain peer, ms | which | private ÷ best plain |\n|---|---|---|---|---|---|---|---|\n"
+	for _, m := range r.Measurements {
+		best := r.bestPlain(&m)
+		if m.Mode != "private" || best == nil {
+			continue
+		}
+		which := strings.TrimSpace(best.Peer + " " + best.Mode + " " + best.Form)
+		fmt.Fprintf(b, "%s| %s | %d | %s | %.4g | %s | %.4g | %s | %.3g |\n", head, m.Model, m.Batch, m.Precision, 1e3*m.Seconds,
+			milliseconds(r.ourPlain(&m)), 1e3*best.Seconds, which, m.Seconds/best.Seconds)
+		head = ""
+	}
+	if head == "" {
+		fmt.Fprint(b, "\nThe best plain peer is the fastest that was measured, in the same precision. Many steps between two waits.\n")
+	}
+}
+
+// bestPlain is the fastest plain peer on the same workload; nil where none was measured.
+func (r *report) bestPlain(m *measurement) (best *peerMeasurement) {
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		if !p.Private && p.Model == m.Model && p.Batch == m.Batch && p.Precision == m.Precision && (best == nil || p.Seconds < best.Seconds) {
+			best = p
+		}
+	}
+	return best
+}
+
+// ourPlain is privgrad's plain step on the same workload; nil where it was not measured.
+func (r *report) ourPlain(m *measurement) *float64 {
+	for _, o := range r.Measurements {
+		if o.Mode == "plain" && o.Model == m.Model && o.Batch == m.Batch && o.Precision == m.Precision {
+			return &o.Seconds
+		}
+	}
+	return nil
+}
+
 // rivals is the table of peers.
 func (r *report) rivals(b *bytes.Buffer) {
 	if len(r.Peers) == 0 {
 		return
 	}
-	fmt.Fprint(b, "\n## Beside peers\n\n| model | batch | precision | peer | ms | privgrad, ms | times faster | GPU memory | privgrad |\n|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(b, "\n## Beside peers\n\n| model | batch | precision | peer | ms | with a wait each | privgrad, ms | with a wait each | times faster | GPU memory | privgrad |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range r.Peers {
-		fmt.Fprintf(b, "| %s | %d | %s | %s %s | %.4g | %.4g | %.3g | %s | %s |\n", p.Model, p.Batch, p.Precision, p.Peer, p.Mode,
-			1e3*p.Seconds, 1e3*p.Ours, p.Seconds/p.Ours, size(p.Memory), size(p.OurMemory))
+		peer := strings.TrimSpace(p.Peer + " " + p.Mode + " " + p.Form)
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %.4g | %s | %.4g | %s | %.3g | %s | %s |\n", p.Model, p.Batch, p.Precision, peer,
+			1e3*p.Seconds, milliseconds(p.Waited), 1e3*p.Ours, milliseconds(p.OursWaited), p.Seconds/p.Ours, size(p.Memory), size(p.OurMemory))
 	}
 	fmt.Fprint(b, "\nBoth sides multiply in the same precision. Memory is the most that the program took on the GPU.\n")
 }

@@ -32,6 +32,7 @@ type check struct {
 	bundle, out string
 	budget      time.Duration // of all steps, 0 for no bound
 	only        []string      // groups, nil for all
+	chosen      choice
 	seconds     float64
 	rounds      int
 	python      string

@@ -34,8 +34,9 @@ var groups = []struct {
 	{"kernels", 9, (*check).kernels},
 	{"driver", 1, (*check).driver},
 	{"train", 1, (*check).train},
-	{"bench", 25, (*check).bench},
-	{"peers", 38, (*check).peers},
+	{"real", 10, (*check).real},
+	{"bench", 23, (*check).bench},
+	{"peers", 30, (*check).peers},
 	{"conformance", 14, (*check).conformance},
 	{"sanitizer", 5, (*check).sanitizer},
 	{"gemm", 2, (*check).gemm},
@@ -202,8 +203,15 @@ func (c *check) kernels(ctx context.Context) {
 		c.add(&step{Name: "kernels", Status: failed, Reason: err.Error()}, nil)
 	}
 	var jobs []job
-	for _, t := range tests {
-		jobs = append(jobs, c.testing("kernels/"+t, "kernels.test", "^"+t+"$", time.Minute))
+	for _, form := range []string{"ptx", "cubin"} { // what ptxas makes and what a driver makes may differ
+		for _, t := range tests {
+			j := c.testing("kernels/"+t, "kernels.test", "^"+t+"$", time.Minute)
+			if form != "ptx" {
+				j.name += " " + form
+			}
+			j.env = append(j.env, "PRIVGRAD_IMAGES="+form)
+			jobs = append(jobs, j)
+		}
 	}
 	c.together(ctx, jobs, ran)
 }
@@ -302,6 +310,26 @@ func (c *check) train(ctx context.Context) {
 		c.test(ctx, "train/"+t, "cuda.test", "^"+t+"$", 2*time.Minute)
 	}
 }
+
+// real compares sums of named networks at their size with the CPU's. The largest comes last: the CPU takes longest for it.
+func (c *check) real(ctx context.Context) {
+	for _, model := range []string{"cifar-small", "resnet-small", "cifar-paper", "wrn-16-4"} {
+		j := c.testing("real/"+model, "cuda.test", "^TestRealSums$/^"+regexp.QuoteMeta(model)+"$", 5*time.Minute)
+		c.run(ctx, j, func(s *step, stdout []byte) error {
+			var figures []string
+			for _, m := range realFigure.FindAllSubmatch(stdout, -1) {
+				figures = append(figures, string(m[1]))
+			}
+			if figures != nil {
+				s.Result = figures
+			}
+			return ran(s, stdout)
+		})
+	}
+}
+
+// realFigure is how TestRealSums says how far a sum is from the CPU's.
+var realFigure = regexp.MustCompile(`(?m)^ *real_test\.go:\d+: (\S+ in \S+: \S+ of the sum of .*)$`)
 
 // compare is a step on two models of equal layout.
 func (c *check) compare(name, a, b string, judge func(a, b []safetensors.Tensor, s *step) error) {

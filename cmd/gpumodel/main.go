@@ -25,12 +25,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	root := cli.Root(&cobra.Command{
 		Use:   "gpumodel",
-		Short: "Model training steps on a GPU that is not there",
-		Long: `gpumodel estimates the time of training steps on a GPU that you do not have.
+		Short: "Model work on a GPU that is not there",
+		Long: `gpumodel estimates the time of training steps, and of making features, on a GPU that you do not have.
 It is ` + aModel + `: docs/internals/modelled.md says how it is made, and what it
 leaves out. The same version gives the same figures on every machine.`,
 		Example: "  go run ./cmd/gpumodel step --gpu h100 --model cnn-mnist --batch 300",
-	}, step())
+	}, step(), mapping())
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return cli.Execute(root, args)
@@ -100,7 +100,7 @@ func describe(w io.Writer, r *result) {
 		})
 	}
 	if len(r.Kernels) > 0 {
-		describeKernels(w, r)
+		describeKernels(w, r.Kernels)
 	}
 	fmt.Fprintln(w, "\nWhat the model assumes:")
 	for _, n := range r.Notes {
@@ -109,11 +109,11 @@ func describe(w io.Writer, r *result) {
 }
 
 // describeKernels has a line for each kind of launch.
-func describeKernels(w io.Writer, r *result) {
+func describeKernels(w io.Writer, all []model.Kernel) {
 	fmt.Fprintln(w)
 	cli.Table(w, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "kernel\tblocks\ton an SM\twaves\tlaunches\teach\tbound by\tthroughput\tlatency\tL2\tDRAM\tFMA\tbank conflicts\tsectors/request\t")
-		for _, g := range model.Group(r.Kernels) {
+		for _, g := range model.Group(all) {
 			k := g.Kernel
 			fmt.Fprintf(w, "%s\t%d × %d\t%d\t%d\t%d\t%.1f µs\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.0f%%\t%.0f%%\t%.1f\t\n", k.Name, k.Blocks, k.Threads, k.Resident, k.Waves, g.Launches,
 				1e6*k.Seconds, k.Bound, 1e6*k.Throughput, 1e6*k.Latency, 1e6*k.L2, 1e6*k.DRAM, 100*k.Counts.FMAShare(), 100*k.Counts.ConflictShare(), k.Counts.SectorsPerRequest())

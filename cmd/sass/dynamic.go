@@ -14,7 +14,7 @@ import (
 type kernel struct{ module, name string }
 
 // dynamicShared gives, by architecture and kernel, the most shared memory that a launch asks for beside the kernel's own: for a
-// named model, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
+// named model, for patches of a color image of 32×32, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
 func dynamicShared() (map[string]map[kernel]int, error) {
 	var programs []*ir.Program
 	for _, info := range nn.Names() {
@@ -50,12 +50,15 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 					}
 				}
 				if op := &p.Ops[i]; op.Kind == ir.Conv {
-					for _, p := range []device.Precision{device.Float32, device.TF32} {
+					for _, l := range convolution(op) {
+						add(l)
+					}
+					for _, p := range []device.Precision{device.TF32, device.BF16} {
 						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
-						add(m.ConvForward(b, op, 0, 0, 0, 0))
-						add(m.ConvInputGrad(b, op, 0, 0, 0, false))
-						add(m.ConvStore(b, op, 0, 0, 0, 0, 0))
-						add(m.ConvSum(b, op, 0, 0, 0, 0, 0))
+						add(m.GradientNorm(b, op, 0, 0, 0))
+						add(m.GradientStore(b, op, 0, 0, 0, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 1, 0, 0))
+						add(m.GradientSum(b, op, 0, 0, 0, 0, 0))
 					}
 				}
 			}
@@ -67,6 +70,7 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 				}
 			}
 		}
+		add(kernels.CellMeans(kernels.Batch{Capacity: 1}, &ir.Op{Shape: []int{1024, 29, 29}}, 0, 0, 0, [2]kernels.Excess{}, 0))
 		for _, l := range kernels.DenseTiles() {
 			add(l)
 		}
@@ -85,4 +89,21 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 		all[a.Name] = most
 	}
 	return all, nil
+}
+
+// convolution has the launches of an op, in planes and in pixels.
+func convolution(op *ir.Op) []kernels.Launch {
+	b := kernels.Batch{Capacity: 1}
+	all := []kernels.Launch{
+		kernels.ConvForward(b, op, 0, 0, 0, 0), kernels.ConvInputGrad(b, op, 0, 0, 0, false), kernels.ConvStore(b, op, 0, 0, 0, 0, 0),
+		kernels.ConvSum(b, op, 0, 0, 0, 0, 0),
+	}
+	for _, p := range []device.Precision{device.TF32, device.BF16} {
+		if m := kernels.Math(p); kernels.Products(op) && m.FitsGradient(op) {
+			all = append(all, m.GradientNorm(b, op, 0, 0, 0), m.GradientStore(b, op, 0, 0, 0, 0, 0), m.GradientSum(b, op, 0, 0, 1, 0, 0),
+				m.GradientSum(b, op, 0, 0, 0, 0, 0))
+		}
+		all = append(all, kernels.Math(p).ProductTiles()...)
+	}
+	return all
 }

@@ -146,7 +146,7 @@ var ofMachines = []setting.Row{
 	{Key: "threads", Group: inSpeed, Limit: setting.Within(0, mostThreads, "1 to %d, or 0 for all cores", mostThreads), Resume: setting.Always,
 		Help: "CPU threads; they do not change the result (default 0: all)"},
 	{Key: "memory", Group: inSpeed, Arg: "SIZE", Limit: setting.Reads(func(text string) error { _, err := devices.ParseMemory(text); return err }), Resume: setting.UnlessSeeded,
-		Help: "memory for a batch, such as 2GiB (default a quarter of the device's)"},
+		Help: "memory for a batch, such as 2GiB (default up to a quarter of the device's)"},
 	{Key: "max_physical_batch", Group: onSpeed, Limit: setting.Within(0, math.MaxInt, "a number of records, or 0 to choose by memory"), Resume: setting.UnlessSeeded,
 		Help: "most records that are processed at once (default 0: as memory allows)"},
 	{Key: "strategy", Group: onSpeed, Limit: setting.Reads(func(text string) error { return perexample.Check(perexample.Strategy(text)) }),

@@ -38,6 +38,9 @@ type Info struct {
 	Threads int
 	Costs   ir.Costs // of one core
 	Memory  int64    // bytes of a memory of its own; 0 where it uses the machine's
+	Room    int64    // of these, what nobody had when the device was opened
+	// Instead is why this is the processor and no GPU, though one was looked for and seems to be here; "" elsewhere.
+	Instead string
 	// Cipher is what secure noise is drawn from here. Every device takes ChaCha20;
 	// AES256CTR only one that names it.
 	Cipher stream.Cipher

@@ -3,6 +3,8 @@ package devices
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/privgrad/privgrad/cuda"
@@ -17,15 +19,23 @@ import (
 // names are those of all devices.
 var names = []string{"auto", "cpu", "cuda", "cuda:N", "reference"}
 
+// openDriver and nvidia say what this machine has; others in tests.
+var openDriver, nvidia = cudrv.Open, hasNVIDIA
+
 // Open opens a device by its name on the command line. "auto" is the first
-// GPU where there is one that this build can use, else the processor.
+// GPU where there is one that this build can use, else the processor, whose Info says why where a GPU seems to be here.
 func Open(name string, threads int) (device.Device, error) {
 	switch {
 	case name == "auto":
-		if d, err := openGPU(0); err == nil {
+		d, err := openGPU(0)
+		if err == nil {
 			return d, nil
 		}
-		return cpu.Open(threads)
+		host, failed := cpu.Open(threads)
+		if failed != nil || !nvidia() {
+			return host, failed
+		}
+		return instead{host, err.Error()}, nil
 	case name == "cpu":
 		return cpu.Open(threads)
 	case name == "reference":
@@ -51,11 +61,39 @@ func Open(name string, threads int) (device.Device, error) {
 }
 
 func openGPU(ordinal int) (device.Device, error) {
-	driver, err := cudrv.Open()
+	driver, err := openDriver()
 	if err != nil {
 		return nil, err
 	}
 	return cuda.Open(driver, ordinal)
+}
+
+// instead is a device that was opened in the place of a GPU.
+type instead struct {
+	device.Device
+	why string
+}
+
+func (d instead) Info() device.Info {
+	i := d.Device.Info()
+	i.Instead = d.why
+	return i
+}
+
+// hasNVIDIA says whether this machine seems to have a GPU by NVIDIA: its driver's device files, or a display controller on the bus.
+func hasNVIDIA() bool {
+	if nodes, _ := filepath.Glob("/dev/nvidia[0-9]*"); len(nodes) > 0 {
+		return true
+	}
+	vendors, _ := filepath.Glob("/sys/bus/pci/devices/*/vendor")
+	for _, file := range vendors {
+		vendor, _ := os.ReadFile(file)
+		class, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "class"))
+		if strings.TrimSpace(string(vendor)) == "0x10de" && strings.HasPrefix(string(class), "0x03") {
+			return true
+		}
+	}
+	return false
 }
 
 // Who multiplies the matrices of dense layers.

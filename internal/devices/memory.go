@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -12,19 +13,40 @@ import (
 // unknownMemory is the default budget where the machine's memory is unknown.
 const unknownMemory = 512 << 20
 
-// DefaultMemory is the budget for a batch's values and stored gradients: a
-// quarter of the device's memory, or of the machine's for a device that has none of its own, in whole
-// steps of 64 MiB so that a new kernel's share does not change it.
+// DefaultMemory is the budget for a batch's values and stored gradients: a quarter of the device's memory, or of the machine's
+// for a device that has none of its own. Where others leave less than half of the device's, it is half of what they leave. It
+// comes in whole steps of 64 MiB so that a new kernel's share does not change it.
 func DefaultMemory(d device.Info) int64 {
+	bytes, _ := budget(d)
+	return bytes
+}
+
+func budget(d device.Info) (bytes int64, shared bool) {
 	const step = 64 << 20
 	all := d.Memory
 	if all == 0 {
 		all = machineMemory()
 	}
-	if m := all / 4 / step * step; m > 0 {
-		return m
+	bytes = all / 4 / step * step
+	if half := d.Room / 2 / step * step; d.Memory > 0 && half < bytes {
+		return max(half, step), true
 	}
-	return unknownMemory
+	if bytes == 0 {
+		bytes = unknownMemory
+	}
+	return bytes, false
+}
+
+// Warnings say what a user should know of a device that was opened: that it is no GPU though one seems to be here, and, unless
+// some memory was asked for, that others leave it little.
+func Warnings(d device.Info, memory string) (all []string) {
+	if d.Instead != "" {
+		all = append(all, "device auto: the CPU, and not the GPU: "+d.Instead)
+	}
+	if bytes, shared := budget(d); shared && memory == "" {
+		all = append(all, fmt.Sprintf("memory: a batch gets %d MiB, half of what others leave of the GPU's memory; --memory gives it more or less", bytes>>20))
+	}
+	return all
 }
 
 // Units of memory, and the most that anybody has.

@@ -33,6 +33,7 @@ type Estimate struct {
 	Optimizer  string `json:"optimizer"`
 	Recipe     string `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
 	Device     string `json:"device"`
+	Why        string `json:"device_reason,omitempty"` // it is the CPU, and not the GPU that seems to be there
 	Threads    int    `json:"threads"`
 
 	Epsilon         *float64 `json:"epsilon"`
@@ -182,8 +183,8 @@ func (t *trial) table() (each float64, rows device.Rows, values device.Features,
 		}
 		some = min(2*some, n)
 	}
-	if values == nil { // on the device alone
-		if rows, values, err = reader.Table(part(t.records, some)); err != nil {
+	if values == nil { // on the device alone, which may have made many while the host would make few
+		if rows, values, err = reader.Table(part(t.records, min(some, fewest))); err != nil {
 			return 0, rows, nil, err
 		}
 	}
@@ -369,7 +370,7 @@ func (t *trial) timeEvaluation() (float64, error) {
 func (t *trial) estimate() *Estimate {
 	p, c, g, info := t.plan, &t.plan.Config, t.plan.Guarantee, t.device.Info()
 	e := &Estimate{
-		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Recipe: p.Recipe, Device: info.Name, Threads: info.Threads,
+		Dataset: c.Data, Model: c.Model, Parameters: p.Network.Program.NumParams(), Optimizer: c.Optimizer, Recipe: p.Recipe, Device: info.Name, Why: info.Instead, Threads: info.Threads,
 		Guarantee: g.Guarantee, NoGuarantee: g.NoGuarantee, Claim: g,
 		Epsilon: g.Epsilon, Delta: g.Delta, Accountant: g.Accountant, Neighbouring: g.Neighbouring, NoiseMultiplier: p.NoiseMultiplier(),
 		SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Count: p.Count != nil, Steps: p.MostSteps, Iterations: p.Iterations,

@@ -66,13 +66,20 @@ func (p *Plan) Engine(d device.Device, records tables.Records, noise *stream.Str
 	return engine.Open(e)
 }
 
-// table is what solvers of a linear model work on.
+// table is what solvers of a linear model work on. Features that a device made for itself are made again, on the CPU.
 func (p *Plan) table(m *convex.Model, records tables.Records) (*convex.Table, error) {
 	norm := p.Config.Norm()
 	if norm == 0 {
 		norm = math.Inf(1)
 	}
-	t, err := convex.NewTable(m, records.Rows, records.Values, norm, cmp.Or(p.Config.Threads, runtime.GOMAXPROCS(0)))
+	rows, values := records.Rows, records.Values
+	if p.Front != nil && rows.Count > 0 && values == nil {
+		var err error
+		if rows, values, err = p.Reader().Table(p.Set.Train); err != nil {
+			return nil, err
+		}
+	}
+	t, err := convex.NewTable(m, rows, values, norm, cmp.Or(p.Config.Threads, runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, err
 	}

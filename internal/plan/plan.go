@@ -222,6 +222,7 @@ func (p *Plan) resolve(d device.Device) error {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
+	p.Warnings = append(p.Warnings, devices.Warnings(info, c.Memory)...)
 	for _, step := range []func() error{p.resolveRecords, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
 		if err := step(); err != nil {
 			return err

@@ -149,7 +149,7 @@ var assumptions = []struct {
 	is         func(p *Plan) bool
 }{
 	{RealArithmetic, "an earlier version added a part of the noise in floating point, which the analysis does not cover", func(*Plan) bool { return false }},
-	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/proofs/rounding.md says, or better", func(p *Plan) bool { return p.precision != device.Float32 }},
+	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/proofs/rounding.md says, or better, for all numbers as they did for those that were tried", func(p *Plan) bool { return p.precision != device.Float32 }},
 	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
 	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
 	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},

@@ -167,7 +167,7 @@ func (in *inst) results(to []int32) []int32 {
 	switch in.op {
 	case opMMA:
 		return append(to, in.src[:4]...)
-	case opLoad, opUnpack:
+	case opLoad, opUnpack, opMatrix:
 		return append(to, in.list[:in.count]...)
 	case opALU, opMov, opSel, opPack, opAtom, opShuffle, opVote:
 		return append(to, in.dst)
@@ -192,7 +192,7 @@ func (in *inst) cost() cost {
 		return x
 	}
 	switch in.op {
-	case opLoad:
+	case opLoad, opMatrix:
 		return in.accessCost(GlobalLoad, SharedLoad, GenericLoad)
 	case opStore:
 		c := in.accessCost(GlobalStore, SharedStore, GenericStore)

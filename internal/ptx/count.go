@@ -120,7 +120,7 @@ func (c *Counter) note(l *launch, w *warp, in *inst, pc int32, m uint32) {
 	k.latest = max(k.latest, ready)
 	done := ready + x.cycles + c.latency(x.kind)
 	switch in.op {
-	case opLoad, opStore, opAtom, opCopy:
+	case opLoad, opStore, opAtom, opCopy, opMatrix:
 		done = ready + c.memory(l, w, in, pc, m, x)
 	}
 	switch in.op {
@@ -181,6 +181,9 @@ func (c *Counter) memory(l *launch, w *warp, in *inst, pc int32, m uint32, x *co
 	n := in.width * in.count
 	first := base[bits.TrailingZeros32(m)] + in.off
 	switch {
+	case in.op == opMatrix:
+		passes := c.shared(base, in.off, matrixRow, m&in.givers())
+		return int64(c.Latencies.Shared) + laterPass*(passes-1)
 	case in.space == inParam || in.space == inLocal || in.space == inConst:
 		return c.latency(x.kind)
 	case in.space == inShared, in.space == generic && first-sharedWindow < windowSize:
@@ -199,9 +202,13 @@ func (c *Counter) memory(l *launch, w *warp, in *inst, pc int32, m uint32, x *co
 	return int64(c.Latencies.L2)
 }
 
+// laterPass is how many cycles ldmatrix takes for each of its passes but the first, conflicts or further matrices alike: table
+// of ldmatrix in Sun, Li, Geng, Stuijk and Corporaal, Dissecting Tensor Cores via Microbenchmarks, arXiv 2206.02874, 2022.
+const laterPass = 2
+
 // shared counts passes through the 32 banks of 4 bytes: 16 bytes a lane take a pass for every 8 lanes, 8 for 16, and
-// a pass more for every other word of a bank.
-func (c *Counter) shared(base *vec, off uint64, n int, m uint32) {
+// a pass more for every other word of a bank. It gives their number.
+func (c *Counter) shared(base *vec, off uint64, n int, m uint32) (passes int64) {
 	lanes := 32
 	if n > 4 {
 		lanes = 128 / n
@@ -223,10 +230,12 @@ func (c *Counter) shared(base *vec, off uint64, n int, m uint32) {
 			}
 		}
 		if most > 0 {
-			b.Waves += int64(most)
 			b.Conflicts += int64(most - 1)
+			passes += int64(most)
 		}
 	}
+	b.Waves += passes
+	return passes
 }
 
 // global counts sectors and lines, and says whether the block has touched one of them for the first time.

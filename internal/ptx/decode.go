@@ -33,6 +33,7 @@ const (
 	opShuffle
 	opVote
 	opMMA
+	opMatrix // ldmatrix
 )
 
 // inst is a decoded instruction. Registers are slots of a warp, negative ones constants: ^i.
@@ -211,7 +212,7 @@ var decoders = map[string]decoder{
 	"and": (*parser).decodeLogic, "or": (*parser).decodeLogic, "xor": (*parser).decodeLogic, "not": (*parser).decodeLogic,
 	"ld": (*parser).decodeAccess, "st": (*parser).decodeAccess, "atom": (*parser).decodeAtom, "cp": (*parser).decodeCp,
 	"bra": (*parser).decodeBra, "ret": plain(opExit), "exit": plain(opExit), "trap": plain(opTrap), "bar": (*parser).decodeBar,
-	"shfl": (*parser).decodeShuffle, "vote": (*parser).decodeVote, "mma": (*parser).decodeMMA,
+	"shfl": (*parser).decodeShuffle, "vote": (*parser).decodeVote, "mma": (*parser).decodeMMA, "ldmatrix": (*parser).decodeMatrix,
 	"call": func(*parser, *inst, []string, []operand) error {
 		return errors.New("calls of functions are not supported: have them inlined")
 	},

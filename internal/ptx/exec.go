@@ -222,9 +222,12 @@ func (w *warp) run(l *launch) *Fault {
 	return nil
 }
 
+// aligned says whether an instruction takes all lanes of a warp, and names no members.
+func (in *inst) aligned() bool { return in.op == opMMA || in.op == opMatrix }
+
 // members is the member mask of an instruction for a whole warp.
 func (w *warp) members(l *launch, in *inst, lane int) uint32 {
-	if in.op == opMMA {
+	if in.aligned() {
 		return full
 	}
 	return uint32(w.get(l, in.src[0])[lane]) & w.exists
@@ -402,7 +405,7 @@ func (w *warp) combine(_ *launch, in *inst, m uint32) *Fault {
 func (w *warp) gather(l *launch, in *inst, g *group, m uint32) (uint32, *Fault) {
 	lane := bits.TrailingZeros32(m)
 	members := w.members(l, in, lane)
-	if in.op != opMMA {
+	if !in.aligned() {
 		v := w.get(l, in.src[0])
 		for r := m; r != 0; r &= r - 1 {
 			i := bits.TrailingZeros32(r)
@@ -459,6 +462,8 @@ func (w *warp) together(l *launch, in *inst, m uint32) *Fault {
 		return w.shuffle(l, in, m)
 	case opMMA:
 		return w.mma(l, in, m)
+	case opMatrix:
+		return w.loadMatrices(l, in, m)
 	}
 	return nil
 }

@@ -5,6 +5,24 @@ import (
 	"math/bits"
 )
 
+// Core is how tensor cores add up products. PTX leaves that open.
+type Core uint8
+
+const (
+	Coarse Core = iota // as coarsely as any known tensor core
+	// Faults to be found: no known tensor core has them.
+	Coarser // a place less
+	Uneven  // every other row adds its terms in the opposite order
+)
+
+// places is how many bits behind the largest exponent are kept.
+func (c Core) places() uint64 {
+	if c == Coarser {
+		return 22
+	}
+	return 23
+}
+
 // pass is how many terms tensor cores add at a time, in which GPUs differ.
 const pass = 4
 
@@ -49,7 +67,11 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 			row, col := &a[g+8*(i>>1)], &b[2*t+(i&1)]
 			sum := float32frombits(w.get(l, in.list[6+i])[lane])
 			for k := 0; k < 8*words; k += pass {
-				sum = addProducts(sum, (*[pass]float64)(row[k:]), (*[pass]float64)(col[k:]))
+				at := k
+				if l.o.Core == Uneven && g%2 == 1 {
+					at = 8*words - pass - k
+				}
+				sum = addProducts(l.o.Core.places(), sum, (*[pass]float64)(row[at:]), (*[pass]float64)(col[at:]))
 			}
 			out[i][lane] = nan32(sum)
 		}
@@ -61,9 +83,9 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 }
 
 // addProducts is c + Σ a·b as coarsely as any tensor core is known to compute it: exact products and c are aligned to the
-// largest exponent, bits below 23 places behind it are cut off, and so are those of the exact sum beyond 24 digits (Fasi, Higham,
+// largest exponent, bits below so many places behind it, 23, are cut off, and so are those of the exact sum beyond 24 digits (Fasi, Higham,
 // Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7, 2021). PTX leaves all of it open.
-func addProducts(c float32, a, b *[pass]float64) float32 {
+func addProducts(places uint64, c float32, a, b *[pass]float64) float32 {
 	const sign, special = 1 << 63, 0x7ff << 52
 	first := float64(c)
 	largest := math.Float64bits(first) &^ sign // bits of magnitudes are in their order, and what is special comes last
@@ -80,12 +102,12 @@ func addProducts(c float32, a, b *[pass]float64) float32 {
 		return float32(first)
 	}
 	e := largest >> 52
-	scale := math.Float64frombits((2*1023 + 23 - e) << 52) // 2²³ over the largest's power of two
-	sum := int64(first * scale)                            // by a power of two: exact, then toward zero
+	scale := math.Float64frombits((2*1023 + places - e) << 52) // 2 to the places over the largest's power of two
+	sum := int64(first * scale)                                // by a power of two: exact, then toward zero
 	for _, p := range products {
 		sum += int64(p * scale)
 	}
-	exact := float64(sum) * math.Float64frombits((e-23)<<52)
+	exact := float64(sum) * math.Float64frombits((e-places)<<52)
 	out := float32(exact)
 	if size := math.Abs(exact); size < 0x1p128 && math.Abs(float64(out)) > size {
 		return math.Nextafter32(out, 0)

@@ -5,8 +5,8 @@
 // instruction that it does not know is an error of [Parse], never of a launch. A launch
 // checks what a GPU does not: bounds, alignment, use after free, reads of
 // what was never written (registers, shared and global memory), races between
-// threads and between blocks, barriers and shuffles that not all threads
-// reach. The first violation ends the launch with a [Fault]. A [Counter] counts what blocks do.
+// threads and between blocks, barriers, shuffles and fragments that not all
+// threads reach. The first violation ends the launch with a [Fault]. A [Counter] counts what blocks do.
 //
 // Arithmetic is IEEE 754 to the bit; forms of which PTX leaves the bits open,
 // .approx for instance, are not known. Float32 NaNs are the canonical 0x7fffffff.
@@ -75,6 +75,8 @@ type Options struct {
 	SharedLimit int
 	// Blocks gives the numbers of the blocks that run, of which x is the fastest; nil runs all of them.
 	Blocks iter.Seq[int]
+	// Core is how tensor cores add.
+	Core Core
 	// NoRaces leaves out the search for races.
 	NoRaces bool
 	// Counter, unless nil, counts what the blocks do.

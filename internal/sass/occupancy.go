@@ -12,6 +12,7 @@ type Architecture struct {
 // Architectures are those that the modules are assembled for.
 var Architectures = []Architecture{
 	{"sm_80", 64, 32, 164 << 10, 163 << 10},  // A100
+	{"sm_86", 48, 16, 100 << 10, 99 << 10},   // RTX 30 and 40
 	{"sm_90", 64, 32, 228 << 10, 227 << 10},  // H100
 	{"sm_100", 64, 32, 228 << 10, 227 << 10}, // B200
 	{"sm_120", 48, 24, 100 << 10, 99 << 10},  // RTX 50

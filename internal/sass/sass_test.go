@@ -32,7 +32,7 @@ func kernel(t *testing.T, text string) Kernel {
 	t.Helper()
 	f := parse(t, text)
 	k := Kernel{Architecture: "sm_90", Name: f.Name, Needs: Needs{Threads: 128, Registers: 64, Static: 4096}, All: f.Count()}
-	k.Blocks = Architectures[1].Fit(k.Needs)
+	k.Blocks = Architectures[2].Fit(k.Needs)
 	loops, err := f.Loops()
 	if err != nil {
 		t.Fatal(err)
@@ -243,16 +243,27 @@ func TestFit(t *testing.T) {
 		want int
 	}{
 		{0, Needs{Threads: 256, Registers: 32}, 8},                                  // warps
-		{1, Needs{Threads: 32, Registers: 16}, 32},                                  // blocks
-		{1, Needs{Threads: 256, Registers: 128}, 2},                                 // registers
-		{1, Needs{Threads: 128, Registers: 160, Static: 8832}, 3},                   // registers by parts
+		{2, Needs{Threads: 32, Registers: 16}, 32},                                  // blocks
+		{2, Needs{Threads: 256, Registers: 128}, 2},                                 // registers
+		{2, Needs{Threads: 128, Registers: 160, Static: 8832}, 3},                   // registers by parts
 		{0, Needs{Threads: 256, Registers: 32, Static: 36864}, 4},                   // shared memory
-		{1, Needs{Threads: 256, Registers: 80, Static: 0, Dynamic: 227 << 10}, 1},   // all that a block may ask for
-		{3, Needs{Threads: 256, Registers: 80, Static: 1024, Dynamic: 98 << 10}, 1}, //
-		{3, Needs{Threads: 512, Registers: 32}, 3},                                  // the fewer warps of sm_120
+		{2, Needs{Threads: 256, Registers: 80, Static: 0, Dynamic: 227 << 10}, 1},   // all that a block may ask for
+		{1, Needs{Threads: 32, Registers: 16}, 16},                                  // the fewer blocks of sm_86
+		{4, Needs{Threads: 256, Registers: 80, Static: 1024, Dynamic: 98 << 10}, 1}, //
+		{4, Needs{Threads: 512, Registers: 32}, 3},                                  // the fewer warps of sm_120
 	} {
 		if got := Architectures[c.a].Fit(c.n); got != c.want {
 			t.Errorf("%s: %+v: %d blocks, want %d", Architectures[c.a].Name, c.n, got, c.want)
+		}
+	}
+}
+
+// A load of matrices is one of shared memory, as wide as what each lane gets: 32 bits of every matrix.
+func TestCountsLoadsOfMatrices(t *testing.T) {
+	for name, want := range map[string]Widths{"LDSM.16.M88": {1, 0, 0}, "LDSM.16.MT88.2": {0, 1, 0}, "LDSM.16.M88.4": {0, 0, 1}, "LDSM.16.MT88.4": {0, 0, 1}} {
+		f := Function{Code: []Instruction{{Name: name}}}
+		if got := f.Count(); got.LDS != want || got.Instructions != 1 {
+			t.Errorf("%s counts as %+v", name, got)
 		}
 	}
 }

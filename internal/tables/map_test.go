@@ -155,3 +155,36 @@ func TestStopped(t *testing.T) {
 		}
 	}
 }
+
+// alone is a mapper whose rows the host does not see.
+type alone struct{ *cpu.Device }
+
+func (d alone) Map(f device.Front, from device.Data, o device.MapOptions) (device.Data, error) {
+	data, err := d.Device.Map(f, from, o)
+	return struct{ device.Data }{data}, err
+}
+
+// Of rows that a device alone has, the host knows which records count as zero from the start: those that are not finite.
+func TestMappedAlone(t *testing.T) {
+	d, err := cpu.Open(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes, values := images(5, 96)
+	for m, usable := range map[*datasets.Split]int64{&bytes: 5, &values: 4} {
+		r := Reader{Front: scattered(t), Loss: ir.Logistic, Classes: 2}
+		records, err := r.Records(alone{d}, *m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records.Values != nil || records.Rows.Count != 5 || records.Rows.Width != r.Front.Width() {
+			t.Errorf("the host has %T, of rows %+v", records.Values, records.Rows)
+		}
+		if got := records.Usable(); got != usable {
+			t.Errorf("%d records are usable, want %d", got, usable)
+		}
+		if err := records.Data.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -125,11 +125,12 @@ func (r Reader) mapped(d device.Device, m datasets.Split) (Records, error) {
 	if err = errors.Join(err, images.Close()); err != nil {
 		return Records{}, err
 	}
-	rows = device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: rows.Targets}
+	mapped := device.Rows{Count: rows.Count, Width: r.Front.Width(), Targets: rows.Targets}
 	if t, ok := data.(*host.Table); ok { // rows in the host's memory, for its solvers
-		return Records{data, rows, t.Features}, nil
+		return Records{data, mapped, t.Features}, nil
 	}
-	return Records{Data: data, Rows: rows}, nil
+	mapped.Targets = rows.Checked(values).Targets // the host sees which records are not finite, and no rows
+	return Records{Data: data, Rows: mapped}, nil
 }
 
 func (r Reader) threads() int { return cmp.Or(r.Threads, runtime.GOMAXPROCS(0)) }

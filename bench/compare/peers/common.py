@@ -155,26 +155,53 @@ def options(description, modes):
     return p.parse_args()
 
 
-def report(o, peer, version, step, device_bytes):
-    """Times step, which returns when its work is done, and prints one line of JSON. device_bytes gives
-    the most memory taken on a GPU, None without one."""
-    began = time.perf_counter()
-    step()  # compiles, where there is something to compile
+# How many steps are asked of a GPU before its work is waited for: as many as privgrad's own bench step asks for.
+TOGETHER = 32
+
+
+def waited(step, wait):
+    """How long a step with its wait takes."""
+    start = time.perf_counter()
     step()
-    warm = time.perf_counter()
-    while time.perf_counter() - warm < o.seconds / 10:
-        step()
-    times = []
-    end = time.perf_counter() + o.seconds
-    while len(times) < 3 or time.perf_counter() < end:
+    wait()
+    return time.perf_counter() - start
+
+
+def timed(step, wait, seconds, most=TOGETHER):
+    """Seconds a step, the median, and how many were timed: up to so many between two waits, after a warm-up of a tenth. Of
+    steps that take long, for which a wait is nothing, fewer."""
+    times, together = [], max(1, min(most, int(seconds / waited(step, wait))))
+    began = time.perf_counter()
+    while True:
         start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({
+        for _ in range(together):
+            step()
+        wait()
+        took = time.perf_counter() - start
+        if time.perf_counter() - began > seconds / 10:
+            times.append(took / together)
+        if len(times) >= 3 and time.perf_counter() - began > seconds:
+            return statistics.median(times), together * len(times)
+
+
+def report(o, peer, version, step, wait, device_bytes, form=None):
+    """Times step and prints one line of JSON. What a GPU does a step only asks for, and wait waits for it. device_bytes gives
+    the most memory taken on a GPU, None without one. form says which of several ways the step is done."""
+    began = time.perf_counter()
+    for _ in range(2):  # compiles, where there is something to compile
+        waited(step, wait)
+    warm = time.perf_counter()
+    seconds, count = timed(step, wait, o.seconds, TOGETHER if o.device == "cuda" else 1)
+    result = {
         "peer": peer, "version": version, "mode": o.mode, "model": o.model, "batch": o.batch, "device": o.device, "precision": o.precision, "threads": o.threads,
         "parameters": sum(t.size for tensors in initial(o.model) for t in tensors),
-        "steps_timed": len(times), "step_seconds_median": statistics.median(times), "warm_up_seconds": warm - began,
-        "peak_rss_bytes": kilobytes if sys.platform == "darwin" else kilobytes * 1024,
-        "peak_device_bytes": device_bytes(),
-    }), flush=True)
+        "steps_timed": count, "step_seconds_median": seconds, "warm_up_seconds": warm - began,
+    }
+    if o.device == "cuda":
+        result["step_seconds_waited_median"] = timed(step, wait, o.seconds / 2, 1)[0]
+    if form:
+        result["form"] = form
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result["peak_rss_bytes"] = kilobytes if sys.platform == "darwin" else kilobytes * 1024
+    result["peak_device_bytes"] = device_bytes()
+    print(json.dumps(result), flush=True)

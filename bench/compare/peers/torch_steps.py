@@ -1,11 +1,13 @@
 """Times one training step in PyTorch: plain SGD, Opacus with hooks or ghost clipping, and torch.func. Modes in
-graphs are compiled into CUDA graphs."""
+graphs are compiled into CUDA graphs. plain-best tries several ways of plain SGD and times the fastest."""
+import itertools
 import logging
+import sys
 import warnings
 
 import common
 
-o = common.options(__doc__, ["plain", "plain-compiled", "plain-graphs", "hooks", "ghost", "func", "func-compiled", "func-graphs"])
+o = common.options(__doc__, ["plain", "plain-compiled", "plain-graphs", "plain-best", "hooks", "ghost", "func", "func-compiled", "func-graphs"])
 
 import torch
 from torch import nn
@@ -169,6 +171,80 @@ def func(x, y):
     return step
 
 
+def whole(x, y, layout, low):
+    """Plain SGD without what a step can do without: inputs as the layout wants them, the update in one call. low says how
+    products are rounded to bf16: "" for not at all, by autocast, or "pure": values and a copy of the parameters are in bf16."""
+    net, master = network().to(memory_format=layout), None
+    x = x.contiguous(memory_format=layout) if x.dim() == 4 else x
+    if low == "pure":
+        master = [p.detach().clone() for p in net.parameters()]
+        net, x = net.to(torch.bfloat16), x.to(torch.bfloat16)
+    params = list(net.parameters())
+
+    def step():
+        with torch.autocast(o.device, torch.bfloat16, enabled=low == "autocast", cache_enabled=False):
+            loss = F.cross_entropy(net(x).float(), y)
+        gradients = torch.autograd.grad(loss, params)
+        with torch.no_grad():
+            if master:
+                torch._foreach_add_(master, [g.float() for g in gradients], alpha=-common.RATE)
+                torch._foreach_copy_(params, master)
+            else:
+                torch._foreach_add_(params, gradients, alpha=-common.RATE)
+    return step
+
+
+def captured(step):
+    """A step in one CUDA graph, as torch wants it: after some on another stream."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+LAYOUTS = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
+
+
+def best(x, y):
+    """The fastest way, and its name."""
+    torch.backends.cudnn.benchmark = True
+    images = any(layer.kind in ("conv", "sconv") for layer in common.layers(o.model))
+    layouts = list(LAYOUTS) if images else ["channels first"]
+    lows = ["autocast", "pure"] if o.precision == "bf16" else [""]
+    found = []
+
+    def make(layout, low):
+        step = whole(x, y, LAYOUTS[layout], low)
+        return captured(step) if o.device == "cuda" else step
+
+    for way in itertools.product(layouts, lows):
+        try:
+            step = make(*way)
+            common.waited(step, wait)
+            found.append((common.timed(step, wait, o.seconds / 5)[0], way))
+        except RuntimeError as e:  # the next way may work
+            print(", ".join(filter(None, way)), "fails:", str(e).splitlines()[0], file=sys.stderr)
+    if not found:
+        raise SystemExit("no way of a plain step works")
+    way = min(found)[1]
+    if o.device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    graph = "in a graph" if o.device == "cuda" else ""
+    return make(*way), ", ".join(filter(None, (*way, graph)))
+
+
+def wait():
+    if o.device == "cuda":
+        torch.cuda.synchronize()
+
+
 x, y = (torch.from_numpy(a).to(o.device) for a in common.batch(o.model, o.batch))
 peer, version, make = "torch", torch.__version__, plain
 if o.mode in ("hooks", "ghost"):
@@ -176,18 +252,11 @@ if o.mode in ("hooks", "ghost"):
     peer, version, make = "opacus", opacus.__version__, opacus_step
 elif o.mode.startswith("func"):
     make = func
-step = make(x, y)
-
-
-def finished():
-    """What a GPU does, a step only asks for."""
-    step()
-    if o.device == "cuda":
-        torch.cuda.synchronize()
+step, form = best(x, y) if o.mode == "plain-best" else (make(x, y), None)
 
 
 def device_bytes():
     return torch.cuda.max_memory_allocated() if o.device == "cuda" else None
 
 
-common.report(o, peer, version, finished, device_bytes)
+common.report(o, peer, version, step, wait, device_bytes, form)

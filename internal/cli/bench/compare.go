@@ -46,7 +46,9 @@ The peers are Python packages, and each is optional. To install them:
 
 On a GPU (--device cuda) every process multiplies in the same --precision: float32
 without TF32, tf32, or bf16 with sums in float32. There the peers are also measured in
-CUDA graphs. torch.compile needs a C++ compiler. A peer that is missing or fails is left
+CUDA graphs, and "torch plain-best" is the fastest of several plain steps: either layout
+of images, of bf16 by autocast or pure, one graph a step. All are timed alike: many steps
+between two waits, and then one. torch.compile needs a C++ compiler. A peer that is missing or fails is left
 out, with a line that says so.
 
 The ending of --out says what is written: all measurements (.json, after each model), a
@@ -66,6 +68,7 @@ compare measures nothing and shows what is in it, or draws it to another --out.`
 			f.SortFlags = false
 			f.StringSliceVar(&x.Models, "model", compare.Usual(), "models, separated by commas; also "+strings.Join(compare.Models()[len(compare.Usual()):], ", "))
 			f.StringSliceVar(&x.Peers, "peers", nil, "measure only these, such as 'jax vmap,opacus ghost' (default: all)")
+			f.IntVar(&x.Batch, "batch", 0, "records in a step; 0: 300, or 250 of networks for 32x32 images")
 			f.StringVar(&x.Device, "device", "cpu", "cpu or cuda, for every process")
 			f.StringVar(&x.Precision, "precision", "float32", "of matrix products, for every process; on a GPU also tf32 or bf16")
 			f.IntVar(&x.Threads, "threads", 0, "CPU threads of every process; 0: all")
@@ -127,7 +130,7 @@ func (x *comparison) check(c *cli.Call) error {
 	case x.file == "":
 		return nil
 	}
-	for _, name := range []string{"model", "peers", "device", "precision", "threads", "seconds", "rounds", "python"} {
+	for _, name := range []string{"model", "peers", "batch", "device", "precision", "threads", "seconds", "rounds", "python"} {
 		if c.Given(name) {
 			return usage.Errorf("--%s has no effect with %s, as nothing is measured; remove one of them", name, x.file)
 		}

@@ -26,8 +26,8 @@ type Options struct {
 	Chunk int
 }
 
-// group implements collective.Group. Its context stays with one goroutine, and is another than the device's, which
-// has its own current where it asks for a sum.
+// group implements collective.Group. Its Context stays with one goroutine. The device has another of the same GPU, current
+// where it asks for a sum.
 type group struct {
 	o       Options
 	line    *line
@@ -92,7 +92,7 @@ func Open(d driver.Driver, o Options) (collective.Group, error) {
 }
 
 func (g *group) join(d driver.Driver, id driver.NCCLID) (err error) {
-	if g.context, err = d.(driver.NCCL).OpenPrimary(g.o.GPU); err != nil {
+	if g.context, err = d.Open(g.o.GPU); err != nil {
 		return err
 	}
 	if g.stream, err = g.context.NewStream(); err != nil {

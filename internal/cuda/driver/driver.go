@@ -21,8 +21,9 @@ type Driver interface {
 	Devices() (int, error)
 	// Info describes a device without opening it.
 	Info(ordinal int) (Info, error)
-	// Open makes a context on a device, current on the calling thread only, to which
-	// the goroutine is tied until Leave or Close. A goroutine has one context at a time.
+	// Open comes to a device's primary context, which NVIDIA's libraries share: a GPU in exclusive mode allows one context,
+	// and two would take turns. It is current on the calling thread only, to which the goroutine is tied until Leave or
+	// Close. A goroutine has one Context at a time; each owns what it has made.
 	Open(ordinal int) (Context, error)
 }
 
@@ -37,13 +38,15 @@ type Info struct {
 	L2             int
 }
 
-// Context is one device in use.
+// Context is one use of a device.
 type Context interface {
 	Info() Info
 	// Enter makes the context current on the calling thread and ties the goroutine to it, until Leave. It is current
 	// on one at a time. Leave unties, whatever it returns.
 	Enter() error
 	Leave() error
+	// Room is how many bytes of the device's memory nobody has, of this process or another.
+	Room() (int64, error)
 	Alloc(bytes int64) (Ptr, error)
 	Free(Ptr) error
 	// AllocHost gives pinned host memory that kernels can read at Address.
@@ -58,7 +61,7 @@ type Context interface {
 	// Sync comes first.
 	CopyIn(dst Ptr, src []byte) error
 	CopyOut(dst []byte, src Ptr) error
-	// Close frees all that the context holds; idempotent, allowed after a failure, and where the context is current nowhere.
+	// Close frees all that this Context has made; idempotent, allowed after a failure, and where the context is current nowhere.
 	Close() error
 }
 
@@ -150,6 +153,7 @@ func (e *Error) Error() string {
 // Codes that callers tell apart.
 const (
 	OutOfMemory         = 2
+	Unavailable         = 46 // another process has the GPU for itself
 	NoDevice            = 100
 	InvalidContext      = 201
 	Lost                = 719 // a kernel failed: every later call on the context fails likewise

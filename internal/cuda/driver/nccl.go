@@ -6,9 +6,6 @@ type NCCL interface {
 	NCCL() (int, error)
 	// NewNCCLID names a new group. One rank asks for the name and gives it to the others.
 	NewNCCLID() (NCCLID, error)
-	// OpenPrimary is Open of the context that NVIDIA's libraries share, in which NCCL works. A goroutine's context of
-	// Open is another one.
-	OpenPrimary(ordinal int) (Context, error)
 }
 
 // NCCLID is the name of a group, by which its ranks find each other.

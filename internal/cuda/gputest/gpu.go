@@ -21,6 +21,7 @@ var (
 	calls chan func()
 	// Used by that goroutine alone.
 	context driver.Context
+	version int // of the driver
 	stream  driver.Stream
 	modules = map[string]driver.Module{} // by text
 )
@@ -72,6 +73,9 @@ func newGPU(t testing.TB) *gpu {
 	err := on(func() (err error) {
 		if context == nil {
 			if context, err = d.Open(0); err != nil {
+				return err
+			}
+			if version, err = d.Version(); err != nil {
 				return err
 			}
 			if stream, err = context.NewStream(); err != nil {
@@ -142,6 +146,17 @@ func (m *gpu) Written(p uint64, n int) (bool, error) {
 	return len(b) < 4 || binary.LittleEndian.Uint32(b) != 1<<32-1, nil
 }
 
+func (m *gpu) Image(forms func(capability, version int) ([][]byte, error)) (image []byte, err error) {
+	err = on(func() error {
+		images, err := forms(context.Info().Capability, version)
+		if err == nil {
+			image = images[0]
+		}
+		return err
+	})
+	return image, err
+}
+
 // Launch fails where the kernel does, or where it wrote beside a buffer.
 func (m *gpu) Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error {
 	err := on(func() error {
@@ -171,7 +186,7 @@ func (m *gpu) Launch(module string, text []byte, kernel string, grid, block [3]i
 		return m.guarded()
 	})
 	if err != nil {
-		return fmt.Errorf("module %s.ptx, kernel %s, grid %v, block %v, %d bytes of dynamic shared memory, arguments %#x, on %s: %w",
+		return fmt.Errorf("module %s, kernel %s, grid %v, block %v, %d bytes of dynamic shared memory, arguments %#x, on %s: %w",
 			module, kernel, grid, block, shared, args, m.device, err)
 	}
 	return nil

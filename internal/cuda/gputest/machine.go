@@ -14,7 +14,10 @@ type Machine interface {
 	Read(dst []byte, address uint64) error
 	// Written says whether all bytes were written since Alloc, as far as that is known.
 	Written(address uint64, bytes int) (bool, error)
-	// Launch runs a kernel of a module to its end.
+	// Image is what the machine takes of a module, by a function of the GPU's compute capability and the driver's version that
+	// gives its forms, the first to be loaded first and PTX last: the interpreter takes PTX.
+	Image(forms func(capability, version int) ([][]byte, error)) ([]byte, error)
+	// Launch runs a kernel of a module, given by Image or as PTX, to its end.
 	Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error
 }
 
@@ -35,6 +38,14 @@ type interpreter struct {
 	*ptx.Memory
 	modules  map[string]*ptx.Module // by their text
 	launches uint64
+}
+
+func (m *interpreter) Image(forms func(capability, version int) ([][]byte, error)) ([]byte, error) {
+	images, err := forms(0, 0)
+	if err != nil {
+		return nil, err
+	}
+	return images[len(images)-1], nil
 }
 
 func (m *interpreter) Launch(module string, text []byte, kernel string, grid, block [3]int, shared int, args []uint64) error {

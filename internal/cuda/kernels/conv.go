@@ -43,6 +43,11 @@ func conv(module, name string, grid [3]int, threads int, args ...[]uint64) Launc
 	return l
 }
 
+// ConvForward is ConvActivated without an activation.
+func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
+	return ConvActivated(b, op, noActivation, x, w, bias, y)
+}
+
 // ConvActivated is y[b][o][p] = (Σ_k w[o][k]·column[b][k][p]) + bias[o]: fused operations
 // in the order of the taps k from zero, then the bias; bias 0 is none. Taps that read padding may be left out. Behind it
 // is an activation, where FusesForward says so.
@@ -53,12 +58,20 @@ func ConvActivated(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	return columnsForward(b, op, act, x, w, bias, y)
 }
 
-// columnsForward is ConvActivated of any window, and on tensor cores.
+// columnsForward is ConvActivated of any window.
 func columnsForward(b Batch, op *ir.Op, act ir.Kind, x, w, bias, y Ptr) Launch {
 	out, _, positions := op.Columns()
 	rows := tileRows(out)
 	return conv("conv", fmt.Sprint("conv_forward_", rows), [3]int{ceil(b.Capacity*positions, 64), ceil(out, rows), 1}, 64,
 		b.args(x, w, bias, y, I(int(act))), geometry(op))
+}
+
+// ConvInputGrad is convInputGrad through no activation, ConvInputGradThrough that through the ReLU that gave x.
+func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
+	return convInputGrad(b, op, dy, weights, dx, add, 0)
+}
+func ConvInputGradThrough(b Batch, op *ir.Op, x, dy, weights, dx Ptr) Launch {
+	return convInputGrad(b, op, dy, weights, dx, false, x)
 }
 
 // convInputGrad is the gradient at the input, dx[b][c][i][j] = Σ weights[o][c][u][v]·dy[b][o][p], over the
@@ -72,7 +85,7 @@ func convInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Lau
 	return columnsInputGrad(b, op, dy, weights, dx, add, x)
 }
 
-// columnsInputGrad is convInputGrad of any window, and on tensor cores.
+// columnsInputGrad is convInputGrad of any window.
 func columnsInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool, x Ptr) Launch {
 	rows := tileRows(op.Shape[0])
 	w := op.Window

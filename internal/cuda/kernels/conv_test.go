@@ -38,18 +38,8 @@ var convCases = []convShape{
 	{size{2, 2}, 1, 3, 9, 2, ir.Window{H: 1, W: 3, StrideH: 1, StrideW: 3, PadLeft: 1, PadRight: 1, DilationH: 1, DilationW: 2}, true},
 }
 
-// windowCases are those of which tf32 has kernels: with each number of lines, tails of them, and examples that share a block.
-var windowCases = []convShape{
-	{size{3, 5}, 26, 8, 8, 66, ir.Square(3, 1, 1), true},
-	{size{2, 2}, 64, 8, 8, 33, ir.Square(3, 1, 1), false},
-	{size{0, 2}, 24, 8, 8, 24, ir.Square(3, 1, 1), true},
-	{size{3, 4}, 25, 12, 16, 40, ir.Square(3, 1, 1), true},
-	{size{2, 2}, 33, 4, 32, 24, ir.Square(3, 1, 1), true},
-}
-
 // convCase is one of them with its numbers.
 type convCase struct {
-	math           Math
 	s              size
 	op             *ir.Op
 	in, out        int // elements of an example
@@ -57,27 +47,6 @@ type convCase struct {
 	params         int
 	x, dy, w, bias []float32
 	gradient       func() [][]truth // by live example: weights, then bias
-}
-
-func (c *convCase) cut(x float32) float64     { return float64(c.math.cut(x)) }
-func (c *convCase) nearest(x float32) float64 { return float64(c.math.nearest(x)) }
-
-// chain is of the taps of so many channels, or filters: a fragment of a tap has eight of them in tf32.
-func (c *convCase) chain(planes int) int {
-	return c.math.chain(ceil(planes, 8) * 8 * c.op.Window.H * c.op.Window.W)
-}
-
-// laid lays weights out as the kernels take them.
-func (m *machine) laid(k Math, op *ir.Op, turned bool, w Ptr) Ptr {
-	m.t.Helper()
-	_, count := k.ConvWeights(op, turned, w, 0)
-	if count == 0 {
-		return w
-	}
-	to := m.empty(count)
-	l, _ := k.ConvWeights(op, turned, w, to)
-	m.launch(l)
-	return to
 }
 
 // someConvs are convolutions of random geometry, whose tests show what a table forgets.
@@ -97,22 +66,9 @@ func someConvs(rng *rand.Rand) []convShape {
 
 func eachConv(t *testing.T, seed uint64, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
 	rng := rand.New(rand.NewPCG(seed, seed))
-	for _, k := range maths {
-		t.Run(k.String(), func(t *testing.T) { eachConvIn(t, k, rng, f) })
-	}
-}
-
-func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *rand.Rand, c *convCase)) {
-	shapes := windowCases
-	if !k.windows() {
-		shapes = slices.Concat(convCases, someConvs(rng))
-	}
-	for _, d := range shapes {
+	for _, d := range slices.Concat(convCases, someConvs(rng)) {
 		op := imageOp(ir.Conv, d.channels, d.h, d.w, d.out, d.window, d.bias)
-		if k.of(op) != k {
-			t.Fatalf("%v to %v is not multiplied in %s", op.Shape, op.Out, k)
-		}
-		c := &convCase{math: k, s: d.size, op: op, in: ir.Size(op.Shape), out: ir.Size(op.Out)}
+		c := &convCase{s: d.size, op: op, in: ir.Size(op.Shape), out: ir.Size(op.Out)}
 		_, c.k, c.positions = op.Columns()
 		c.params = d.out * c.k
 		c.x = spoil(normals(rng, d.capacity*c.in), d.live, d.capacity)
@@ -125,9 +81,9 @@ func eachConvIn(t *testing.T, k Math, rng *rand.Rand, f func(t *testing.T, rng *
 		c.gradient = sync.OnceValue(func() (all [][]truth) {
 			for e := range d.live {
 				g := make([]truth, c.params)
-				taps(op, func(o, i, k int) { g[k].add(c.cut(c.dy[e*c.out+o]), c.cut(c.x[e*c.in+i])) })
+				taps(op, func(o, i, k int) { g[k].add(float64(c.dy[e*c.out+o]), float64(c.x[e*c.in+i])) })
 				for o := 0; d.bias && o < c.out; o++ {
-					g[d.out*c.k+o/c.positions].add(c.cut(c.dy[e*c.out+o]))
+					g[d.out*c.k+o/c.positions].add(float64(c.dy[e*c.out+o]))
 				}
 				all = append(all, g)
 			}
@@ -147,10 +103,9 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 		w, dy := m.floats(c.w), m.floats(c.dy)
 		y := m.floats(fill(c.s.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.s.capacity*c.in, untouched)), m.floats(fill(c.s.capacity*c.in, untouched))
-		m.launch(c.math.ConvForward(b, c.op, m.floats(c.x), m.laid(c.math, c.op, false, w), bias, y))
-		w = m.laid(c.math, c.op, true, w)
-		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, dx, false))
-		m.launch(c.math.ConvInputGrad(b, c.op, dy, w, sum, true))
+		m.launch(ConvForward(b, c.op, m.floats(c.x), w, bias, y))
+		m.launch(ConvInputGrad(b, c.op, dy, w, dx, false))
+		m.launch(ConvInputGrad(b, c.op, dy, w, sum, true))
 
 		wantY, wantX, wantSum := make([]truth, c.s.live*c.out), make([]truth, c.s.live*c.in), make([]truth, c.s.live*c.in)
 		for e := range c.s.live {
@@ -158,17 +113,17 @@ func TestConvForwardAndInputGrad(t *testing.T) {
 				wantY[e*c.out+o].add(float64(c.bias[o/c.positions]))
 			}
 			taps(c.op, func(o, i, k int) {
-				wantY[e*c.out+o].add(c.nearest(c.x[e*c.in+i]), c.nearest(c.w[k]))
-				wantX[e*c.in+i].add(c.nearest(c.dy[e*c.out+o]), c.nearest(c.w[k]))
+				wantY[e*c.out+o].add(float64(c.x[e*c.in+i]), float64(c.w[k]))
+				wantX[e*c.in+i].add(float64(c.dy[e*c.out+o]), float64(c.w[k]))
 			})
 		}
 		for i := range wantX {
 			wantSum[i] = wantX[i]
 			wantSum[i].add(untouched)
 		}
-		near(t, "y", m.read(y, len(wantY)), wantY, c.chain(c.op.Shape[0])+1)
-		near(t, "dx", m.read(dx, len(wantX)), wantX, c.chain(c.op.Out[0]))
-		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.chain(c.op.Out[0])+1)
+		near(t, "y", m.read(y, len(wantY)), wantY, c.op.Shape[0]*c.op.Window.H*c.op.Window.W+1)
+		near(t, "dx", m.read(dx, len(wantX)), wantX, c.op.Out[0]*c.op.Window.H*c.op.Window.W)
+		near(t, "dx added", m.read(sum, len(wantX)), wantSum, c.op.Out[0]*c.op.Window.H*c.op.Window.W+1)
 		dead := c.s.capacity - c.s.live
 		same(t, "dead y", m.read(y, c.s.capacity*c.out)[c.s.live*c.out:], fill(dead*c.out, untouched))
 		same(t, "dead dx", m.read(dx, c.s.capacity*c.in)[c.s.live*c.in:], fill(dead*c.in, untouched))
@@ -181,14 +136,14 @@ func TestConvStoreAndNorm(t *testing.T) {
 		b, x, dy, stride := m.batch(c.s), m.floats(c.x), m.floats(c.dy), c.params+5
 		kept := m.floats(fill(c.s.capacity*stride, untouched))
 		stored, measured := m.norms(c), m.norms(c)
-		m.launch(c.math.ConvStore(b, c.op, x, dy, kept, stride, stored))
-		m.launch(c.math.ConvNorm(b, c.op, x, dy, measured))
+		m.launch(ConvStore(b, c.op, x, dy, kept, stride, stored))
+		m.launch(ConvNorm(b, c.op, x, dy, measured))
 		got := m.read(kept, c.s.capacity*stride)
 		norms, again := m.readNorms(stored, c), m.readNorms(measured, c)
 		for e := range c.s.capacity {
-			g, want := got[e*stride:(e+1)*stride], 3.0*float64(c.math.ConvNorms(c.op))
+			g, want := got[e*stride:(e+1)*stride], 3.0*float64(ConvNorms(c.op))
 			if e < c.s.live {
-				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient()[e], c.math.ConvTerms(c.op))
+				near(t, fmt.Sprintf("gradient %d", e), g[:c.params], c.gradient()[e], ConvTerms(c.op))
 				for _, v := range g[:c.params] {
 					want += float64(v) * float64(v)
 				}
@@ -205,14 +160,14 @@ func TestConvStoreAndNorm(t *testing.T) {
 
 // norms are the parts of squared norms, each with 3 in it.
 func (m *machine) norms(c *convCase) Ptr {
-	return m.doubles(fill64(c.math.ConvNorms(c.op)*c.s.capacity, 3))
+	return m.doubles(fill64(ConvNorms(c.op)*c.s.capacity, 3))
 }
 
 // readNorms adds them up.
 func (m *machine) readNorms(p Ptr, c *convCase) []float64 {
 	m.t.Helper()
 	sums := make([]float64, c.s.capacity)
-	for i, x := range m.readDoubles(p, c.math.ConvNorms(c.op)*len(sums)) {
+	for i, x := range m.readDoubles(p, ConvNorms(c.op)*len(sums)) {
 		sums[i%len(sums)] += x
 	}
 	return sums
@@ -228,12 +183,12 @@ func fill64(n int, v float64) []float64 {
 
 // convSum runs both kernels over sums that begin with start.
 func convSum(m *machine, c *convCase, x, dy, factors []float32, start []float64) []float64 {
-	stride, parts, weights := c.params+5, c.math.ConvParts(c.op, c.s.capacity), c.op.Out[0]*c.k
+	stride, parts, weights := c.params+5, ConvParts(c.op, c.s.capacity), c.op.Out[0]*c.k
 	p, sumW, sumB := m.empty(parts*stride), m.doubles(start[:weights]), Ptr(0)
 	if c.op.Bias != ir.None {
 		sumB = m.doubles(start[weights:])
 	}
-	m.launch(c.math.ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
+	m.launch(ConvSum(m.batch(c.s), c.op, m.floats(x), m.floats(dy), m.floats(factors), p, stride))
 	m.launch(SumParts(c.op, p, stride, parts, sumW, sumB))
 	sum := m.readDoubles(sumW, weights)
 	if sumB != 0 {
@@ -256,7 +211,7 @@ func TestConvSum(t *testing.T) {
 				}
 			}
 		}
-		near64(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, c.math.ConvTerms(c.op)+ExampleBlock)
+		near64(t, "sum", convSum(newMachine(t), c, x, dy, f, start), want, ConvTerms(c.op)+ExampleBlock)
 	})
 }
 
@@ -265,7 +220,7 @@ func TestConvSumComputesAgainWhatWasStored(t *testing.T) {
 	eachConv(t, 7, func(t *testing.T, _ *rand.Rand, c *convCase) {
 		m := newMachine(t)
 		kept := m.empty(c.s.capacity * c.params)
-		m.launch(c.math.ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.norms(c)))
+		m.launch(ConvStore(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), kept, c.params, m.norms(c)))
 		for e := range min(c.s.live, 2) {
 			f := make([]float32, c.s.capacity)
 			f[e] = 1
@@ -311,7 +266,7 @@ func gram(c *convCase, e int) float64 {
 		bias = 1
 	}
 	columns := make([]float64, c.positions*c.k)
-	taps(c.op, func(o, i, k int) { columns[o%c.positions*c.k+k%c.k] = c.cut(c.x[e*c.in+i]) })
+	taps(c.op, func(o, i, k int) { columns[o%c.positions*c.k+k%c.k] = float64(c.x[e*c.in+i]) })
 	total, bound := 0.0, 0.0
 	for s := range c.positions {
 		for u := range c.positions {
@@ -320,7 +275,7 @@ func gram(c *convCase, e int) float64 {
 				a += columns[s*c.k+k] * columns[u*c.k+k]
 			}
 			for o := range c.op.Out[0] {
-				d += c.cut(c.dy[e*c.out+o*c.positions+s]) * c.cut(c.dy[e*c.out+o*c.positions+u])
+				d += float64(c.dy[e*c.out+o*c.positions+s]) * float64(c.dy[e*c.out+o*c.positions+u])
 			}
 			total += a * d
 			if s == u {
@@ -328,7 +283,7 @@ func gram(c *convCase, e int) float64 {
 			}
 		}
 	}
-	omega, g := c.math.GramRounding(c.op)
+	omega, g := GramRounding(c.op)
 	norm := math.Sqrt(max(total, 0)+omega*bound*bound) + g*bound
 	return norm * norm
 }
@@ -339,8 +294,8 @@ func TestNormGram(t *testing.T) {
 		b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 		before := fill64(c.s.capacity, 3)
 		bound, stored := m.doubles(before), m.norms(c)
-		m.launch(c.math.NormGram(b, c.op, x, dy, bound))
-		m.launch(c.math.ConvNorm(b, c.op, x, dy, stored))
+		m.launch(NormGram(b, c.op, x, dy, bound))
+		m.launch(ConvNorm(b, c.op, x, dy, stored))
 		got, norms := m.readDoubles(bound, len(before)), m.readNorms(stored, c)
 		for e := range c.s.capacity {
 			want := 3.0
@@ -348,7 +303,7 @@ func TestNormGram(t *testing.T) {
 				want += gram(c, e)
 			}
 			close64(t, fmt.Sprintf("example %d", e), got[e], want, 1e-11)
-			if n := norms[e] - 3*float64(c.math.ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
+			if n := norms[e] - 3*float64(ConvNorms(c.op)) + 3; got[e] < n*(1-1e-12) {
 				t.Errorf("example %d: the bound %v is below the squared norm %v of the float32 gradient", e, got[e], n)
 			}
 		}
@@ -376,8 +331,8 @@ func TestNormGramCoversWhatRoundingLeaves(t *testing.T) {
 	m := newMachine(t)
 	b, x, dy := m.batch(c.s), m.floats(c.x), m.floats(c.dy)
 	bound, stored := m.doubles(make([]float64, 4)), m.doubles(make([]float64, 4))
-	m.launch(c.math.NormGram(b, c.op, x, dy, bound))
-	m.launch(c.math.ConvNorm(b, c.op, x, dy, stored))
+	m.launch(NormGram(b, c.op, x, dy, bound))
+	m.launch(ConvNorm(b, c.op, x, dy, stored))
 	norms := m.readDoubles(stored, 4)
 	for e, n := range m.readDoubles(bound, 4) {
 		if norms[e] == 0 {
@@ -399,7 +354,7 @@ func TestNormGramOfNoNumbers(t *testing.T) {
 	}
 	m := newMachine(t)
 	norm2 := m.doubles(make([]float64, 5))
-	m.launch(c.math.NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2))
+	m.launch(NormGram(m.batch(c.s), c.op, m.floats(c.x), m.floats(c.dy), norm2))
 	for e, n := range m.readDoubles(norm2, 5) {
 		if bad := e == 1 || e == 2 || e == 3; bad != (n != n) {
 			t.Errorf("example %d has the squared norm %v", e, n)

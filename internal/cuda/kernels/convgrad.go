@@ -34,6 +34,47 @@ func gradientsOf(op *ir.Op) gradients {
 	return ofColumns(op)
 }
 
+// ConvStore is gradients.store.
+func ConvStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	return gradientsOf(op).store(b, op, x, dy, kept, stride, norm2)
+}
+
+// ConvNorms is the number of parts in which ConvStore and ConvNorm give a squared norm.
+func ConvNorms(op *ir.Op) int { return gradientsOf(op).norms() }
+
+// ConvNorm adds the squared norm as ConvStore does without keeping the gradient: the norm of what ConvStore keeps and ConvSum computes
+// again.
+func ConvNorm(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
+	return ConvStore(b, op, x, dy, 0, 0, norm2)
+}
+
+// ConvSum is gradients.sum, of the gradients that ConvStore keeps.
+func ConvSum(b Batch, op *ir.Op, x, dy, factors Ptr, parts Ptr, stride int) Launch {
+	return gradientsOf(op).sum(b, op, x, dy, factors, parts, stride)
+}
+
+// ConvParts is the number of partial sums that ConvSum writes.
+func ConvParts(op *ir.Op, capacity int) int { return gradientsOf(op).parts(capacity) }
+
+// gradientTiles are those of a gradient of so many filters by 64 columns.
+func gradientTiles(op *ir.Op, rows int) int {
+	out, k, _ := op.Columns()
+	if op.Bias != ir.None {
+		k++
+	}
+	return ceil(k, 64) * ceil(out, rows)
+}
+
+// NormGram adds to norm2[b] an upper bound of the squared norm of the gradient that ConvSum computes, by
+// the Gram matrices of columns and dy: (√(n² + ω·B²) + γ·B)², n² = Σ_st (AᵀA)_st (ΔᵀΔ)_st and B = Σ_t ‖a_t‖‖δ_t‖ in float64,
+// where a column of an op with a bias has a further element of 1. See GramRounding for ω and γ. Where B is not at most half of the
+// largest float32 it is NaN: a partial sum of the gradient might overflow, and the example counts as zero.
+func NormGram(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
+	sum, gradient := GramRounding(op)
+	return conv("gram", "norm_gram", [3]int{b.Capacity, 1, 1}, 256,
+		b.args(x, dy, norm2, D(sum), D(gradient), flag(op.Bias != ir.None)), geometry(op))
+}
+
 // ofColumns is for all ops.
 func ofColumns(op *ir.Op) gradients {
 	return gradients{module: "convgrad", kernels: "64", threads: 64, tiles: gradientTiles(op, 64)}

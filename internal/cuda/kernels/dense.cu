@@ -6,6 +6,7 @@
 #include "activation.cuh"
 #include "loss.cuh"
 #include "run.cuh"
+#include "sums.cuh"
 #include "tile.cuh"
 
 static constexpr int WARPS = 4, THREADS = 32 * WARPS;
@@ -379,35 +380,21 @@ KERNEL __launch_bounds__(THREADS) dense_input_grad_few(const Run *run, int first
 	}
 }
 
-static constexpr int BLOCK = 32; // examples that are added in float32
-
-// scaled is f·d. Automatic clipping may scale up. Where that overflows, the inputs are next to nothing: the product is left out,
-// for ∞·0 would be no number. An example whose factor is 0 may hold what is no number, and is left out too.
-static __device__ __forceinline__ float scaled(float f, float d) {
-	float v = f * d;
-	return fabsf(v) <= 3.402823466e38f ? v : 0;
-}
-
-// factorOf is 0 for an example that is left out, or dead.
-static __device__ __forceinline__ float factorOf(const float *factors, int b, int live) {
-	float f = factors[max(min(b, live - 1), 0)];
-	return b < live && f > 0 ? f : 0;
-}
-
-// Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of ROWS×COLS results, added to what is in float64 in memory. A thread has R×4 of them,
-// and the block takes one block of examples after the other: while it multiplies one, the next comes.
+// Sum is Σ_b f_b·dy[b][o]·x[b][i] of a tile of ROWS×COLS results. A thread has R×C of them, and the block takes one slab of examples
+// after the other: while it multiplies one, the next comes.
 template <int ROWS_, int COLS_> struct Sum {
-	static constexpr int ROWS = ROWS_, COLS = COLS_, ACROSS = COLS / 4, DOWN = THREADS / ACROSS, R = ROWS / DOWN;
+	static constexpr int ROWS = ROWS_, COLS = COLS_, C = ROWS * COLS > 64 * 64 ? 8 : 4, ACROSS = COLS / C, DOWN = THREADS / ACROSS, R = ROWS / DOWN;
+	static constexpr int BLOCK = ROWS * COLS > 64 * 64 ? CHAIN : 2 * CHAIN; // examples of a slab
 	static constexpr int SLAB = BLOCK * (ROWS + COLS), EACH = BLOCK * ROWS / THREADS;
 	static constexpr int TOGETHER = R < 4 ? R : 4; // neighbouring rows of a thread
 
 	static __device__ __forceinline__ int row(int i) { return threadX() / ACROSS * TOGETHER + i / TOGETHER * (DOWN * TOGETHER) + i % TOGETHER; }
-	static __device__ __forceinline__ int col() { return threadX() % ACROSS * 4; }
+	static __device__ __forceinline__ int col(int j) { return threadX() % ACROSS * 4 + j / 4 * (ACROSS * 4) + j % 4; }
 
-	// deltaAt says which of a block's deltas a thread brings as its n-th, by fours or one at a time: example and output.
+	// deltaAt says which of a slab's deltas a thread brings as its n-th, by fours or one at a time: example and output.
 	static __device__ __forceinline__ int deltaAt(bool fours, int n) { return fours ? (threadX() + n / 4 * THREADS) * 4 + n % 4 : threadX() + n * THREADS; }
 
-	// fetch reads them, those of examples that count; factors are of the block.
+	// fetch reads them, those of examples that count; factors are of the slab.
 	static __device__ __forceinline__ void fetch(float (&d)[EACH], Matrix dy, bool fours, int b0, int o0, const float *factor) {
 		if (fours) {
 #pragma unroll
@@ -427,13 +414,13 @@ template <int ROWS_, int COLS_> struct Sum {
 		}
 	}
 
-	// scale brings f·dy to shared memory.
-	static __device__ __forceinline__ void scale(float *to, const float (&d)[EACH], bool fours, int left, const float *factor) {
+	// scale brings f·dy to shared memory. What is there of outputs that do not exist makes results that nobody takes.
+	static __device__ __forceinline__ void scale(float *to, const float (&d)[EACH], bool fours, const float *factor) {
 		if (fours) {
 #pragma unroll
 			for (int n = 0; n < EACH; n += 4) {
 				int e = deltaAt(true, n);
-				float f = e % ROWS < left ? factor[e / ROWS] : 0;
+				float f = factor[e / ROWS];
 				*(float4 *)(to + e) = (float4){scaled(f, d[n]), scaled(f, d[n + 1]), scaled(f, d[n + 2]), scaled(f, d[n + 3])};
 			}
 			return;
@@ -441,15 +428,16 @@ template <int ROWS_, int COLS_> struct Sum {
 #pragma unroll
 		for (int n = 0; n < EACH; n++) {
 			int e = deltaAt(false, n);
-			to[e] = scaled(e % ROWS < left ? factor[e / ROWS] : 0, d[n]);
+			to[e] = scaled(factor[e / ROWS], d[n]);
 		}
 	}
 
-	static __device__ __forceinline__ void multiply(const float *a, const float *b, int examples, float (&acc)[R][4]) {
-		a += row(0), b += col();
-#pragma unroll 4
-		for (int d = 0; d < examples; d++) {
-			float x[R];
+	// multiply adds a block of examples to the part.
+	static __device__ __forceinline__ void multiply(const float *a, const float *b, float (&part)[R][C]) {
+		a += row(0), b += col(0);
+		float acc[R][C];
+		auto term = [&](int d, auto f) INLINE {
+			float x[R], y[C];
 #pragma unroll
 			for (int i = 0; i < R; i += TOGETHER) {
 				typedef float Some __attribute__((ext_vector_type(TOGETHER)));
@@ -458,21 +446,80 @@ template <int ROWS_, int COLS_> struct Sum {
 				for (int k = 0; k < TOGETHER; k++)
 					x[i + k] = v[k];
 			}
-			float4 y = four(b + d * COLS);
+#pragma unroll
+			for (int j = 0; j < C; j += 4) {
+				float4 v = four(b + d * COLS + j * ACROSS);
+				y[j] = v.x, y[j + 1] = v.y, y[j + 2] = v.z, y[j + 3] = v.w;
+			}
 #pragma unroll
 			for (int i = 0; i < R; i++)
 #pragma unroll
-				for (int j = 0; j < 4; j++)
-					acc[i][j] = fmaf(x[i], y[j], acc[i][j]);
-		}
+				for (int j = 0; j < C; j++)
+					f(acc[i][j], x[i], y[j]);
+		};
+		term(0, [](float &sum, float x, float y) INLINE { sum = x * y; });
+#pragma clang loop unroll_count(5)
+		for (int d = 1; d < CHAIN; d++)
+			term(d, [](float &sum, float x, float y) INLINE { sum = fmaf(x, y, sum); });
+#pragma unroll
+		for (int i = 0; i < R; i++)
+#pragma unroll
+			for (int j = 0; j < C; j++)
+				part[i][j] += acc[i][j];
 	}
 
-	static __device__ __forceinline__ void run(Matrix x, Matrix dy, const float *factors, int o0, int i0, double *to) {
+	// leave gives the results of a part away, and begins anew. Every warp brings its rows into the order of memory, in a place of its own.
+	static __device__ __forceinline__ void leave(float (&part)[R][C], float *place, int o0, int i0, int out, int in, Totals to) {
+		constexpr int WIDTH = ACROSS * 4, HIGH = 32 / ACROSS * TOGETHER, MANY = WIDTH * HIGH / 32; // of a stretch of fours
+		place += group() * WIDTH * HIGH;
+		float *mine = place + lane() / ACROSS * TOGETHER * WIDTH + lane() % ACROSS * 4;
+		static_assert(WIDTH % 32 == 0);
+		bool inside = (o0 + ROWS <= out) & (i0 + COLS <= in);
+		o0 = hidden(o0 + group() * HIGH), i0 += lane();
+#pragma unroll
+		for (int r = 0; r < R; r += TOGETHER)
+#pragma unroll
+			for (int j = 0; j < C; j += 4) {
+#pragma unroll
+				for (int k = 0; k < TOGETHER; k++)
+					*(float4 *)(mine + k * WIDTH) = (float4){part[r + k][j], part[r + k][j + 1], part[r + k][j + 2], part[r + k][j + 3]};
+				warpBarrier();
+				int first = (o0 + r * DOWN) * in + i0 + j * ACROSS;
+				auto each = [&](auto f) INLINE {
+#pragma unroll
+					for (int n = 0; n < MANY; n++) {
+						int down = 32 * n / WIDTH, right = 32 * n % WIDTH;
+						f(n, first + down * in + right, (o0 + r * DOWN + down < out) & (i0 + j * ACROSS + right < in));
+					}
+				};
+				if (to.part && inside) {
+					each([&](int n, int at, bool) INLINE { to.part[at] = place[32 * n + lane()]; });
+				} else if (to.part) {
+					each([&](int n, int at, bool counts) INLINE {
+						if (counts)
+							to.part[at] = place[32 * n + lane()];
+					});
+				} else if ((o0 + r * DOWN < out) & (i0 + j * ACROSS < in)) {
+					double sum[MANY];
+					each([&](int n, int at, bool counts) INLINE { sum[n] = to.sum[counts ? at : first]; }); // all loads go together
+					each([&](int n, int at, bool counts) INLINE {
+						if (counts)
+							to.sum[at] = sum[n] + (double)place[32 * n + lane()];
+					});
+				}
+				warpBarrier();
+			}
+#pragma unroll
+		for (int r = 0; r < R; r++)
+#pragma unroll
+			for (int j = 0; j < C; j++)
+				part[r][j] = 0;
+	}
+
+	static __device__ __forceinline__ void run(Matrix x, Matrix dy, const float *factors, int o0, int i0, int begins, int end, Totals to) {
 		bool foursX = x.fours(), foursDy = dy.fours();
 		int live = x.rows;
-		if (live == 0)
-			return;
-		// Two blocks' factors, inputs and scaled deltas: the deltas behind the inputs of a block.
+		// Two slabs' factors, inputs and scaled deltas: the deltas behind the inputs of a slab.
 		float *share = memory, *slabs = memory + 2 * BLOCK;
 		float d[EACH], next = 0;
 		auto begin = [&](int b0) INLINE {
@@ -481,109 +528,98 @@ template <int ROWS_, int COLS_> struct Sum {
 			fetch(d, dy, foursDy, b0, o0, factor);
 		};
 		if (threadX() < BLOCK) {
-			share[threadX()] = factorOf(factors, threadX(), live);
-			next = factorOf(factors, threadX() + BLOCK, live);
+			share[threadX()] = factorOf(factors, begins + threadX(), live);
+			next = factorOf(factors, begins + threadX() + BLOCK, live);
 		}
 		barrier();
-		begin(0);
-		double total[R][4] = {};
+		begin(begins);
+		float part[R][C] = {};
 #pragma unroll 1
-		for (int b0 = 0; b0 < live; b0 += BLOCK) {
+		for (int b0 = begins; b0 < end; b0 += BLOCK) {
 			int half = b0 / BLOCK % 2;
 			float *slab = slabs + half * SLAB;
-			scale(slab + BLOCK * COLS, d, foursDy, dy.width - o0, share + half * BLOCK);
+			scale(slab + BLOCK * COLS, d, foursDy, share + half * BLOCK);
 			if (threadX() < BLOCK)
 				share[(1 - half) * BLOCK + threadX()] = next;
 			arrived();
-			barrier(); // and the block before was multiplied
-			if (b0 + BLOCK < live) {
+			barrier(); // and the slab before was multiplied
+			if (b0 + BLOCK < end) {
 				begin(b0 + BLOCK);
 				if (threadX() < BLOCK)
 					next = factorOf(factors, b0 + 2 * BLOCK + threadX(), live);
 			}
-			float acc[R][4] = {};
-			multiply(slab + BLOCK * COLS, slab, min(BLOCK, live - b0), acc);
 #pragma unroll
-			for (int i = 0; i < R; i++)
-#pragma unroll
-				for (int j = 0; j < 4; j++)
-					total[i][j] += (double)acc[i][j];
+			for (int c = 0; c < BLOCK; c += CHAIN)
+				if (c == 0 || b0 + c < end)
+					multiply(slab + BLOCK * COLS + c * ROWS, slab + c * COLS, part);
+			if (b0 + BLOCK >= end || (b0 + BLOCK) % PART == 0) {
+				barrier(); // the slab was multiplied
+				leave(part, slab, o0, i0, dy.width, x.width, to);
+			}
 		}
-		int i = i0 + col(), o = o0 + row(0);
-		if ((i >= x.width) | (o >= dy.width))
-			return;
-		to += o * x.width + i;
-		auto each = [&](auto f) INLINE {
-#pragma unroll
-			for (int r = 0; r < R; r++)
-#pragma unroll
-				for (int j = 0; j < 4; j++)
-					f(total[r][j], (row(r) - row(0)) * x.width + j, (o0 + row(r) < dy.width) & (i + j < x.width));
-		};
-		each([&](double &sum, int at, bool counts) INLINE { // so that all loads go together
-			double old = to[counts ? at : 0];
-			sum += old;
-		});
-		each([&](double sum, int at, bool counts) INLINE {
-			if (counts)
-				to[at] = sum;
-		});
 	}
 };
 
-// biases adds f·dy to a bias's sums, in the order of the weights', for 32 outputs.
-static __device__ __forceinline__ void biases(Matrix dy, const float *factors, int o0, double *to) {
-	int o = min(o0 + lane(), dy.width - 1), live = dy.rows;
-	double total = 0;
-#pragma unroll 1
-	for (int round = 0; round < live; round += WARPS * BLOCK) {
-		int b0 = round + group() * BLOCK;
-		float sum = 0;
-#pragma unroll 16
-		for (int d = 0; d < BLOCK; d++) {
-			int b = b0 + d;
-			float f = factorOf(factors, b, live);
-			sum += scaled(f, dy.data[hidden(f > 0 ? b * dy.width + o : 0)]);
-		}
-		memory[threadX()] = sum;
-		barrier();
-#pragma unroll
-		for (int g = 0; g < WARPS; g++)
-			total += memory[g * 32 + lane()];
-		barrier();
-	}
-	if (group() == 0 && o0 + lane() < dy.width)
-		to[o] += total;
+// sumTile is the tile's share of an op's sums. Of an op with few outputs a tile is LESS rows high.
+template <int ROWS, int COLS, int LESS>
+static __device__ __forceinline__ void sumTile(Matrix x, Matrix dy, const float *factors, int tile, int begins, int end, Totals weights, Totals bias) {
+	int across = (x.width + COLS - 1) / COLS, down = tile / across, i0 = tile % across * COLS, most = (dy.width + ROWS - 1) / ROWS;
+	if (down >= most) // the bias's blocks are behind those of the weights
+		biases<float>(dy.data, dy.width, dy.width, dy.rows, factors, ((tile - most * across) * WARPS + group()) * 32, begins, end, bias, [](float d) INLINE { return d; });
+	else if (LESS < ROWS && dy.width <= LESS)
+		Sum<LESS, COLS>::run(x, dy, factors, 0, i0, begins, end, weights);
+	else
+		Sum<ROWS, COLS>::run(x, dy, factors, down * ROWS, i0, begins, end, weights);
 }
 
-// What the sum of one op's gradients is made of; start is the first block of it.
-#define SUM(N) int start##N, const float *x##N, const float *dy##N, const float *factors##N, double *sumW##N, double *sumB##N, int in##N, int out##N
-#define SET_SUM(N) tile -= start##N, x = x##N, dy = dy##N, factors = factors##N, sumW = sumW##N, sumB = sumB##N, in = in##N, out = out##N
-
-// Behind the blocks of an op's weights are those of its bias.
-#define SUMS(OUTPUTS, INPUTS, NAME)                                                                                                    \
-	KERNEL __launch_bounds__(THREADS, 3)                                                                                               \
-	    dense_sum_##NAME(const Run *run, int first, int capacity, SUM(0), SUM(1), SUM(2), SUM(3)) {                                    \
-		using S = Sum<OUTPUTS, INPUTS>;                                                                                                         \
-		const float *x, *dy, *factors;                                                                                                 \
-		double *sumW, *sumB;                                                                                                           \
-		int in, out, tile = blockX();                                                                                                  \
-		if (tile >= start3)                                                                                                            \
-			SET_SUM(3);                                                                                                                \
-		else if (tile >= start2)                                                                                                       \
-			SET_SUM(2);                                                                                                                \
-		else if (tile >= start1)                                                                                                       \
-			SET_SUM(1);                                                                                                                \
-		else                                                                                                                           \
-			SET_SUM(0);                                                                                                                \
-		int live = liveRows(run, first, capacity), across = (in + S::COLS - 1) / S::COLS, down = tile / across;                        \
-		int most = (out + S::ROWS - 1) / S::ROWS;                                                                                      \
-		if (down < most)                                                                                                               \
-			S::run({x, live, in}, {dy, live, out}, factors, down * S::ROWS, tile % across * S::COLS, sumW);                            \
-		else                                                                                                                           \
-			biases({dy, live, out}, factors, (tile - most * across) * 32, sumB);                                                       \
+// Where there are parts, they are blockY's.
+#define SUMS(ROWS, COLS, LESS, PER, NAME)                                                                                              \
+	KERNEL __launch_bounds__(THREADS, PER)                                                                                             \
+	    dense_sum_##NAME(const Run *run, int first, int capacity, float *parts, int stride, SUM_ARGUMENTS(float)) {                    \
+		CHOOSE_SUM(float)                                                                                                              \
+		int live = liveRows(run, first, capacity), begins = blockY() * PART, end = parts ? min(live, begins + PART) : live;            \
+		if (begins >= end)                                                                                                             \
+			return;                                                                                                                    \
+		float *part = parts ? parts + ((int64)blockY() * stride + place) : nullptr;                                                    \
+		sumTile<ROWS, COLS, LESS>({x, live, in}, {dy, live, out}, factors, tile, begins, end, {sumW, part},                            \
+		                          {sumB, part ? part + out * in : nullptr});                                                           \
 	}
 
-SUMS(32, 32, 32x32)
-SUMS(32, 64, 32x64)
-SUMS(64, 64, 64x64)
+SUMS(32, 32, 32, 3, 32x32)
+SUMS(32, 64, 32, 3, 32x64)
+SUMS(64, 64, 16, 3, 64x64)
+SUMS(128, 64, 16, 2, 128x64)
+
+// Where the parts of one op's gradients go.
+#define PARTS_OF(N) int end##N, double *sumW##N, double *sumB##N, int weights##N, int place##N
+
+// dense_parts adds the parts to the sums, in order: a value for a thread, some parts at once.
+static constexpr int TOGETHER = 16;
+
+KERNEL __launch_bounds__(THREADS) dense_parts(const Run *run, int first, int capacity, const float *parts, int stride, PARTS_OF(0), PARTS_OF(1), PARTS_OF(2), PARTS_OF(3)) {
+	int at = blockX() * THREADS + threadX(), count = (liveRows(run, first, capacity) + PART - 1) / PART;
+	double *sumW = sumW0, *sumB = sumB0;
+	int weights = weights0, place = place0, end = end0;
+	if (at >= place1)
+		sumW = sumW1, sumB = sumB1, weights = weights1, place = place1, end = end1;
+	if (at >= place2)
+		sumW = sumW2, sumB = sumB2, weights = weights2, place = place2, end = end2;
+	if (at >= place3)
+		sumW = sumW3, sumB = sumB3, weights = weights3, place = place3, end = end3;
+	if (at >= end)
+		return;
+	double *to = at - place < weights ? sumW + (at - place) : sumB + (at - place - weights);
+	double sum = *to;
+	parts += at;
+#pragma unroll 1
+	for (int p = 0; p < count; p += TOGETHER) {
+		float v[TOGETHER];
+#pragma unroll
+		for (int k = 0; k < TOGETHER; k++)
+			v[k] = parts[(int64)min(p + k, count - 1) * stride];
+#pragma unroll
+		for (int k = 0; k < TOGETHER; k++)
+			sum = p + k < count ? sum + (double)v[k] : sum;
+	}
+	*to = sum;
+}

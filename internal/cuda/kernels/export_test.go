@@ -4,25 +4,9 @@ import "github.com/privgrad/privgrad/internal/ir"
 
 // What follows only tests ask, of what a device does by another way.
 
-// ConvForward is ConvActivated without an activation.
-func ConvForward(b Batch, op *ir.Op, x, w, bias, y Ptr) Launch {
-	return ConvActivated(b, op, noActivation, x, w, bias, y)
-}
-
-// ConvInputGrad is convInputGrad through no activation.
-func ConvInputGrad(b Batch, op *ir.Op, dy, weights, dx Ptr, add bool) Launch {
-	return convInputGrad(b, op, dy, weights, dx, add, 0)
-}
-
 // NormGhost is NormGhosts of one op.
 func NormGhost(b Batch, op *ir.Op, x, dy, norm2 Ptr) Launch {
 	return NormGhosts(b, Ghost{Op: op, X: x, Dy: dy, Norm2: norm2})
-}
-
-// FusesBackward reports whether the launch of an op's input gradient can take it on
-// through the activation that gave the input.
-func FusesBackward(op *ir.Op, act ir.Kind) bool {
-	return FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
 }
 
 // Keystream writes n blocks of 64 bytes of the stream of a key to dst, from block

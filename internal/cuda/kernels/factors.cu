@@ -25,7 +25,7 @@ KERNEL __launch_bounds__(256) factors(const Run *run, int first, int capacity, i
 	__shared__ double rows[mostGhosts][2];
 	__shared__ float leading;
 	__shared__ int spoiled;
-	const int ghostGroups[] = {group0, group1, group2, group3}, biases[] = {bias0, bias1, bias2, bias3};
+	const int ghostGroups[] = {group0, group1, group2, group3}, kinds[] = {kind0, kind1, kind2, kind3};
 	int b = blockX(), warp = threadX() / 32, lane = ownLane();
 	double bound = (double)run->scalars[slot::Clip] / sqrt((double)groups);
 	float target = targets[b];
@@ -43,10 +43,10 @@ KERNEL __launch_bounds__(256) factors(const Run *run, int first, int capacity, i
 		own = measured(warp);
 	if (measures && warp < 2 * ghosts) {
 		const float *x, *dy;
-		int in, out, bias, group;
+		int in, out, kind, group;
 		CHOOSE_GHOST(warp / 2, group)
 		int n = warp % 2 ? out : in;
-		double sum = squares((warp % 2 ? dy : x) + (int64)b * n, n);
+		double sum = rowSquares(warp % 2 ? dy : x, b, n, kind);
 		if (lane == 0)
 			rows[warp / 2][warp % 2] = sum;
 	}
@@ -60,7 +60,7 @@ KERNEL __launch_bounds__(256) factors(const Run *run, int first, int capacity, i
 #pragma unroll
 			for (int i = 0; i < mostGhosts; i++)
 				if (i < ghosts && ghostGroups[i] == g)
-					sum += ghostNorm(rows[i][0], rows[i][1], biases[i]);
+					sum += ghostNorm(rows[i][0], rows[i][1], kinds[i]);
 			if (lane == 0 && !finite(sum))
 				atomicOr(&spoiled, 1);
 			f = factorOf(clipping, bound, sum);

@@ -15,13 +15,28 @@ var fused = [...]ir.Kind{ir.ReLU, ir.Tanh, ir.Sigmoid}
 // Fusible says of an op that it is one of them, if FusesForward or FusesBackward say so.
 func Fusible(act ir.Kind) bool { return slices.Contains(fused[:], act) }
 
+// FusesForwardInPixels and FusesBackwardInPixels are FusesForward and FusesBackward of ops in pixels.
+func FusesForwardInPixels(op *ir.Op, act ir.Kind) bool {
+	return act == ir.ReLU && (Products(op) || op.Kind == ir.GroupNorm)
+}
+
+func FusesBackwardInPixels(op *ir.Op, act ir.Kind) bool {
+	return act == ir.ReLU && (Products(op) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool)
+}
+
+// FusesBackward reports whether the launch of an op's input gradient can take it on
+// through the activation that gave the input.
+func FusesBackward(op *ir.Op, act ir.Kind) bool {
+	return op.Kind != ir.GroupNorm && FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
+}
+
 // FusesForward reports whether the launch of an op's forward pass can do the activation
 // behind it too. Kernels with many results a thread would grow by what tanh takes for each.
 func FusesForward(op *ir.Op, act ir.Kind) bool {
 	switch op.Kind {
 	case ir.Dense:
 		return true
-	case ir.Conv:
+	case ir.Conv, ir.GroupNorm:
 		return act == ir.ReLU
 	}
 	return false

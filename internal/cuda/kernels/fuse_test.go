@@ -58,7 +58,7 @@ var activations = []ir.Kind{ir.ReLU, ir.Tanh, ir.Sigmoid}
 // Fusing changes no bit.
 func TestFusedActivations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 1))
-	eachDense(denseMaths, func(k Math, name string, c denseCase) {
+	eachDense(func(name string, c denseCase) {
 		if c.live == 0 {
 			return
 		}
@@ -71,15 +71,13 @@ func TestFusedActivations(t *testing.T) {
 			bias = m.floats(normals(rng, c.out))
 		}
 		for _, act := range activations {
-			if want := k.plain() || act == ir.ReLU; k.FusesForward(op, act) != want || k.FusesBackward(op, act) != want {
-				t.Fatalf("%s: that it is fused with %s should be %v", name, act, want)
-			} else if !want {
-				continue
+			if !FusesForward(op, act) || !FusesBackward(op, act) {
+				t.Fatalf("%s: it is not fused with %s", name, act)
 			}
-			f.forward(op, act, func(y Ptr) Launch { return k.DenseForward(f.b, op, x, w, bias, y) },
-				func(y Ptr) Launch { return k.DenseActivated(f.b, op, act, x, w, bias, y) })
-			f.backward(op, act, x, func(dx Ptr) Launch { return k.DenseInputGrad(f.b, op, dy, w, dx, false) },
-				func(dx Ptr) Launch { return k.DenseInputGradThrough(f.b, op, act, x, dy, w, dx) })
+			f.forward(op, act, func(y Ptr) Launch { return DenseForward(f.b, op, x, w, bias, y) },
+				func(y Ptr) Launch { return DenseActivated(f.b, op, act, x, w, bias, y) })
+			f.backward(op, act, x, func(dx Ptr) Launch { return DenseInputGrad(f.b, op, dy, w, dx, false) },
+				func(dx Ptr) Launch { return DenseInputGradThrough(f.b, op, act, x, dy, w, dx) })
 		}
 	})
 	eachConv(t, 12, func(t *testing.T, _ *rand.Rand, c *convCase) {
@@ -92,12 +90,11 @@ func TestFusedActivations(t *testing.T) {
 		if c.op.Bias != ir.None {
 			bias = m.floats(c.bias)
 		}
-		w, turned := m.laid(c.math, c.op, false, w), m.laid(c.math, c.op, true, w)
-		f.forward(c.op, ir.ReLU, func(y Ptr) Launch { return c.math.ConvForward(f.b, c.op, x, w, bias, y) },
-			func(y Ptr) Launch { return c.math.ConvActivated(f.b, c.op, ir.ReLU, x, w, bias, y) })
-		f.backward(c.op, ir.ReLU, x, func(dx Ptr) Launch { return c.math.ConvInputGrad(f.b, c.op, dy, turned, dx, false) },
-			func(dx Ptr) Launch { return c.math.ConvInputGradThrough(f.b, c.op, x, dy, turned, dx) })
-		if c.math.FusesForward(c.op, ir.Tanh) {
+		f.forward(c.op, ir.ReLU, func(y Ptr) Launch { return ConvForward(f.b, c.op, x, w, bias, y) },
+			func(y Ptr) Launch { return ConvActivated(f.b, c.op, ir.ReLU, x, w, bias, y) })
+		f.backward(c.op, ir.ReLU, x, func(dx Ptr) Launch { return ConvInputGrad(f.b, c.op, dy, w, dx, false) },
+			func(dx Ptr) Launch { return ConvInputGradThrough(f.b, c.op, x, dy, w, dx) })
+		if FusesForward(c.op, ir.Tanh) {
 			t.Error("a convolution is said to fuse tanh")
 		}
 	})

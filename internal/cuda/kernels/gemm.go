@@ -38,6 +38,12 @@ func DenseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool) Launch {
 	return denseInputGrad(b, op, dy, w, dx, add, noActivation, 0)
 }
 
+// DenseInputGradThrough takes the gradient on through the activation that gave the op's input x, to the
+// activation's input, where FusesBackward says so.
+func DenseInputGradThrough(b Batch, op *ir.Op, act ir.Kind, x, dy, w, dx Ptr) Launch {
+	return denseInputGrad(b, op, dy, w, dx, false, act, x)
+}
+
 func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x Ptr) Launch {
 	out, in, _ := op.Columns()
 	if out <= fewOutputs {
@@ -51,10 +57,7 @@ func denseInputGrad(b Batch, op *ir.Op, dy, w, dx Ptr, add bool, act ir.Kind, x 
 // tile is what a block of a dense product has of the results. A thread has rows/4 by cols/8 of a warp's.
 type tile struct{ rows, cols, shared int }
 
-var (
-	productTiles = []tile{{rows: 16, cols: 32}, {rows: 24, cols: 32}, {rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 40, cols: 64}, {rows: 64, cols: 64}}
-	sumTiles     = []tile{{rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 64, cols: 64}}
-)
+var productTiles = []tile{{rows: 16, cols: 32}, {rows: 24, cols: 32}, {rows: 32, cols: 32}, {rows: 32, cols: 64}, {rows: 40, cols: 64}, {rows: 64, cols: 64}}
 
 // processors are those of the GPU for which tiles are chosen. No bit of a result depends on it.
 const processors = 132
@@ -71,22 +74,6 @@ func (t tile) product(lines bool) tile {
 	}
 	t.shared = 4 * max(stages*size, denseWarps*t.rows*(t.cols+8))
 	return t
-}
-
-// sum is a tile with the shared memory of two blocks of examples and of their factors.
-func (t tile) sum() tile {
-	t.shared = 4 * 2 * ExampleBlock * (1 + t.rows + t.cols)
-	return t
-}
-
-// sumTile is the tile by which the busiest multiprocessor has least to do. An example costs a warp its products, three accesses of shared memory
-// and three more instructions; a block alone waits for some of them. Of the costs that were tried, this one chose the fastest tiles on an H200.
-func sumTile(blocks func(tile) int) tile {
-	cost := func(t tile) int {
-		example := t.rows*t.cols/(32*denseWarps) + 6
-		return max(ceil(blocks(t), processors)*example, example+10)
-	}
-	return slices.MinFunc(sumTiles, func(a, b tile) int { return cmp.Compare(cost(a), cost(b)) }).sum()
 }
 
 // productTile is that of a product of so many results and terms by which the busiest multiprocessor has least to do. It counts cycles of the
@@ -126,76 +113,29 @@ func DenseTiles() (all []Launch) {
 	for _, t := range sumTiles {
 		all = append(all, t.sum().launch("dense_sum", b, 0))
 	}
-	return all
+	return append(all, addParts(b, 0, 0, nil))
 }
-
-// DenseSum adds Σ_b f_b·dy[b][o]·x[b][i] to the float64 values sumW[o][i], and, where the op has a bias,
-// Σ_b f_b·dy[b][o] to sumB[o]. factors has one float32 an example; one that is not
-// above zero leaves the example out, whatever its values are. f·dy is rounded to
-// float32 first, and left out where it overflows, as it may under automatic clipping. Within blocks of ExampleBlock examples fused float32 operations add in
-// order from zero; the blocks' sums are added up in float64, in order, from zero, and their total to the sum.
-func DenseSum(b Batch, op *ir.Op, x, dy, factors Ptr, sumW, sumB Ptr) Launch {
-	return DenseSums(b, Sum{op, x, dy, factors, sumW, sumB})
-}
-
-// Sum is what DenseSum takes.
-type Sum struct {
-	Op             *ir.Op
-	X, Dy, Factors Ptr
-	SumW, SumB     Ptr
-}
-
-// blocks counts those of an op's weights, and of its bias.
-func (s *Sum) blocks(t tile) int {
-	out, in, _ := s.Op.Columns()
-	n := ceil(in, t.cols) * ceil(out, t.rows)
-	if s.Op.Bias != ir.None {
-		n += ceil(out, 32)
-	}
-	return n
-}
-
-// SumsTogether says of a dense op that it would not keep a large GPU busy: DenseSums takes it with others.
-func SumsTogether(op *ir.Op) bool {
-	return (&Sum{Op: op}).blocks(tile{rows: 64, cols: 64}) < 256
-}
-
-// MostSums is how many ops DenseSums takes.
-const MostSums = 4
-
-// DenseSums is DenseSum of a few ops that go together, in one launch.
-func DenseSums(b Batch, sums ...Sum) Launch {
-	t := sumTile(func(t tile) (n int) {
-		for i := range sums {
-			n += sums[i].blocks(t)
-		}
-		return n
-	})
-	blocks := 0
-	var args []uint64
-	for i := range MostSums {
-		args = append(args, I(blocks)) // the first
-		if i >= len(sums) {
-			args = append(args, make([]uint64, 7)...)
-			continue
-		}
-		s := &sums[i]
-		out, in, _ := s.Op.Columns()
-		args = append(args, s.X, s.Dy, s.Factors, s.SumW, s.SumB, I(in), I(out))
-		blocks += s.blocks(t)
-	}
-	l := t.launch("dense_sum", b, 0, args...)
-	l.Grid = [3]int{blocks, 1, 1}
-	return l
-}
-
-// ExampleBlock is how many examples a float32 partial sum holds at most.
-const ExampleBlock = 32
 
 // DenseStore keeps each example's gradient, kept[b·stride + o·in + i] = dy[b][o]·x[b][i] rounded
 // once, then dy itself where the op has a bias, and adds the squared norm of what it keeps, in float64, to norm2[b].
 // A live example's stretch of kept is written in full; stride counts float32 values.
 func DenseStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
 	out, in, _ := op.Columns()
-	return line("gemm", "dense_store", b.Capacity, 256, b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None))...)
+	return denseStore("dense_store", b, op, x, dy, kept, stride, norm2, in, out)
+}
+
+// DenseStore is the function of this name for values in pixels. It keeps float32.
+func (m Math) DenseStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr) Launch {
+	name := "dense_store" // a word of tf32 is a float32
+	if m.ElementBytes(Pixels) == 2 {
+		name = "dense_store_bf16"
+	}
+	out, in, _ := op.Columns()
+	return denseStore(name, b, op, x, dy, kept, stride, norm2, padded(in), padded(out))
+}
+
+// denseStore is of rows of wide and high elements.
+func denseStore(name string, b Batch, op *ir.Op, x, dy, kept Ptr, stride int, norm2 Ptr, wide, high int) Launch {
+	out, in, _ := op.Columns()
+	return line("gemm", name, b.Capacity, 256, b.args(x, dy, kept, I(stride), norm2, I(in), I(out), flag(op.Bias != ir.None), I(wide), I(high))...)
 }

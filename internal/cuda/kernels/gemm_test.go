@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -41,23 +40,20 @@ func tilesOf(all *[]tile, f func(name string)) {
 	}
 }
 
-// eachDense calls f with every case in some precisions.
-func eachDense(in []Math, f func(k Math, name string, c denseCase)) {
-	for _, k := range in {
-		for _, c := range denseCases {
-			f(k, fmt.Sprintf("%s, %v, %d to %d", k, c.size, c.in, c.out), c)
-		}
+// eachDense calls f with every case.
+func eachDense(f func(name string, c denseCase)) {
+	for _, c := range denseCases {
+		f(fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out), c)
 	}
 }
 
 func TestDenseForwardAndInputGrad(t *testing.T) {
-	testDense(t, "", denseMaths[1:]...)
-	tilesOf(&productTiles, func(name string) { testDense(t, name+", ", Math(device.Float32)) })
+	tilesOf(&productTiles, func(name string) { testDense(t, name+", ") })
 }
 
-func testDense(t *testing.T, tile string, in ...Math) {
+func testDense(t *testing.T, tile string) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	eachDense(in, func(k Math, name string, c denseCase) {
+	eachDense(func(name string, c denseCase) {
 		name = tile + name
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
@@ -72,18 +68,18 @@ func testDense(t *testing.T, tile string, in ...Math) {
 		y := m.floats(fill(c.capacity*c.out, untouched))
 		dx, sum := m.floats(fill(c.capacity*c.in, untouched)), m.floats(fill(c.capacity*c.in, untouched))
 		weights, gradient := m.floats(w), m.floats(dy)
-		m.launch(k.DenseForward(b, op, m.floats(x), weights, at, y))
-		m.launch(k.DenseInputGrad(b, op, gradient, weights, dx, false))
-		m.launch(k.DenseInputGrad(b, op, gradient, weights, sum, true))
+		m.launch(DenseForward(b, op, m.floats(x), weights, at, y))
+		m.launch(DenseInputGrad(b, op, gradient, weights, dx, false))
+		m.launch(DenseInputGrad(b, op, gradient, weights, sum, true))
 
 		wantY, wantX, wantSum := make([]truth, c.live*c.out), make([]truth, c.live*c.in), make([]truth, c.live*c.in)
 		for e := range c.live {
 			for o := range c.out {
 				wantY[e*c.out+o].add(float64(bias[o]))
 				for i := range c.in {
-					weight := float64(k.nearest(w[o*c.in+i]))
-					wantY[e*c.out+o].add(float64(k.nearest(x[e*c.in+i])), weight)
-					wantX[e*c.in+i].add(float64(k.nearest(dy[e*c.out+o])), weight)
+					weight := float64(w[o*c.in+i])
+					wantY[e*c.out+o].add(float64(x[e*c.in+i]), weight)
+					wantX[e*c.in+i].add(float64(dy[e*c.out+o]), weight)
 				}
 			}
 			for i := e * c.in; i < (e+1)*c.in; i++ {
@@ -91,9 +87,9 @@ func testDense(t *testing.T, tile string, in ...Math) {
 				wantSum[i].add(untouched)
 			}
 		}
-		near(t, name+": y", m.read(y, c.live*c.out), wantY, k.chain(c.in)+1)
-		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, k.chain(c.out))
-		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, k.chain(c.out)+1)
+		near(t, name+": y", m.read(y, c.live*c.out), wantY, c.in+1)
+		near(t, name+": dx", m.read(dx, c.live*c.in), wantX, c.out)
+		near(t, name+": dx added", m.read(sum, c.live*c.in), wantSum, c.out+1)
 		for _, p := range []struct {
 			at   Ptr
 			each int
@@ -151,13 +147,12 @@ func factorsFor(rng *rand.Rand, s size, x ...[]float32) []float32 {
 }
 
 func TestDenseSum(t *testing.T) {
-	testDenseSum(t, "", denseMaths[1:]...)
-	tilesOf(&sumTiles, func(name string) { testDenseSum(t, name+", ", Math(device.Float32)) })
+	tilesOf(&sumTiles, func(name string) { testDenseSum(t, name+", ") })
 }
 
-func testDenseSum(t *testing.T, tile string, in ...Math) {
+func testDenseSum(t *testing.T, tile string) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	eachDense(in, func(k Math, name string, c denseCase) {
+	eachDense(func(name string, c denseCase) {
 		name = tile + name
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
@@ -168,7 +163,7 @@ func testDenseSum(t *testing.T, tile string, in ...Math) {
 		if c.bias {
 			sumB = m.doubles(bias)
 		}
-		m.launch(k.DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
+		m.launch(DenseSum(m.batch(c.size), op, m.floats(x), m.floats(dy), m.floats(f), sumW, sumB))
 		wantW, wantB := make([]truth, c.in*c.out), make([]truth, c.out)
 		for o := range c.out {
 			wantB[o].add(bias[o])
@@ -182,19 +177,13 @@ func testDenseSum(t *testing.T, tile string, in ...Math) {
 			}
 			for o := range c.out {
 				d := float64(f[e]) * float64(dy[e*c.out+o])
-				if !k.plain() {
-					d = float64(k.cut(f[e] * dy[e*c.out+o]))
-				}
 				wantB[o].add(d)
 				for i := range c.in {
-					wantW[o*c.in+i].add(d, float64(k.cut(x[e*c.in+i])))
+					wantW[o*c.in+i].add(d, float64(x[e*c.in+i]))
 				}
 			}
 		}
-		roundings := ExampleBlock + 1
-		if !k.plain() {
-			roundings = k.fragmentRoundings() + ExampleBlock/k.fragment()
-		}
+		const roundings = ExampleBlock + 1
 		near64(t, name+": weights", m.readDoubles(sumW, len(wantW)), wantW, roundings)
 		if c.bias {
 			near64(t, name+": bias", m.readDoubles(sumB, len(wantB)), wantB, roundings)
@@ -228,7 +217,7 @@ func TestDenseSums(t *testing.T) {
 		sizes, places = append(sizes, n), append(places, want)
 	}
 	for some := range slices.Chunk(sums, MostSums) {
-		m.launch(DenseSums(b, some...))
+		m.launch(DenseSums(b, 0, some...)[0])
 	}
 	for i := range sums {
 		got, want := m.readDoubles(sums[i].SumW, sizes[i]), m.readDoubles(places[i], sizes[i])
@@ -243,24 +232,11 @@ func TestDenseSums(t *testing.T) {
 	}
 }
 
-// Blocks are float32 inside and are added in float64.
-func TestDenseSumAddsBlocksInFloat64(t *testing.T) {
-	const live = 96
-	x, dy := fill(live, 0x1p-30), fill(live, 1)
-	x[0] = 1
-	m := newMachine(t)
-	sum := m.doubles([]float64{0x1p-50})
-	m.launch(DenseSum(m.batch(size{live, live}), denseOp(1, 1, false), m.floats(x), m.floats(dy), m.floats(fill(live, 1)), sum, 0))
-	// The first block loses its 31 small values, the next two keep 32 each.
-	if got, want := m.readDoubles(sum, 1)[0], 1+2*0x1p-25+0x1p-50; got != want {
-		t.Errorf("the sum is %v, want %v", got, want)
-	}
-}
-
 func TestDenseStore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
-	for _, c := range denseCases {
-		name := fmt.Sprintf("%v, %d to %d", c.size, c.in, c.out)
+	for i, c := range slices.Concat(denseCases, denseCases, denseCases) {
+		k := maths[i/len(denseCases)]
+		name := fmt.Sprintf("%s, %v, %d to %d", k, c.size, c.in, c.out)
 		op := denseOp(c.in, c.out, c.bias)
 		x, dy := spoil(normals(rng, c.capacity*c.in), c.live, c.capacity), spoil(normals(rng, c.capacity*c.out), c.live, c.capacity)
 		params := c.in * c.out
@@ -270,13 +246,17 @@ func TestDenseStore(t *testing.T) {
 		stride := params + 3
 		m := newMachine(t)
 		kept, norm2 := m.floats(fill(c.capacity*stride, untouched)), m.doubles(make([]float64, c.capacity))
-		m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		if k.plain() {
+			m.launch(DenseStore(m.batch(c.size), op, m.floats(x), m.floats(dy), kept, stride, norm2))
+		} else {
+			m.launch(k.DenseStore(m.batch(c.size), op, m.pixels(k, op.Shape, x), m.pixels(k, op.Out, dy), kept, stride, norm2))
+		}
 		want, squares := fill(c.capacity*stride, untouched), make([]float64, c.capacity)
 		for e := range c.live {
 			for o := range c.out {
-				d := dy[e*c.out+o]
+				d := k.nearest(dy[e*c.out+o])
 				for i := range c.in {
-					want[e*stride+o*c.in+i] = d * x[e*c.in+i]
+					want[e*stride+o*c.in+i] = d * k.nearest(x[e*c.in+i])
 				}
 				if c.bias {
 					want[e*stride+c.in*c.out+o] = d

@@ -34,7 +34,7 @@ static __device__ __forceinline__ void products(Pairs &pairs, int s0, int t0, in
 
 // With the second bound registers are given rather than spilled.
 KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capacity, const float *x, const float *dy, double *norm2,
-                                           double omega, double gamma, uint32 mask, int bias, GEOMETRY) {
+                                           double omega, double gamma, int bias, GEOMETRY) {
 	Geometry g = GEOMETRY_VALUES;
 	__shared__ Pairs pairs;
 	__shared__ double scratch[256];
@@ -47,9 +47,8 @@ KERNEL __launch_bounds__(256, 4) norm_gram(const Run *run, int first, int capaci
 		for (int t0 = 0; t0 <= s0; t0 += SIDE) {
 			double one = bias ? 1 : 0;
 			double a[2][2] = {{one, one}, {one, one}}, d[2][2] = {};
-			auto cut = [&](float v) { return fromBits(bits(v) & mask); };
-			products(pairs, s0, t0, positions, g.taps(), a, [&](int k, int p) { return cut(column(g, x, Corner(g, p), Tap(g, k))); });
-			products(pairs, s0, t0, positions, g.out, d, [&](int o, int p) { return cut(dy[o * positions + p]); });
+			products(pairs, s0, t0, positions, g.taps(), a, [&](int k, int p) { return column(g, x, Corner(g, p), Tap(g, k)); });
+			products(pairs, s0, t0, positions, g.out, d, [&](int o, int p) { return dy[o * positions + p]; });
 #pragma unroll
 			for (int i = 0; i < 2; i++)
 #pragma unroll

@@ -6,7 +6,10 @@ import (
 	"debug/elf"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -36,20 +39,58 @@ func TestCubins(t *testing.T) {
 			}
 		}
 	}
+	const most = 6 << 20 // of a program of 100 MB
+	if size := packed(t); size > most {
+		t.Errorf("machine code takes %d bytes of the program, at most %d are meant", size, most)
+	}
 	if _, _, err := Cubin("none", 80); err == nil {
 		t.Error("there is machine code of no module")
 	}
 }
 
+// packed is how many bytes of machine code a program carries.
+func packed(t *testing.T) (size int64) {
+	t.Helper()
+	files, err := cubins.ReadDir("cubin")
+	for _, f := range files {
+		var info fs.FileInfo
+		if info, err = f.Info(); err != nil {
+			break
+		}
+		size += info.Size()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size
+}
+
+// A GPU runs code of its own major number, and not of a later minor one.
+func TestCapabilityFor(t *testing.T) {
+	for gpu, want := range map[int]int{75: 0, 80: 80, 86: 86, 89: 86, 90: 90, 100: 100, 103: 100, 110: 0, 120: 120, 121: 120, 130: 0} {
+		if got := CapabilityFor(gpu); got != want {
+			t.Errorf("a GPU of %d runs code of %d, want %d", gpu, got, want)
+		}
+	}
+}
+
 // contents checks that an object file is for a GPU and has all kernels of a text.
 func contents(code []byte, capability int, text []byte) error {
+	code = slices.Clone(code)
+	copy(code[0x14:], []byte{1, 0, 0, 0}) // the version of the format, which NVIDIA had as a number of its own, and ELF has as 1
 	f, err := elf.NewFile(bytes.NewReader(code))
 	if err != nil {
 		return err
 	}
-	const cuda, flags = elf.Machine(190), 0x30 // and the offset of the header's flags, whose second byte is the GPU's
-	if f.Machine != cuda || int(code[flags+1]) != capability {
-		return fmt.Errorf("it is for machine %v, %d", f.Machine, code[flags+1])
+	// The flags in the header name the GPU in their first byte, and since version 8 of the ABI in the second. Drivers from
+	// CUDA 12.0 on read version 7; those that know a GPU of 10.0 or above read 8.
+	const cuda, flags = elf.Machine(190), 0x30
+	abi, gpu := byte(7), code[flags]
+	if capability >= 100 {
+		abi, gpu = 8, code[flags+1]
+	}
+	if f.Machine != cuda || f.ABIVersion != abi || int(gpu) != capability {
+		return fmt.Errorf("it is for machine %v, %d, by version %d of the ABI", f.Machine, gpu, f.ABIVersion)
 	}
 	for _, m := range regexp.MustCompile(`\.entry (\w+)\(`).FindAllSubmatch(text, -1) {
 		if s := f.Section(".text." + string(m[1])); s == nil || s.Size == 0 {
@@ -76,5 +117,47 @@ func TestPTXVersion(t *testing.T) {
 	}
 	if images, err := Images("none", 80, 13000); err == nil {
 		t.Errorf("there are %d images of no module", len(images))
+	}
+}
+
+// The variable leaves either form. Machine code that is not there is an error, since a test of it would test something else.
+func TestForcedImages(t *testing.T) {
+	module := "dense"
+	text, err := PTX(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, _, err := Cubin(module, 90)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		form                string
+		capability, version int
+		want                [][]byte
+		err                 string
+	}{
+		{"", 90, cubinVersion, [][]byte{code, text}, ""},
+		{"ptx", 90, cubinVersion, [][]byte{text}, ""},
+		{"cubin", 90, cubinVersion, [][]byte{code}, ""},
+		{"", 90, cubinVersion - 1, [][]byte{text}, ""},
+		{"ptx", 70, cubinVersion, [][]byte{text}, ""},
+		{"cubin", 70, cubinVersion, nil, "no machine code for this GPU and driver"},
+		{"cubin", 90, cubinVersion - 1, nil, "no machine code for this GPU and driver"},
+		{"sass", 90, cubinVersion, nil, `PRIVGRAD_IMAGES is "sass": set it to ptx or cubin`},
+	} {
+		t.Setenv(ImagesVariable, c.form)
+		got, err := Images(module, c.capability, c.version)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if len(got) != len(c.want) {
+			t.Fatalf("%s for %d and %d: %d images, want %d", c.form, c.capability, c.version, len(got), len(c.want))
+		}
+		for i := range got {
+			if !bytes.Equal(got[i], c.want[i]) {
+				t.Errorf("%s for %d and %d: image %d is another", c.form, c.capability, c.version, i)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// A machine is a GPU's memory, on which the PTX that is shipped runs.
+// A machine is a GPU's memory, on which the kernels that are shipped run.
 type machine struct {
 	t      testing.TB
 	memory gputest.Machine
@@ -25,11 +26,14 @@ func newMachine(t testing.TB) *machine {
 
 func (m *machine) run(l kernels.Launch) {
 	m.t.Helper()
-	text, err := kernels.PTX(l.Module)
+	image, err := m.memory.Image(func(capability, version int) ([][]byte, error) { return kernels.Images(l.Module, capability, version) })
+	if errors.Is(err, kernels.ErrNoCubin) {
+		m.t.Skip(err)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.execute(text, l)
+	m.execute(image, l)
 }
 
 func (m *machine) execute(text []byte, l kernels.Launch) {

@@ -9,13 +9,13 @@ KERNEL __launch_bounds__(64) norm_ghost(const Run *run, int first, int capacity,
 		return;
 	const float *x, *dy;
 	double *norm2;
-	int in, out, bias;
+	int in, out, kind;
 	CHOOSE_GHOST(blockY(), norm2)
 	int n = warp ? out : in;
-	double sum = squares((warp ? dy : x) + (int64)b * n, n);
+	double sum = rowSquares(warp ? dy : x, b, n, kind);
 	if (threadX() == 32)
 		back = sum;
 	barrier();
 	if (threadX() == 0)
-		norm2[b] += ghostNorm(sum, back, bias);
+		norm2[b] += ghostNorm(sum, back, kind);
 }

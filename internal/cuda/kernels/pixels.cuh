@@ -95,11 +95,14 @@ static __device__ __forceinline__ uint32 shared(const void *p) { return (uint32)
 // read soon. commit closes a group of copies, arrivedBut waits for all groups of the thread but so many of the latest; what other
 // threads have copied is there behind the next barrier.
 enum Through { FirstCache, SecondCache };
-template <Through CACHE> static __device__ __forceinline__ void copyUnit(uint32 to, const void *from, bool copies) {
+template <Through CACHE> static __device__ __forceinline__ void copyBytes(uint32 to, const void *from, uint32 bytes) { // 16, or 0 for zeros
 	if (CACHE == FirstCache)
-		asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(copies ? 16 : 0) : "memory");
+		asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(bytes) : "memory");
 	else
-		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(copies ? 16 : 0) : "memory");
+		asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+template <Through CACHE> static __device__ __forceinline__ void copyUnit(uint32 to, const void *from, bool copies) {
+	copyBytes<CACHE>(to, from, copies ? UNIT_BYTES : 0);
 }
 static __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 template <int GROUPS> static __device__ __forceinline__ void arrivedBut() { asm volatile("cp.async.wait_group %0;" : : "n"(GROUPS) : "memory"); }

@@ -3,6 +3,7 @@ package kernels
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cuda/gputest"
@@ -55,9 +56,13 @@ func TestLongMissingBarriers(t *testing.T) {
 			tilesOf(&productTiles, func(string) {
 				all = append(all, DenseForward(b, op, x, w, bias, m.empty(s.capacity*40)), DenseInputGrad(b, back, x, w, m.empty(s.capacity*40), false))
 			})
-			tilesOf(&sumTiles, func(string) { all = append(all, DenseSum(b, op, x, dy, factors, sums, sums+8*wide*40)) })
+			tilesOf(&sumTiles, func(string) {
+				all = append(all, DenseSum(b, op, x, dy, factors, sums, sums+8*wide*40), DenseSum(b, few, x, dy, factors, sums, sums+8*wide*40))
+			})
 			return all
 		}},
+		{"densesum_tf32", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[0], rng) }},
+		{"densesum_bf16", 0, func(m *machine) []Launch { return tensorSums(m, pixelMaths[1], rng) }},
 		{"groupnorm", 0, func(m *machine) (all []Launch) {
 			// Two rounds of units in pixels, and channels that several lanes have in planes.
 			for i, k := range []Math{maths[0], maths[0], maths[1], maths[2]} {
@@ -150,29 +155,22 @@ func TestLongMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
-		{"convgrad", 1, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
-		{"convgradimage", 2, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
-		{"convgrad3", 3, gradientLaunches(rng, maths[0], imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
-			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
-		{"conv3_tf32", 3, func(m *machine) []Launch {
-			ops := []*ir.Op{
-				imageOp(ir.Conv, 33, 8, 8, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 8, 16, 25, ir.Square(3, 1, 1), true),
-				imageOp(ir.Conv, 33, 4, 32, 25, ir.Square(3, 1, 1), true),
-			}
-			for _, op := range ops {
-				if maths[1].of(op).plain() {
-					t.Fatalf("%v is left to float32", op.Shape)
-				}
-			}
-			all := gradientLaunches(rng, maths[1], ops...)(m)
-			b, x := m.batch(size{1, 1}), m.floats(normals(rng, 33*128))
-			for _, op := range []*ir.Op{ops[2], imageOp(ir.Conv, 25, 4, 32, 33, ir.Square(3, 1, 1), true)} { // blocks of 32 and of 64 lines
-				w := m.floats(normals(rng, 9*33*25))
-				all = append(all, maths[1].ConvForward(b, op, x, m.laid(maths[1], op, false, w), 0, m.empty(33*128)),
-					maths[1].ConvInputGrad(b, op, x, m.laid(maths[1], op, true, w), m.empty(33*128), false))
-			}
-			return all
+		{"rows", 0, func(m *machine) []Launch {
+			const n = 300
+			x, b := m.floats(spoil(normals(rng, 2*n), 1, 2)), m.batch(size{2, 2})
+			op := &ir.Op{Shape: []int{n}, Norm: 1}
+			return []Launch{Unit(b, op, x, m.empty(2*n)), Rows(b, n, x, m.floats(fill(2, 1)), m.empty(n), m.empty(2))}
 		}},
+		{"cells", 0, func(m *machine) []Launch {
+			op := &ir.Op{Shape: []int{3, 5, 8}}
+			return []Launch{CellMeans(m.batch(size{1, 1}), op, m.floats(normals(rng, 120)), m.floats(fill(40, 1)), m.floats(normals(rng, 160)), [2]Excess{}, m.empty(24))}
+		}},
+		{"convgrad", 1, gradientLaunches(rng, imageOp(ir.Conv, 17, 5, 4, 33, ir.Square(2, 1, 1), true))},
+		{"convgradimage", 2, gradientLaunches(rng, imageOp(ir.Conv, 9, 23, 23, 3, ir.Square(2, 1, 1), true), imageOp(ir.Conv, 9, 23, 23, 9, ir.Square(2, 1, 1), true))},
+		{"convgrad3", 3, gradientLaunches(rng, imageOp(ir.Conv, 33, 9, 8, 25, ir.Square(3, 1, 1), true),
+			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
+		{"gradients_tf32", 0, pixelGradientLaunches(rng, maths[1])},
+		{"gradients_bf16", 0, pixelGradientLaunches(rng, maths[2])},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -194,7 +192,7 @@ func TestLongMissingBarriers(t *testing.T) {
 		needless := 0
 		for n := 0; without(text, n) != nil; n++ {
 			kernel := ""
-			if c.module == "dense" { // where no launch needs what another one gives
+			if c.module == "dense" || strings.HasPrefix(c.module, "gradients_") { // where no launch needs what another one gives
 				kernel = holder(text, n)
 			}
 			if fault(kernel, without(text, n)) == nil {
@@ -220,7 +218,7 @@ func trunkLaunches(t *testing.T, m *machine, rng *rand.Rand, p *ir.Program) []La
 }
 
 // gradientLaunches are those of ops' gradients for two examples, in one sum.
-func gradientLaunches(rng *rand.Rand, k Math, ops ...*ir.Op) func(*machine) []Launch {
+func gradientLaunches(rng *rand.Rand, ops ...*ir.Op) func(*machine) []Launch {
 	return func(m *machine) (all []Launch) {
 		b, factors := m.batch(size{2, 2}), m.floats([]float32{1, 0.5})
 		for _, op := range ops {
@@ -228,12 +226,49 @@ func gradientLaunches(rng *rand.Rand, k Math, ops ...*ir.Op) func(*machine) []La
 			out, columns, _ := op.Columns()
 			n := out * (columns + 1)
 			// One block takes all tiles, or both examples.
-			store, sum := k.ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), k.ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
+			store, sum := ConvStore(b, op, x, dy, m.empty(2*n), n, m.doubles(make([]float64, 2))), ConvSum(b, op, x, dy, factors, m.floats(make([]float32, 9*n)), n)
 			store.Grid[1], sum.Grid[1], sum.Args[8] = 1, 1, I(2)
 			all = append(all, store, sum)
 			if store.Module == "convgrad" {
 				all = append(all, SumParts(op, sum.Args[6], n, 9, m.doubles(make([]float64, n)), m.doubles(make([]float64, out))))
 			}
+		}
+		return all
+	}
+}
+
+// tensorSums are sums of more than one part, by every tile, of many outputs and of few.
+func tensorSums(m *machine, k Math, rng *rand.Rand) (all []Launch) {
+	c := size{300, 300}
+	f := fill(c.capacity, 0.5)
+	at := m.floats(f)
+	for _, out := range []int{40, 10} {
+		s := newTensorSum(m, k, rng, denseCase{c, 150, out, true}, f, at)
+		tilesOf(&tensorSumTiles, func(string) { all = append(all, k.DenseSums(m.batch(c), 0, s.Sum)...) })
+	}
+	return all
+}
+
+// pixelGradientLaunches are those of gradients.cuh in one block, of more slabs than are on their way at once: with every number of filters of a
+// warp. Two examples are measured and kept, and of one, whose last slab lies where results are written, the sums are taken.
+func pixelGradientLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		two, one, factors := m.batch(size{2, 2}), m.batch(size{1, 1}), m.floats([]float32{1})
+		for _, out := range []int{16, 24, 40} {
+			slabs, op := 0, (*ir.Op)(nil)
+			for h := 20; slabs%6 != 1; h++ { // for two stages, and for three
+				op = imageOp(ir.Conv, 17, h, 12, out, ir.Square(3, 1, 1), true)
+				p := k.planOf(op)
+				slabs = ceil(h, p.rows) * ceil(12, p.cols)
+			}
+			x := m.bytes(gradientPixels(k, op.Shape, normals(rng, 2*ir.Size(op.Shape))))
+			dy := m.bytes(gradientPixels(k, op.Out, normals(rng, 2*ir.Size(op.Out))))
+			_, columns, _ := op.Columns()
+			n := out * (columns + 1)
+			norm2 := m.doubles(make([]float64, 2*k.GradientNorms(op)))
+			norm, store := k.GradientNorm(two, op, x, dy, norm2), k.GradientStore(two, op, x, dy, m.empty(2*n), n, norm2)
+			norm.Grid[0], store.Grid[0], norm.Args[6], store.Args[8] = 1, 1, I(2), I(2)
+			all = append(all, norm, store, k.GradientSum(one, op, x, dy, factors, m.empty(n), n), k.GradientSum(one, op, x, dy, 0, m.empty(n), n))
 		}
 		return all
 	}

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -19,12 +18,24 @@ var cubins embed.FS
 //go:embed sass/*.csv
 var tables embed.FS
 
-// Capabilities are those that modules are assembled for ahead, of an A100 and an H100.
-var Capabilities = []int{80, 90}
+// Capabilities are those that modules are assembled for ahead: A100, RTX 30 and 40, H100 and H200, B200, RTX 50.
+var Capabilities = []int{80, 86, 90, 100, 120}
 
 // cubinVersion is the first driver that takes what this project's assembler makes: drivers take machine code of
 // their own major version of CUDA, and of older ones.
-const cubinVersion = 13000
+const cubinVersion = 12000
+
+// CapabilityFor is which of the Capabilities a GPU runs the code of, the highest of its own major number that is not above it:
+// code for 8.6 runs on 8.9 (for which the assembler makes the same instructions), code for 10.0 on 10.3. 0 is none.
+func CapabilityFor(capability int) int {
+	best := 0
+	for _, c := range Capabilities {
+		if c/10 == capability/10 && c <= capability {
+			best = max(best, c)
+		}
+	}
+	return best
+}
 
 // Modules lists the modules.
 func Modules() ([]string, error) {
@@ -47,15 +58,21 @@ func PTX(module string) ([]byte, error) {
 
 // Images gives what a driver is to load for a module, in the order in which to try it, by the GPU's compute
 // capability and the driver's version: machine code, where there is some that both should take, and PTX, which
-// every driver assembles. Only GPUs of just these Capabilities get machine code: PTX becomes code for the others' own
-// multiprocessors.
+// every driver assembles. ImagesVariable may force either.
 func Images(module string, capability, version int) ([][]byte, error) {
 	ptx, err := PTX(module)
-	if err != nil || version < cubinVersion || !slices.Contains(Capabilities, capability) {
-		return [][]byte{ptx}, err
+	if err != nil {
+		return nil, err
 	}
-	cubin, _, err := Cubin(module, capability)
-	return [][]byte{cubin, ptx}, err
+	of := CapabilityFor(capability)
+	if version < cubinVersion || of == 0 {
+		return forced([][]byte{ptx})
+	}
+	cubin, _, err := Cubin(module, of)
+	if err != nil {
+		return nil, err
+	}
+	return forced([][]byte{cubin, ptx})
 }
 
 // CubinFile is where a module's machine code is kept below this folder.

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -111,11 +112,14 @@ func (m *machine) batch(s size, rows ...int32) Batch {
 
 func (m *machine) launch(l Launch) {
 	m.t.Helper()
-	text, err := PTX(l.Module)
+	image, err := m.mem.Image(func(capability, version int) ([][]byte, error) { return Images(l.Module, capability, version) })
+	if errors.Is(err, ErrNoCubin) {
+		m.t.Skip(err)
+	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if err := m.mem.Launch(l.Module, text, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
+	if err := m.mem.Launch(l.Module, image, l.Name, l.Grid, l.Block, l.Shared, l.Args); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -251,24 +255,55 @@ func taps(op *ir.Op, f func(o, i, k int)) {
 	}
 }
 
+// Dense sums round no more than SumRoundings says, however many rows there are: blocks of sumBlock, of which a part's are added in float32.
+func TestDenseSumRoundings(t *testing.T) {
+	for rows := 1; rows <= 3*SumPart; rows++ {
+		squares := 0.0
+		for b := range rows {
+			part := min(SumPart, rows-b/SumPart*SumPart) // examples of it
+			at := b % SumPart
+			block, blocks := at/sumBlock, ceil(part, sumBlock)
+			chain := min(sumBlock, part-block*sumBlock) - at%sumBlock
+			added := blocks - max(block, 1) // the first is added to zero
+			squares += float64((chain + added) * (chain + added))
+		}
+		if w := math.Sqrt(squares / float64(rows)); w > SumRoundings(rows, 1) {
+			t.Errorf("%d rows: %v, %v is promised", rows, w, SumRoundings(rows, 1))
+		}
+	}
+}
+
+func sumOfSquares(from, to int) (sum float64) {
+	for i := from; i <= to; i++ {
+		sum += float64(i * i)
+	}
+	return sum
+}
+
 func TestSumRoundings(t *testing.T) {
+	full := math.Sqrt(33 * 65 / 6.)
+	tf32, bf16 := pixelMaths[0].DenseSumRoundings, pixelMaths[1].DenseSumRoundings
 	for _, c := range []struct {
-		math, rows, blocks int
-		want               float64
+		name         string
+		of           func(rows, blocks int) float64
+		rows, blocks int
+		want         float64
 	}{
-		{0, 1, 1, 1},
-		{0, 3, 1, math.Sqrt(14. / 3)}, // 1, 2 and 3
-		{0, 32, 1, math.Sqrt(33 * 65 / 6.)},
-		{0, 500, 16, math.Sqrt(33 * 65 / 6.)},
-		{0, 500, 1 << 29, math.Sqrt(33*65/6.) + 1}, // so many float64 additions are one of float32
-		{1, 3, 1, math.Sqrt(14. / 3)},              // sums are in float32
-		{1, 500, 1, math.Sqrt(33 * 65 / 6.)},
-		{2, 1, 1, 64 + 1},
-		{2, 17, 1, 64 + 2},
-		{2, 500, 1, 64 + 2},
+		{"float32", SumRoundings, 1, 1, 1},
+		{"float32", SumRoundings, 3, 1, math.Sqrt(14. / 3)},      // 1, 2 and 3
+		{"float32", SumRoundings, 17, 1, math.Sqrt(105 + 3/17.)}, // 2 to 17, and 2
+		{"float32", SumRoundings, 32, 1, full},
+		{"float32", SumRoundings, 500, 16, full},
+		{"float32", SumRoundings, 500, 1 << 29, full + 1}, // so many float64 additions are one of float32
+		{"tf32", tf32, 1, 1, 32},                          // a product of 8 terms
+		{"tf32", tf32, 9, 1, math.Sqrt((8*64*64 + 32*32) / 9.)},
+		{"tf32", tf32, 500, 1, math.Sqrt((8*64*64 + 32*32) / 9.)}, // parts of more have less
+		{"bf16", bf16, 1, 1, 64},
+		{"bf16", bf16, 32, 1, 65},
+		{"bf16", bf16, 500, 1, math.Sqrt((16*(79*79+sumOfSquares(66, 79)) + 65*65) / 241.)}, // 15 blocks and one more example
 	} {
-		if got := maths[c.math].SumRoundings(c.rows, c.blocks); math.Abs(got-c.want) > 1e-7 {
-			t.Errorf("%d rows, %d blocks: %v, want %v", c.rows, c.blocks, got, c.want)
+		if got := c.of(c.rows, c.blocks); math.Abs(got-c.want) > 1e-7 {
+			t.Errorf("%s, %d rows, %d blocks: %v, want %v", c.name, c.rows, c.blocks, got, c.want)
 		}
 	}
 }

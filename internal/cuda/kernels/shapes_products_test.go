@@ -1,6 +1,10 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // tap is the pixel that a window reads at an output position through a tap, −1 outside.
 func tap(op *ir.Op, p, u, v int) int {
@@ -34,21 +38,8 @@ func (o *wideOp) gradient(b, e int) (t total) {
 	return t
 }
 
-// laid is where the weights are as the op's kernels take them.
-func (o *wideOp) laid(turned bool) Ptr {
-	o.t.Helper()
-	_, count := o.math.ConvWeights(o.op, turned, o.w.Ptr, 0)
-	if count == 0 {
-		return o.w.Ptr
-	}
-	to := o.zeros(count)
-	l, _ := o.math.ConvWeights(o.op, turned, o.w.Ptr, to.Ptr)
-	o.run(l, nil)
-	return to.Ptr
-}
-
 func (o *wideOp) convForward() {
-	o.check(o.math.ConvForward(o.b, o.op, o.x.Ptr, o.laid(false), o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.values, bound: o.bound(o.k),
+	o.check(ConvForward(o.b, o.op, o.x.Ptr, o.w.Ptr, o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.values, bound: o.bound(o.k),
 		want: func(b, e int) (t total) {
 			f, p := e/o.positions, e%o.positions
 			for k := range o.k {
@@ -62,7 +53,7 @@ func (o *wideOp) convForward() {
 func (o *wideOp) convInputGrad() {
 	w, pixels := o.op.Window, o.op.Shape[1]*o.op.Shape[2]
 	taps := w.H * w.W
-	o.check(o.math.ConvInputGrad(o.b, o.op, o.dy.Ptr, o.laid(true), o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.in, bound: o.bound(o.out * taps),
+	o.check(ConvInputGrad(o.b, o.op, o.dy.Ptr, o.w.Ptr, o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.in, bound: o.bound(o.out * taps),
 		want: func(b, e int) (t total) {
 			for i := range taps * o.positions {
 				if tap(o.op, i/taps, i%taps/w.W, i%w.W) != e%pixels {
@@ -78,17 +69,17 @@ func (o *wideOp) convInputGrad() {
 
 // convGradients keeps gradients where a row of them begins with those of other ops, or adds them up.
 func (o *wideOp) convGradients(keptAt, stride int) {
-	kept, norm2 := o.floats(o.b.Capacity*stride), o.zeros(2*o.b.Capacity*o.math.ConvNorms(o.op))
-	o.check(o.math.ConvStore(o.b, o.op, o.x.Ptr, o.dy.Ptr, kept.Ptr+Ptr(4*keptAt), stride, norm2.Ptr),
+	kept, norm2 := o.floats(o.b.Capacity*stride), o.zeros(2*o.b.Capacity*ConvNorms(o.op))
+	o.check(ConvStore(o.b, o.op, o.x.Ptr, o.dy.Ptr, kept.Ptr+Ptr(4*keptAt), stride, norm2.Ptr),
 		result{place: kept, name: "kept", row: stride, skip: keptAt, bound: o.bound(o.positions), want: o.gradient})
 
-	n, size := o.math.ConvParts(o.op, o.b.Capacity), o.out*(o.k+1)
+	n, size := ConvParts(o.op, o.b.Capacity), o.out*(o.k+1)
 	examples := 1 // of a part
-	for o.math.ConvParts(o.op, examples+1) == 1 {
+	for ConvParts(o.op, examples+1) == 1 {
 		examples++
 	}
 	parts := o.floats(n * size)
-	o.ends(o.math.ConvSum(o.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, parts.Ptr, size),
+	o.ends(ConvSum(o.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, parts.Ptr, size),
 		result{place: parts, name: "parts", row: size, bound: o.bound(o.positions + examples),
 			want: func(g, e int) (t total) {
 				for b := g * examples; b < min((g+1)*examples, o.b.Capacity); b++ {
@@ -113,7 +104,7 @@ func (o *wideOp) convGradients(keptAt, stride int) {
 }
 
 func (o *wideOp) denseForward() {
-	o.check(o.math.DenseForward(o.b, o.op, o.x.Ptr, o.w.Ptr, o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.out, bound: o.bound(o.k),
+	o.check(DenseForward(o.b, o.op, o.x.Ptr, o.w.Ptr, o.bias.Ptr, o.y.Ptr), result{place: o.y, name: "y", row: o.out, bound: o.bound(o.k),
 		want: func(b, e int) (t total) {
 			for i := range o.k {
 				t.add(o.x.at(b*o.k+i) * o.w.at(e*o.k+i))
@@ -124,7 +115,7 @@ func (o *wideOp) denseForward() {
 }
 
 func (o *wideOp) denseInputGrad() {
-	o.check(o.math.DenseInputGrad(o.b, o.op, o.dy.Ptr, o.w.Ptr, o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.k, bound: o.bound(o.out),
+	o.check(DenseInputGrad(o.b, o.op, o.dy.Ptr, o.w.Ptr, o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.k, bound: o.bound(o.out),
 		want: func(b, e int) (t total) {
 			for f := range o.out {
 				t.add(o.dy.at(b*o.out+f) * o.w.at(f*o.k+e))
@@ -147,23 +138,68 @@ func (s *wide) denseSums(ops []*wideOp) {
 			result{place: bias, name: "bias", double: true, row: 1, bound: s.bound(ExampleBlock), want: func(f, _ int) total {
 				return o.clipped(bias.double(f), f, func(int) float64 { return 1 })
 			}})
-		together := s.math.SumsTogether(o.op)
-		if together && len(sums) < MostSums && i+1 < len(ops) && s.math.SumsTogether(ops[i+1].op) {
+		together := SumsTogether(o.op)
+		if together && len(sums) < MostSums && i+1 < len(ops) && SumsTogether(ops[i+1].op) {
 			continue
 		}
 		if together {
-			s.check(DenseSums(s.b, sums...), results...)
+			s.sumsTogether(ops[i+1-len(sums):i+1], sums, results)
 		} else {
-			s.check(s.math.DenseSum(s.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, w.Ptr, bias.Ptr), results...)
+			s.check(DenseSum(s.b, o.op, o.x.Ptr, o.dy.Ptr, o.factors.Ptr, w.Ptr, bias.Ptr), results...)
 		}
 		sums, results = nil, nil
 	}
 }
 
+// sumsTogether checks a launch of a few ops, or two of them: one for parts, one that adds them.
+func (s *wide) sumsTogether(ops []*wideOp, sums []Sum, results []result) {
+	stride := 0
+	var places []int
+	for _, o := range ops {
+		places = append(places, stride)
+		stride += partStride(o.op)
+	}
+	if s.b.Capacity <= 2*SumPart {
+		s.check(DenseSums(s.b, 0, sums...)[0], results...)
+		return
+	}
+	count := ceil(s.b.Capacity, SumPart)
+	parts := s.floats(count * stride)
+	launches := DenseSums(s.b, parts.Ptr, sums...)
+	s.check(launches[0], result{place: parts, name: "parts", row: stride, bound: s.bound(ExampleBlock), want: func(p, e int) (t total) {
+		at, _ := slices.BinarySearch(places, e+1)
+		o, e := ops[at-1], e-places[at-1]
+		f, x := e/o.k, func(b int) float64 { return o.x.at(b*o.k + e%o.k) }
+		if e >= o.out*o.k {
+			f, x = e-o.out*o.k, func(int) float64 { return 1 }
+		}
+		return o.share(p*SumPart, min((p+1)*SumPart, s.b.Capacity), f, x)
+	}})
+	add := func(before float64, at int) (t total) {
+		t.add(before)
+		for p := range count {
+			t.add(parts.at(p*stride + at))
+		}
+		return t
+	}
+	for i, o := range ops {
+		w, bias := results[2*i].place, results[2*i+1].place
+		results[2*i].want = func(f, e int) total { return add(w.double(f*o.k+e), places[i]+f*o.k+e) }
+		results[2*i+1].want = func(f, _ int) total { return add(bias.double(f), places[i]+o.out*o.k+f) }
+	}
+	s.check(launches[1], results...)
+}
+
 // clipped is Σ_b f_b·dy[b][f]·x(b), added to what was there.
 func (o *wideOp) clipped(before float64, f int, x func(b int) float64) (t total) {
+	t = o.share(0, o.b.Capacity, f, x)
 	t.add(before)
-	for b := range o.b.Capacity {
+	return t
+}
+
+// share is that of some examples.
+func (o *wideOp) share(first, end, f int, x func(b int) float64) (t total) {
+	for b := first; b < end; b++ {
 		if by := o.factors.at(b); by > 0 {
 			t.add(by * o.dy.at(b*o.out+f) * x(b))
 		}

@@ -117,12 +117,9 @@ func (o *wideOp) groupNorm(keptAt, stride int) {
 // gram bounds norms by Gram matrices.
 func (o *wideOp) gram() {
 	norm2 := o.zeros(2 * o.b.Capacity)
-	omega, gamma := o.math.GramRounding(o.op)
-	bound := 1e-6
-	if !o.math.plain() {
-		bound = 0x1p-5 // of four factors that are cut off
-	}
-	o.ends(o.math.NormGram(o.b, o.op, o.x.Ptr, o.dy.Ptr, norm2.Ptr), result{place: norm2, name: "norm", double: true, row: 1, bound: bound,
+	omega, gamma := GramRounding(o.op)
+	const bound = 1e-6
+	o.ends(NormGram(o.b, o.op, o.x.Ptr, o.dy.Ptr, norm2.Ptr), result{place: norm2, name: "norm", double: true, row: 1, bound: bound,
 		want: func(b, _ int) (t total) {
 			var squares, both float64
 			for e := range o.out * (o.k + 1) {

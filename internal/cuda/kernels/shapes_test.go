@@ -251,12 +251,10 @@ func (s *wide) wrote(l Launch, block int, results []result) (any, last bool) {
 	return any, last
 }
 
-// check runs the first block of a launch, the last that writes anything, and in float32 two others.
+// check runs the first block of a launch, the last that writes anything, and two others.
 func (s *wide) check(l Launch, results ...result) {
 	s.t.Helper()
-	if s.ends(l, results...); !s.math.plain() {
-		return
-	}
+	s.ends(l, results...)
 	all := l.Grid[0] * l.Grid[1] * l.Grid[2]
 	random := rand.New(rand.NewPCG(uint64(all), 5))
 	s.wrote(l, random.IntN(all), results)
@@ -285,13 +283,8 @@ func (s *wide) ends(l Launch, results ...result) {
 
 func only(block int) iter.Seq[int] { return slices.Values([]int{block}) }
 
-// bound is of sums of so many terms in this math.
-func (s *wide) bound(terms int) float64 {
-	if s.math.plain() {
-		return float64(terms) * 0x1p-23
-	}
-	return 0x1p-7 + float64(terms)*0x1p-20 // factors of 8 digits, and sums whose terms are cut off
-}
+// bound is of sums of so many terms.
+func (s *wide) bound(terms int) float64 { return float64(terms) * 0x1p-23 }
 
 // wideOp is an op with places for what belongs to it.
 type wideOp struct {

@@ -155,7 +155,7 @@ func (r *wideTrunk) oneByOne(e int) {
 		switch op.Kind {
 		case ir.Conv:
 			at -= p.OpParams(i)
-			r.run(maths[0].ConvStore(b, op, x[i].Ptr, dy.Ptr, kept.Ptr+Ptr(4*at), r.stride, r.zeros(2*maths[0].ConvNorms(op)).Ptr), nil)
+			r.run(ConvStore(b, op, x[i].Ptr, dy.Ptr, kept.Ptr+Ptr(4*at), r.stride, r.zeros(2*ConvNorms(op)).Ptr), nil)
 			l = ConvInputGrad(b, op, dy.Ptr, param(op.Weight), dx.Ptr, false)
 		case ir.MaxPool:
 			l = MaxPoolGrad(b, op, x[i].Ptr, dy.Ptr, dx.Ptr, false)

@@ -217,8 +217,8 @@ func TestStandardizedConvolution(t *testing.T) {
 	params := out*k + 2*out
 	m := newMachine(t)
 	b, wAt, gainAt, moments, kept := m.batch(size{1, 1}), m.floats(w), m.floats(gain), m.alloc(StandardizeMomentBytes(out)), m.empty(params)
-	norms := m.doubles(make([]float64, maths[0].ConvNorms(op)))
-	m.launch(maths[0].ConvStore(b, op, m.floats(x), m.floats(dy), kept, params, norms))
+	norms := m.doubles(make([]float64, ConvNorms(op)))
+	m.launch(ConvStore(b, op, m.floats(x), m.floats(dy), kept, params, norms))
 	m.launch(Standardize(out, k, wAt, gainAt, m.empty(out*k), moments))
 	m.launch(StandardizeGrad(b, out, k, out, wAt, gainAt, moments, kept, params, 0))
 	got := m.read(kept, params)

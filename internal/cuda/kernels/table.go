@@ -9,6 +9,9 @@ const (
 	Halves             // IEEE half precision
 )
 
+// Bytes are those of a value.
+func (f Form) Bytes() int { return [...]int{1, 4, 2}[f] }
+
 // Table is a table in device memory: rows of Width values, and targets. Kernels read a row
 // whose target is NaN as zeros.
 type Table struct {

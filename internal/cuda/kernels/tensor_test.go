@@ -29,7 +29,9 @@ func (m Math) nearest(x float32) float32 {
 }
 
 // cut is what gradients of weights multiply in place of x.
-func (m Math) cut(x float32) float32 { return math.Float32frombits(math.Float32bits(x) & m.kept()) }
+func (m Math) cut(x float32) float32 {
+	return math.Float32frombits(math.Float32bits(x) &^ [...]uint32{0, 0x1fff, 0xffff}[m])
+}
 
 // chain is how many roundings a term of a forward product passes.
 func (m Math) chain(terms int) int {
@@ -61,11 +63,11 @@ func TestRoundingOfFactors(t *testing.T) {
 }
 
 // share is Σ f·δ⊗x of one example alone, as DenseSum releases it, and its norm in float64.
-func share(t *testing.T, m Math, x, dy []float32, f float32) ([]float64, float64) {
+func share(t *testing.T, x, dy []float32, f float32) ([]float64, float64) {
 	t.Helper()
 	dev := newMachine(t)
 	sum := dev.doubles(make([]float64, len(x)*len(dy)))
-	dev.launch(m.DenseSum(dev.batch(size{1, 1}), denseOp(len(x), len(dy), false), dev.floats(x), dev.floats(dy), dev.floats([]float32{f}), sum, 0))
+	dev.launch(DenseSum(dev.batch(size{1, 1}), denseOp(len(x), len(dy), false), dev.floats(x), dev.floats(dy), dev.floats([]float32{f}), sum, 0))
 	got, squares := dev.readDoubles(sum, len(x)*len(dy)), 0.0
 	for _, v := range got {
 		squares += v * v
@@ -77,7 +79,7 @@ func share(t *testing.T, m Math, x, dy []float32, f float32) ([]float64, float64
 // to nearest would make all of them larger, and next to overflow.
 func TestDenseShareIsNotLonger(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
-	for _, m := range maths {
+	{
 		for try := range 12 {
 			x, dy := normals(rng, 40), normals(rng, 20)
 			switch try {
@@ -98,21 +100,19 @@ func TestDenseShareIsNotLonger(t *testing.T) {
 				f = 1
 			}
 			// f·δ rounds, and the float64 norm; factors have a margin of four units for both.
-			if _, got := share(t, m, x, dy, f); !(got <= float64(f)*norm*(1+2*unit)) {
-				t.Errorf("%s %d: the share has the norm %v, %v is promised", m, try, got, float64(f)*norm)
+			if _, got := share(t, x, dy, f); !(got <= float64(f)*norm*(1+2*unit)) {
+				t.Errorf("%d: the share has the norm %v, %v is promised", try, got, float64(f)*norm)
 			}
 		}
 	}
 }
 
-// What automatic clipping scales up beyond float32 is left out on tensor cores as well.
+// What automatic clipping scales up beyond float32 is left out.
 func TestDenseSumLeavesOutWhatOverflows(t *testing.T) {
-	for _, m := range maths {
-		got, _ := share(t, m, []float32{0, 0x1p-100}, []float32{0x1p127, 1}, 3)
-		for i, want := range []float64{0, 0, 0, 3 * 0x1p-100} {
-			if got[i] != want {
-				t.Errorf("%s: value %d is %v, want %v", m, i, got[i], want)
-			}
+	got, _ := share(t, []float32{0, 0x1p-100}, []float32{0x1p127, 1}, 3)
+	for i, want := range []float64{0, 0, 0, 3 * 0x1p-100} {
+		if got[i] != want {
+			t.Errorf("value %d is %v, want %v", i, got[i], want)
 		}
 	}
 }
@@ -122,15 +122,9 @@ func TestDenseSumLeavesOutWhatOverflows(t *testing.T) {
 func TestGramBoundsWhatIsSummed(t *testing.T) {
 	const positions = 16 * 16
 	rng := rand.New(rand.NewPCG(13, 13))
-	for _, m := range maths {
-		op, first, wide, high := imageOp(ir.Conv, 2, 16, 16, 3, ir.Square(1, 1, 0), true), 0, 16, 16
-		if m.windows() { // dy is zero where a window reads padding, so that every tap cancels
-			op, first, wide, high = imageOp(ir.Conv, 24, 16, 16, 24, ir.Square(3, 1, 1), true), 16+2, 12, 14
-			if m.of(op) != m {
-				t.Fatal("it is left to float32")
-			}
-		}
-		n := wide * high
+	{
+		op := imageOp(ir.Conv, 2, 16, 16, 3, ir.Square(1, 1, 0), true)
+		const n = positions
 		for try, f := range []func(i int) (x, dy float32){
 			func(i int) (float32, float32) { return 1 + 0x1.1p-11, (1 + 0x1.1p-11) * float32(1-i%2*2) },
 			func(i int) (float32, float32) { return 1 + 0x1.1p-8, (1 + 0x1.1p-8) * float32(1-i%2*2) },
@@ -159,21 +153,21 @@ func TestGramBoundsWhatIsSummed(t *testing.T) {
 			}
 			for o := range op.Out[0] {
 				for i := range n {
-					_, dy[o*positions+first+i/wide*16+i%wide] = f(i)
+					_, dy[o*positions+i] = f(i)
 				}
 			}
 			dev := newMachine(t)
 			b, px, pd := dev.batch(size{1, 1}), dev.floats(x), dev.floats(dy)
-			bound, norm2 := dev.doubles([]float64{0}), dev.doubles(make([]float64, m.ConvNorms(op)))
-			dev.launch(m.NormGram(b, op, px, pd, bound))
-			dev.launch(m.ConvNorm(b, op, px, pd, norm2))
+			bound, norm2 := dev.doubles([]float64{0}), dev.doubles(make([]float64, ConvNorms(op)))
+			dev.launch(NormGram(b, op, px, pd, bound))
+			dev.launch(ConvNorm(b, op, px, pd, norm2))
 			promised, got := math.Sqrt(dev.readDoubles(bound, 1)[0]), 0.0
-			for _, n := range dev.readDoubles(norm2, m.ConvNorms(op)) {
+			for _, n := range dev.readDoubles(norm2, ConvNorms(op)) {
 				got += n
 			}
 			got = math.Sqrt(got)
 			if !(got <= promised) {
-				t.Errorf("%s %d: the gradient has the norm %v, the bound is %v", m, try, got, promised)
+				t.Errorf("%d: the gradient has the norm %v, the bound is %v", try, got, promised)
 			}
 		}
 	}

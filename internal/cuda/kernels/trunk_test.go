@@ -184,10 +184,10 @@ func testTrunk(t *testing.T, rng *rand.Rand, p *ir.Program, s size, form Form) {
 		switch {
 		case op.Kind == ir.Conv:
 			at -= p.OpParams(i)
-			norms := m.doubles(fill64(s.capacity*maths[0].ConvNorms(op), 0))
-			m.launch(maths[0].ConvStore(b, op, values[i], dy, want+Ptr(4*at), stride, norms))
+			norms := m.doubles(fill64(s.capacity*ConvNorms(op), 0))
+			m.launch(ConvStore(b, op, values[i], dy, want+Ptr(4*at), stride, norms))
 			sums := make([]float64, s.capacity)
-			for j, n := range m.readDoubles(norms, s.capacity*maths[0].ConvNorms(op)) {
+			for j, n := range m.readDoubles(norms, s.capacity*ConvNorms(op)) {
 				sums[j%s.capacity] += n
 			}
 			for e, n := range m.readDoubles(r.norms[i], s.capacity) {

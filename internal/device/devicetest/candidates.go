@@ -129,7 +129,7 @@ var candidateClaims = claims[device.Device]{
 }
 
 func testForms(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 9, 25, func(t *testing.T, c *Case) {
+	eachCase(t, d, programsIn(d), 9, 25, func(t *testing.T, c *Case) {
 		s := newSearch(t, c, direction(t, c), 0, 0.5, 0.05, -0.3, 2, 0)
 		for _, form := range some(d, lossForms[:]) {
 			t.Run(form.String(), func(t *testing.T) {
@@ -158,7 +158,7 @@ func testForms(t *testing.T, d device.Device) {
 }
 
 func testCandidateTargets(t *testing.T, d device.Device) {
-	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 5, 26, func(t *testing.T, c *Case) {
 		s := newSearch(t, c, direction(t, c), 0.5, 0.1)
 		with := *s
 		with.Case = c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
@@ -237,7 +237,7 @@ func testAlone(t *testing.T, d device.Device) {
 		steps[i] = float32(math.Pow(0.8, float64(i)))
 	}
 	steps[3], steps[17] = 0, -0.4
-	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 5, 26, func(t *testing.T, c *Case) {
 		s := newSearch(t, c, direction(t, c))
 		schedule := plain(t, c.Program).Schedule
 		for _, form := range some(d, []device.LossForm{device.LossSum, device.LossDecrease}) {
@@ -262,7 +262,7 @@ func testAlone(t *testing.T, d device.Device) {
 // testBrokenCandidates breaks a direction or the parameters.
 func testBrokenCandidates(t *testing.T, d device.Device) {
 	const clip = 0.5
-	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 5, 26, func(t *testing.T, c *Case) {
 		nan := constant(len(c.Params), float32(math.NaN()))
 		rows := c.All()
 		for _, test := range []struct {
@@ -294,7 +294,7 @@ func testBrokenCandidates(t *testing.T, d device.Device) {
 // testLargestLosses checks that they stay within the bound, and that what was not finite leaves nothing behind.
 func testLargestLosses(t *testing.T, d device.Device) {
 	const clip = 0.5
-	eachCase(t, d, few(), 5, 26, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 5, 26, func(t *testing.T, c *Case) {
 		rows, schedule := c.All(), plain(t, c.Program).Schedule
 		for _, form := range lossForms {
 			s := search{Case: c, dir: constant(len(c.Params), 3e38), steps: []float32{1, -1, 3e38, 0}}

@@ -107,12 +107,33 @@ func NewCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 // cases are those that were drawn.
 var cases sync.Map
 
-func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
+// Alike draws parameters as NewCase does, and rows that a network of any size can take: bright images, most of them of one class, so that
+// gradients point the same way and their sum is about as long as all of them together. It looks for no kinks: of so many values some lie
+// at one.
+func Alike(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	c := drawParams(t, p, rnd)
+	for range rows {
+		features := make([]uint8, c.Rows.Width)
+		for i := range features {
+			features[i] = uint8(128 + rnd.UintN(128))
+		}
+		label := target(rnd, p)
+		if rnd.IntN(4) > 0 {
+			label = 0
+		}
+		c.add(features, label)
+	}
+	return c
+}
+
+// drawParams gives a case without rows.
+func drawParams(t testing.TB, p *ir.Program, rnd *rand.Rand) *Case {
 	t.Helper()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	rnd := rand.New(rand.NewPCG(seed, 1))
 	c := &Case{Program: p, Params: make([]float32, p.NumParams())}
 	for _, op := range p.Ops {
 		if op.Weight == ir.None {
@@ -146,6 +167,13 @@ func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
 	}
 	// Inputs in [−2, 2) that float32 holds exactly, whatever fuses.
 	c.Rows = device.Rows{Width: ir.Size(p.Shape), Gather: scaledBy(1.0/64, -2)}
+	return c
+}
+
+func drawCase(t testing.TB, p *ir.Program, rows int, seed uint64) *Case {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	c := drawParams(t, p, rnd)
 	for tries := 0; c.Rows.Count < rows; tries++ {
 		if tries > 100*rows {
 			t.Fatalf("%s: hardly a row is far from every kink", p.Name)

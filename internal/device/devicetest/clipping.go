@@ -30,7 +30,7 @@ var clippingClaims = claims[device.Device]{
 	}},
 	{"sensitivity 2C of microbatches", testSensitivity},
 	{"huge and finite", func(t *testing.T, d device.Device) {
-		eachCase(t, d, few(), 1, 11, func(t *testing.T, c *Case) {
+		eachCase(t, d, fewIn(d), 1, 11, func(t *testing.T, c *Case) {
 			c.scaleBy(1e30, 0)
 			c = c.with(1, 1).with(255, 1)
 			eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
@@ -43,7 +43,7 @@ var clippingClaims = claims[device.Device]{
 }
 
 func testShare(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 5, 8, func(t *testing.T, c *Case) {
+	eachCase(t, d, programsIn(d), 5, 8, func(t *testing.T, c *Case) {
 		grads := gradientsIn(t, c)
 		eachNet(t, d, c, private(t, c.Program), 1, func(t *testing.T, x *Fixture) {
 			for row, g := range grads[0] {
@@ -103,7 +103,7 @@ func testBiasNorms(t *testing.T, d device.Device) {
 
 // testGhostState fills two sums of one net in turns.
 func testGhostState(t *testing.T, d device.Device) {
-	eachCase(t, d, few(), 12, 10, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 12, 10, func(t *testing.T, c *Case) {
 		norm := clipNorms(t, c)[1].norm
 		want := oracle(t, c, c.All(), norm)
 		eachNet(t, d, c, private(t, c.Program), 5, func(t *testing.T, x *Fixture) {

@@ -53,7 +53,7 @@ var otherClippingClaims = claims[device.Device]{
 }
 
 func testShares(t *testing.T, d device.Device, kind ir.Clipping) {
-	eachCase(t, d, Programs(), 6, 31, func(t *testing.T, c *Case) {
+	eachCase(t, d, programsIn(d), 6, 31, func(t *testing.T, c *Case) {
 		grads := gradientsIn(t, c)
 		each(t, d, clipped(t, c.Program, kind), func(t *testing.T, s named) {
 			tolerance := tolerance(d)

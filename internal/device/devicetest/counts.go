@@ -93,7 +93,7 @@ var countClaims = claims[site]{
 }
 
 func testCountedRows(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 9, 33, func(t *testing.T, c *Case) {
+	eachCase(t, s.d, programsIn(s.d), 9, 33, func(t *testing.T, c *Case) {
 		grads := gradients(t, c)
 		nan := c.with(77, float32(math.NaN()), float32(math.Inf(1)))
 		each(t, s.d, private(t, c.Program), func(t *testing.T, n named) {

@@ -50,7 +50,7 @@ func Run(t *testing.T, open func(*testing.T) device.Device) {
 		{"tables", tableClaims.run, false},
 		{"gather", gatherClaims.run, false},
 		{"maps", testMappers, false},
-		{"views", testViews, false},
+		{"views", testViews, true},
 		{"losses", on(lossClaims, "thrice", 6, 24, 6), true},
 		{"candidates", candidateClaims.run, true},
 		{"losses at the present parameters", testPresentLosses, true},

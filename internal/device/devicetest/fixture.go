@@ -228,9 +228,13 @@ func (c *Case) on(t testing.TB, d device.Device, capacity int) site {
 
 func (s site) open(t testing.TB) *Fixture { return Open(t, s.d, s.schedule, s.Case, s.capacity) }
 
-// on tests claims on a case of a program.
+// on tests claims on a case of a program, below float32 on one that fills tiles of tensor cores.
 func on(list claims[site], name string, rows int, seed uint64, capacity int) func(*testing.T, device.Device) {
 	return func(t *testing.T, d device.Device) {
+		name := name
+		if precision(d) != device.Float32 {
+			name = "tensor-plain"
+		}
 		list.run(t, newCase(t, d, program(name), rows, seed).on(t, d, capacity))
 	}
 }

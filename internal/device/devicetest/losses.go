@@ -143,7 +143,7 @@ func lossNear(t testing.TB, d device.Device, what string, got, want float64) {
 }
 
 func testRowLosses(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+	eachCase(t, s.d, programsIn(s.d), 9, 23, func(t *testing.T, c *Case) {
 		losses := rowLosses(t, c)
 		sorted := slices.Sorted(slices.Values(losses))
 		for _, n := range []named{plain(t, c.Program), strategies(t, c.Program)[0], strategies(t, c.Program)[3]} {
@@ -174,7 +174,7 @@ func testRowLosses(t *testing.T, s site) {
 }
 
 func testLossTargets(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+	eachCase(t, s.d, programsIn(s.d), 9, 23, func(t *testing.T, c *Case) {
 		bad := c.with(3, float32(math.NaN())).with(200, float32(math.Inf(1)))
 		x := openLosses(t, s.d, plain(t, c.Program).Schedule, bad, 11)
 		if got, want := x.of(t, bad.All(), 1), openLosses(t, s.d, plain(t, c.Program).Schedule, c, 9).of(t, c.All(), 1); got != want {
@@ -187,7 +187,7 @@ func testLossTargets(t *testing.T, s site) {
 }
 
 func testBrokenLosses(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 9, 23, func(t *testing.T, c *Case) {
+	eachCase(t, s.d, programsIn(s.d), 9, 23, func(t *testing.T, c *Case) {
 		x := openLosses(t, s.d, plain(t, c.Program).Schedule, c, 9)
 		x.params(t, constant(x.size, float32(math.NaN())))
 		if got := x.of(t, c.All(), 0.5); got != 4.5 {

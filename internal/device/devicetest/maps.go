@@ -109,10 +109,14 @@ func (f *front) add(rnd *rand.Rand, op ir.Op, weight, bias []int) ir.Value {
 	return f.p.Logits()
 }
 
-// fronts are moduli of an upright image's coefficients, of two scales, and patches by their contrast: together they have every op
-// that front ends have, in all its forms.
+// fronts have every op that front ends have, in all its forms.
 func fronts() []*front {
 	rnd := rand.New(rand.NewPCG(71, 1))
+	return []*front{wavesFront(rnd), atomsFront(rnd), cellsFront(rnd)}
+}
+
+// wavesFront is moduli of an upright image's coefficients, of two scales.
+func wavesFront(rnd *rand.Rand) *front {
 	waves := &front{p: ir.Program{Name: "waves", Shape: []int{2, 6, 8}}}
 	add := func(op ir.Op, weight, bias []int) ir.Value { return waves.add(rnd, op, weight, bias) }
 	image := add(ir.Op{Kind: ir.Deskew}, nil, nil)
@@ -133,9 +137,13 @@ func fronts() []*front {
 	add(ir.Op{Kind: ir.Conv, Out: []int{16, 2, 2}, Window: ir.Square(1, 1, 0)}, []int{16, 16, 1, 1}, nil)
 	add(ir.Op{Kind: ir.Affine}, []int{2}, []int{1})
 	add(ir.Op{Kind: ir.Unit, Shape: []int{64}, Norm: 63}, nil, nil)
+	return waves
+}
 
+// atomsFront is patches by their contrast, above thresholds of both signs.
+func atomsFront(rnd *rand.Rand) *front {
 	atoms := &front{p: ir.Program{Name: "atoms", Shape: []int{3, 7, 5}}}
-	add = func(op ir.Op, weight, bias []int) ir.Value { return atoms.add(rnd, op, weight, bias) }
+	add := func(op ir.Op, weight, bias []int) ir.Value { return atoms.add(rnd, op, weight, bias) }
 	deviation := add(ir.Op{Kind: ir.Contrast, Out: []int{1, 4, 2}, Window: ir.Square(4, 1, 0), Epsilon: .002}, nil, nil)
 	products := add(ir.Op{Kind: ir.Conv, In: []ir.Value{ir.Input}, Out: []int{10, 4, 2}, Window: ir.Square(4, 1, 0)}, []int{10, 3, 4, 4}, nil)
 	products = add(ir.Op{Kind: ir.Divide, In: []ir.Value{products, deviation}}, nil, nil)
@@ -147,7 +155,28 @@ func fronts() []*front {
 	first := add(ir.Op{Kind: ir.Unit, In: []ir.Value{sum}, Norm: 40}, nil, nil)
 	second := add(ir.Op{Kind: ir.Unit, In: []ir.Value{ir.Input}, Norm: 20}, nil, nil)
 	add(ir.Op{Kind: ir.Concat, In: []ir.Value{first, second, deviation}, Groups: 1, Shape: []int{160 + 105 + 8}}, nil, nil)
-	return []*front{waves, atoms}
+	return atoms
+}
+
+// cellsFront is what such patches, of two sizes, have in common with atoms on an average over cells: devices may compute that in one step.
+func cellsFront(rnd *rand.Rand) *front {
+	cells := &front{p: ir.Program{Name: "cells", Shape: []int{2, 9, 8}}}
+	add := func(op ir.Op, weight, bias []int) ir.Value { return cells.add(rnd, op, weight, bias) }
+	var parts []ir.Value
+	for _, side := range []int{3, 4} {
+		rows, cols := 10-side, 9-side
+		contrast := add(ir.Op{Kind: ir.Contrast, In: []ir.Value{ir.Input}, Shape: []int{2, 9, 8}, Out: []int{1, rows, cols}, Window: ir.Square(side, 1, 0), Epsilon: .002}, nil, nil)
+		products := add(ir.Op{Kind: ir.Conv, In: []ir.Value{ir.Input}, Shape: []int{2, 9, 8}, Out: []int{5, rows, cols}, Window: ir.Square(side, 1, 0)}, []int{5, 2, side, side}, nil)
+		quotient := add(ir.Op{Kind: ir.Divide, In: []ir.Value{products, contrast}}, nil, nil)
+		add(ir.Op{Kind: ir.Affine}, nil, []int{1})
+		more := add(ir.Op{Kind: ir.ReLU}, nil, nil)
+		add(ir.Op{Kind: ir.Affine, In: []ir.Value{quotient}}, []int{1}, []int{1})
+		less := add(ir.Op{Kind: ir.ReLU}, nil, nil)
+		add(ir.Op{Kind: ir.Concat, In: []ir.Value{more, less}, Groups: 1, Shape: []int{10, rows, cols}}, nil, nil)
+		parts = append(parts, add(ir.Op{Kind: ir.Planes, Out: []int{40, 1, 1}, Window: ir.Window{H: rows, W: cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}}, []int{4, 1, rows, cols}, nil))
+	}
+	add(ir.Op{Kind: ir.Concat, In: parts, Groups: 1, Shape: []int{80}}, nil, nil)
+	return cells
 }
 
 // slope is a target at which a row's gradient, of Huber's loss of a linear model, is minus the row.

@@ -117,7 +117,7 @@ func testRoundingBound(t *testing.T, d device.Device) {
 	if precision(d) != device.Float32 {
 		most = 0.0085
 	}
-	eachCase(t, d, few(), 1, 23, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 1, 23, func(t *testing.T, c *Case) {
 		var first []float64
 		for _, s := range some(d, private(t, c.Program)) {
 			x := Open(t, d, s.Schedule, c, 512)

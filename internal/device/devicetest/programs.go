@@ -3,6 +3,7 @@ package devicetest
 import (
 	"slices"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -12,9 +13,18 @@ func Programs() []*ir.Program {
 	return slices.Concat(imagePrograms(), graphPrograms(), modelPrograms())
 }
 
+// ProgramsIn are those with which devices are tested in a precision: below float32 these have products that fill the tiles of
+// tensor cores, too.
+func ProgramsIn(p device.Precision) []*ir.Program {
+	if p == device.Float32 {
+		return Programs()
+	}
+	return append(tensorPrograms(), Programs()...)
+}
+
 // program is the one of a name.
 func program(name string) *ir.Program {
-	for _, p := range Programs() {
+	for _, p := range ProgramsIn(device.TF32) {
 		if p.Name == name {
 			return p
 		}
@@ -269,4 +279,33 @@ func LeNet(name string, size, conv1, conv2, fc1, fc2 int) *ir.Program {
 		x = b.Act(ir.Tanh, b.Dense(x, fc1, true))
 		b.Dense(b.Act(ir.Tanh, b.Dense(x, fc2, true)), 10, true)
 	})
+}
+
+// tensorPrograms have convolutions that fill the tiles of tensor cores: in tf32 devices leave what does not to float32. Their
+// values are smooth functions of what is rounded, but for one ReLU. It is of a sum of products of the input, which is exact in every
+// precision, and of weights, which all devices round alike: so every device has it on the same side of zero. A kink further in would
+// be a coin toss. What a device writes between two ops it may round or not, which moves a value of 1 by some 2^-12 in tf32; so in a
+// layer of 1,000 values one in four records has one on the other side, which changes the sum by a percent.
+func tensorPrograms() []*ir.Program {
+	three := ir.Square(3, 1, 1)
+	return []*ir.Program{
+		build("tensor-plain", ce, []int{24, 4, 16}, func(b *Builder) {
+			x := b.Act(ir.ReLU, b.Conv(ir.Input, 24, three, true))
+			x = b.Act(ir.Tanh, b.Conv(x, 26, three, true)) // of no whole number of tiles
+			b.Dense(b.Pool(ir.AvgPool, x, pool2(2)), 3, true)
+		}),
+		build("tensor-residual", ce, []int{2, 4, 16}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.GroupNorm(b.Conv(ir.Input, 24, three, true), 4, true))
+			y := b.Act(ir.GELU, b.GroupNorm(b.Conv(x, 24, three, false), 4, true))
+			y = b.GroupNorm(b.StandardConv(y, 24, three, true), 4, true)
+			b.Dense(b.Pool(ir.AvgPool, b.Act(ir.Tanh, b.Add(y, x)), ir.Window{H: 4, W: 16, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}), 5, true)
+		}),
+		// A value that is read twice; strides of 2, and windows of a pixel.
+		build("tensor-twice", ce, []int{24, 4, 16}, func(b *Builder) {
+			x := b.Act(ir.Tanh, b.Conv(ir.Input, 24, three, true))
+			y := b.Act(ir.Tanh, b.Conv(x, 24, three, true))
+			y = b.Add(b.Conv(y, 64, ir.Square(3, 2, 1), true), b.Conv(x, 64, ir.Square(1, 2, 0), false))
+			b.Dense(b.Act(ir.GELU, y), 3, true)
+		}),
+	}
 }

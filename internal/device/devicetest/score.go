@@ -13,7 +13,7 @@ import (
 var scoreClaims = claims[site]{
 	{"tables", testTables},
 	{"empty", func(t *testing.T, s site) {
-		eachCase(t, s.d, Programs(), 1, 15, func(t *testing.T, none *Case) {
+		eachCase(t, s.d, programsIn(s.d), 1, 15, func(t *testing.T, none *Case) {
 			none.Rows.Count, none.Rows.Targets, none.Features = 0, nil, nil
 			for _, empty := range []*Case{none, none.with(3, float32(math.NaN()))} {
 				got := score(t, Open(t, s.d, plain(t, none.Program).Schedule, empty, 4), none.Params)
@@ -44,7 +44,7 @@ var scoreClaims = claims[site]{
 }
 
 func testTables(t *testing.T, s site) {
-	eachCase(t, s.d, Programs(), 17, 15, func(t *testing.T, c *Case) {
+	eachCase(t, s.d, programsIn(s.d), 17, 15, func(t *testing.T, c *Case) {
 		bad := c.with(90, float32(math.NaN())).with(200, float32(math.Inf(-1)))
 		want := referenceScore(t, c, c.Params)
 		if want.Count != c.Rows.Count {

@@ -185,16 +185,21 @@ func few() []*ir.Program {
 	return list
 }
 
-// fewIn are few, and below float32 one that fills tiles of tensor cores.
+// fewIn are few, and below float32 those that fill tiles of tensor cores before them.
 func fewIn(d device.Device) []*ir.Program {
 	if precision(d) == device.Float32 {
 		return few()
 	}
-	return append([]*ir.Program{build("windows", ce, []int{1, 8, 8}, func(b *Builder) {
-		x := b.Act(ir.Tanh, b.Conv(ir.Input, 24, ir.Square(3, 1, 1), true))
-		y := b.Act(ir.Tanh, b.Conv(x, 26, ir.Square(3, 1, 1), true))
-		b.Dense(b.Pool(ir.AvgPool, b.Conv(y, 33, ir.Square(3, 1, 1), false), pool2(2)), 3, true)
-	})}, few()...)
+	return append(tensorPrograms(), few()...)
+}
+
+// programsIn are all programs, of which a sampled device takes those below float32 that fill tiles of tensor cores: the others are
+// as they are in float32.
+func programsIn(d device.Device) []*ir.Program {
+	if _, sampled := d.(*sampled); sampled && precision(d) != device.Float32 {
+		return tensorPrograms()
+	}
+	return ProgramsIn(precision(d))
 }
 
 // testMetamorphic checks relations between sums that hold for any numbers.
@@ -251,7 +256,7 @@ func oraclesOf(t testing.TB, c *Case, s named, rows []int32, clip float64) [][]f
 // testStaleMemory runs a full batch in which every value is NaN, and then a
 // smaller good one: the bits are those of a fresh net.
 func testStaleMemory(t *testing.T, d device.Device) {
-	eachCase(t, d, Programs(), 8, 3, func(t *testing.T, c *Case) {
+	eachCase(t, d, programsIn(d), 8, 3, func(t *testing.T, c *Case) {
 		rows := c.All()[:5]
 		clip := clipNorms(t, c)[1].norm
 		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
@@ -274,7 +279,7 @@ var capacityClaims = claims[device.Device]{{"room changes nothing", testRoom}, {
 // testRoom checks that room changes nothing, and that a batch beyond it
 // takes several runs and one release.
 func testRoom(t *testing.T, d device.Device) {
-	eachCase(t, d, few(), 20, 4, func(t *testing.T, c *Case) {
+	eachCase(t, d, fewIn(d), 20, 4, func(t *testing.T, c *Case) {
 		clip := clipNorms(t, c)[1].norm
 		each(t, d, all(t, c.Program), func(t *testing.T, s named) {
 			small, large := Open(t, d, s.Schedule, c, 32), Open(t, d, s.Schedule, c, 512)
@@ -325,7 +330,7 @@ func badTargets(p *ir.Program) []float32 {
 }
 
 func testInvalidTargets(t *testing.T, d device.Device) {
-	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
+	eachProgram(t, d, programsIn(d), func(t *testing.T, p *ir.Program) {
 		bad := badTargets(p)
 		good := newCase(t, d, p, 4, 6)
 		c := good.with(77, bad...)
@@ -343,7 +348,7 @@ func testInvalidTargets(t *testing.T, d device.Device) {
 // testInvalidAndNotFinite has bad rows whose features are not finite either: 0·∞ must
 // not count, whatever the schedule.
 func testInvalidAndNotFinite(t *testing.T, d device.Device) {
-	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
+	eachProgram(t, d, programsIn(d), func(t *testing.T, p *ir.Program) {
 		clip := clipNorms(t, newCase(t, d, p, 4, 6))[1].norm
 		c := overflowing(t, d, p).with(255, badTargets(p)...)
 		eachNet(t, d, c, all(t, p), c.Rows.Count, func(t *testing.T, x *Fixture) {
@@ -371,7 +376,7 @@ var finiteClaims = claims[device.Device]{{"rows", testNonFinite}, {"one feature"
 
 func testNonFinite(t *testing.T, d device.Device) {
 	const clip = 0.3
-	eachProgram(t, d, Programs(), func(t *testing.T, p *ir.Program) {
+	eachProgram(t, d, programsIn(d), func(t *testing.T, p *ir.Program) {
 		good := overflowing(t, d, p)
 		c := good.with(255, 1, 1).with(2, 1).with(200, 1)
 		rows := []int32{3, 0, 4, 1, 5, 2, 6}

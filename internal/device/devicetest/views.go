@@ -47,6 +47,16 @@ var flipAndCrop = ir.Gather{{Kind: ir.Flip}, {Kind: ir.Crop, Margin: 1}}
 // viewPrograms have images, and every kind of op with parameters.
 var viewPrograms = []string{"resnet", "wrn", "standard-conv", "standard-squares", "layer-norm", "mnist-tf", "thrice", "maxpool-2x2"}
 
+// viewProgramsIn are viewPrograms, and below float32 those of tensor cores before them.
+func viewProgramsIn(d device.Device) (names []string) {
+	if precision(d) != device.Float32 {
+		for _, p := range tensorPrograms() {
+			names = append(names, p.Name)
+		}
+	}
+	return append(names, viewPrograms...)
+}
+
 func viewed(t testing.TB, p *ir.Program, strategy perexample.Strategy, c ir.Clipping, views int, augment ir.Gather) *ir.Schedule {
 	o := perexample.Options{Strategy: strategy, Clipping: c, Views: views, Augment: augment}
 	if c == ir.Unclipped {
@@ -185,7 +195,7 @@ func (s *Fixture) addViews(t testing.TB, rows []int32, words []uint32, views int
 }
 
 func testViewSums(t *testing.T, d device.Device) {
-	for _, name := range some(d, viewPrograms) {
+	for _, name := range some(d, viewProgramsIn(d)) {
 		t.Run(name, func(t *testing.T) { ViewSums(t, d, program(name)) })
 	}
 }
@@ -197,38 +207,49 @@ func ViewSums(t *testing.T, d device.Device, p *ir.Program) {
 	for _, views := range []int{1, 3} {
 		rows := []int32{4, 2, 0, 1, 3}
 		w := words(len(rows)*views, 82)
-		all := viewOracle(t, c, rows, views, flipAndCrop, w, 0)
-		clip := Norm(all) / 6
-		want := viewOracle(t, c, rows, views, flipAndCrop, w, clip)
-		for _, s := range viewsOf(t, p, views, flipAndCrop) {
+		all := viewOracles(t, c, rows, views, flipAndCrop, w, 0)
+		clip := Norm(all[0]) / 6
+		want := viewOracles(t, c, rows, views, flipAndCrop, w, clip)
+		for _, s := range someIn(d, viewsOf(t, p, views, flipAndCrop)) {
 			x := Open(t, d, s.Schedule, c, len(rows))
 			t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
-				nearKinks(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
+				nearOne(t, x.ofViews(t, rows, w, views, clip), want, tolerance(d))
 				Same(t, x.ofViews(t, nil, nil, views, clip), make([]float32, x.size))
 			})
 		}
 		x := Open(t, d, viewed(t, p, "", ir.Unclipped, views, flipAndCrop), c, len(rows))
 		t.Run(fmt.Sprintf("%d views, plain", views), func(t *testing.T) {
-			nearKinks(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
+			nearOne(t, x.ofViews(t, rows, w, views, 0), all, tolerance(d))
 		})
 	}
 }
 
-// nearKinks is Near, for views: the suite keeps its records from kinks, and not all of their views.
-func nearKinks(t testing.TB, got, want []float32, tolerance float64) {
+// someIn are all of a list, and some below float32, where programs are larger.
+func someIn(d device.Device, list []named) []named {
+	if precision(d) == device.Float32 {
+		return list
+	}
+	return some(d, list)
+}
+
+// viewOracles are viewOracle in each of the precisions that a device may have: a view may lie at a kink, on another side of it in each.
+func viewOracles(t testing.TB, c *Case, rows []int32, views int, augment ir.Gather, words []uint32, clip float64) (list [][]float32) {
 	t.Helper()
-	Near(t, got, want, tolerance)
+	for _, c := range c.precisions() {
+		list = append(list, viewOracle(t, c, rows, views, augment, words, clip))
+	}
+	return list
 }
 
 // testEqualViews: without random maps all views are the record.
 func testEqualViews(t *testing.T, d device.Device) {
-	for _, name := range some(d, viewPrograms) {
+	for _, name := range some(d, viewProgramsIn(d)) {
 		t.Run(name, func(t *testing.T) {
 			c := newCase(t, d, program(name), 4, 83)
 			clip := clipNorms(t, c)[1].norm
 			want := oraclesOf(t, c, private(t, c.Program)[0], c.All(), clip)
 			for _, views := range []int{2, 5} {
-				for _, s := range viewsOf(t, c.Program, views, nil) {
+				for _, s := range someIn(d, viewsOf(t, c.Program, views, nil)) {
 					t.Run(fmt.Sprintf("%d views, %s", views, s.name), func(t *testing.T) {
 						nearOne(t, Open(t, d, s.Schedule, c, 4).Of(t, c.All(), clip), want, tolerance(d))
 					})
@@ -242,7 +263,7 @@ func testEqualViews(t *testing.T, d device.Device) {
 // the exact one, which is the same, as testViewSums wants, and so to each other by twice as much.
 func testEqualWords(t *testing.T, d device.Device) {
 	const views = 3
-	for _, name := range some(d, viewPrograms) {
+	for _, name := range some(d, viewProgramsIn(d)) {
 		t.Run(name, func(t *testing.T) {
 			c := newCase(t, d, program(name), 4, 96)
 			w := words(4, 97)
@@ -257,7 +278,7 @@ func testEqualWords(t *testing.T, d device.Device) {
 				want := one.ofViews(t, c.All(), w, 1, norm)
 				for _, s := range some(d, viewsOf(t, c.Program, views, flipAndCrop)) {
 					t.Run(fmt.Sprintf("%s, C = %.3g", s.name, norm), func(t *testing.T) {
-						nearKinks(t, Open(t, d, s.Schedule, c, 4).ofViews(t, c.All(), equal, views, norm), want, 2*tolerance(d))
+						Near(t, Open(t, d, s.Schedule, c, 4).ofViews(t, c.All(), equal, views, norm), want, 2*tolerance(d))
 					})
 				}
 			}
@@ -288,7 +309,7 @@ func testViewClippings(t *testing.T, d device.Device) {
 				for _, s := range some(d, clippedViews(t, c.Program, kind, views, flipAndCrop)) {
 					t.Run(fmt.Sprintf("%v %s %s, C = %.3g", kind, name, s.name, clip), func(t *testing.T) {
 						x := Open(t, d, s.Schedule, c, 3)
-						nearKinks(t, x.ofViews(t, c.All(), w, views, clip), want, tolerance(d))
+						Near(t, x.ofViews(t, c.All(), w, views, clip), want, tolerance(d))
 						bounded(t, x.ofViews(t, []int32{1}, w[views:2*views], views, clip), clip)
 					})
 				}
@@ -382,7 +403,7 @@ func testViewsCounted(t *testing.T, d device.Device) {
 
 func testExactViews(t *testing.T, d device.Device) {
 	for _, name := range []string{"wrn", "layer-norm"} {
-		c := newCase(t, d, program(name), 4, 90)
+		c := NewCase(t, program(name), 4, 90) // in float32, as all exact sums are
 		for _, strategy := range []perexample.Strategy{perexample.Materialise, perexample.Microbatch} {
 			s := viewed(t, c.Program, strategy, ir.Flat, 3, flipAndCrop)
 			x := open(t, d, s, c, device.Options{Capacity: 4, Exact: true}, device.NewNoise(Stream(t, d), 7))

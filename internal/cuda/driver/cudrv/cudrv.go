@@ -136,20 +136,32 @@ func (library) Info(ordinal int) (driver.Info, error) {
 	return i, nil
 }
 
-// Open ties the calling goroutine to its thread, where the context is current,
-// until Leave or Close. Thread-local captures need that too.
+// Open retains the primary context, which NCCL's own threads have too, and ties the calling goroutine to its thread, where
+// it is current, until Leave or Close. Thread-local captures need that too. The context's flags are the driver's: every
+// context maps pinned memory.
 func (l library) Open(ordinal int) (driver.Context, error) {
+	const call = "cuDevicePrimaryCtxRetain"
 	info, err := l.Info(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread()
-	ctx, err := cu.Device(ordinal).MakeContext(cu.SchedAuto | cu.MapHost)
+	device := cu.Device(ordinal)
+	ctx, err := device.RetainPrimaryCtx()
 	if err != nil {
-		runtime.UnlockOSThread()
-		return nil, check("cuCtxCreate", err)
+		e := failure(call, int(reflect.ValueOf(err).Int()))
+		if e.Code == driver.Unavailable {
+			e.Log = "another process has this GPU for itself: wait for it, choose another GPU, or ask for nvidia-smi --compute-mode 0"
+		}
+		return nil, e
 	}
-	return &context{info: info, ctx: ctx, entered: true, end: func() error { return check("cuCtxDestroy", ctx.Destroy()) }}, nil
+	c := &context{info: info, ctx: ctx, memory: map[driver.Ptr]struct{}{}, end: func() error {
+		_ = cu.SetCurrentContext(cu.CUContext{}) // whether or not it was
+		return check("cuDevicePrimaryCtxRelease", device.ReleasePrimaryCtx())
+	}}
+	if err := c.Enter(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 type context struct {
@@ -158,9 +170,10 @@ type context struct {
 	end     func() error
 	entered bool // a goroutine is tied to its thread
 	closed  bool
-	// What the context holds, in the order of its making. Nothing is given back by
+	// What it holds, in the order of its making, and memory of the GPU. Nothing is given back by
 	// finalizers, which run on other threads.
-	held []*holding
+	held   []*holding
+	memory map[driver.Ptr]struct{}
 }
 
 // A holding is what must be given back. All that a context makes embeds one.
@@ -237,21 +250,34 @@ func (c *context) Close() error {
 		return nil
 	}
 	if !c.entered {
-		_ = c.Enter() // if it fails, the context is destroyed all the same
+		_ = c.Enter() // if it fails, the context is released all the same
 	}
 	c.closed = true
 	if c.entered {
 		defer runtime.UnlockOSThread()
 	}
-	// Memory, modules, streams and events go with the context, pinned memory and graphs need not. After
-	// a failure all these calls fail; destroying the context is what counts.
+	// Others may have the context, which then keeps all that is not given back. After a failure these calls
+	// fail; releasing the context is what counts.
 	for _, h := range slices.Backward(c.held) {
 		_ = h.drop()
+	}
+	for p := range c.memory {
+		_ = cu.MemFree(cu.DevicePtr(p))
 	}
 	return c.end()
 }
 
 func (c *context) Info() driver.Info { return c.info }
+
+func (c *context) Room() (int64, error) {
+	const call = "cuMemGetInfo"
+	if err := c.enter(call); err != nil {
+		return 0, err
+	}
+	var room, all C.size_t
+	err := code(call, C.cuMemGetInfo(&room, &all))
+	return int64(room), err
+}
 
 func (c *context) Alloc(bytes int64) (p driver.Ptr, err error) {
 	err = c.do("cuMemAlloc", func() error {
@@ -259,11 +285,18 @@ func (c *context) Alloc(bytes int64) (p driver.Ptr, err error) {
 		p = driver.Ptr(a)
 		return err
 	})
+	if err == nil {
+		c.memory[p] = struct{}{}
+	}
 	return p, err // in this order: the call sets p
 }
 
 func (c *context) Free(p driver.Ptr) error {
-	return c.do("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
+	err := c.do("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
+	if err == nil {
+		delete(c.memory, p)
+	}
+	return err
 }
 
 func (c *context) AllocHost(size int) (driver.HostMemory, error) {

@@ -68,10 +68,10 @@ func TestMachineCode(t *testing.T) {
 // A code that the driver gives arrives with the call's name and its own.
 func TestErrorsArrive(t *testing.T) {
 	for _, call := range []string{
-		"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuCtxCreate", "cuCtxSetCurrent", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemcpyHtoD", "cuMemcpyDtoH",
+		"cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuCtxSetCurrent", "cuMemGetInfo", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemcpyHtoD", "cuMemcpyDtoH",
 		"cuModuleLoadDataEx", "cuModuleGetFunction", "cuFuncSetAttribute", "cuStreamCreate", "cuLaunchKernel", "cuMemsetD32Async", "cuStreamSynchronize",
 		"cuStreamQuery", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphLaunch",
-		"cuGraphExecDestroy", "cuEventDestroy", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy", "cuCtxDestroy",
+		"cuGraphExecDestroy", "cuEventDestroy", "cuMemFreeHost", "cuModuleUnload", "cuStreamDestroy",
 		"cuEventCreate", "cuEventRecordWithFlags", "cuEventElapsedTime", "cublasGetProperty", "cublasCreate", "cublasSetStream", "cublasSetWorkspace",
 		"cublasSetMathMode", "cublasSetAtomicsMode", "cublasGemmEx", "cublasGemmStridedBatchedEx", "cublasDestroy",
 		"ncclGetVersion", "ncclGetUniqueId", "cuDevicePrimaryCtxRetain", "ncclCommInitRankConfig", "ncclCommGetAsyncError", "ncclAllReduce", "ncclBroadcast",
@@ -126,10 +126,47 @@ func TestCloseGivesBack(t *testing.T) {
 	if f.Live() != 0 || cudrvtest.Handles() != 0 {
 		t.Errorf("%d objects and %d handles live", f.Live(), cudrvtest.Handles())
 	}
-	for _, call := range []string{"cuMemFreeHost", "cuEventDestroy", "cuGraphExecDestroy", "cuStreamDestroy", "cuModuleUnload", "cuCtxDestroy"} {
+	for _, call := range []string{"cuMemFreeHost", "cuEventDestroy", "cuGraphExecDestroy", "cuStreamDestroy", "cuModuleUnload", "cuDevicePrimaryCtxRelease"} {
 		if f.Calls(call) != 1 {
 			t.Errorf("%s was called %d times", call, f.Calls(call))
 		}
+	}
+}
+
+// A GPU in exclusive mode has one context, which a run and its sums over several GPUs share. What one of them leaves goes when it
+// closes, not when the context does.
+func TestExclusive(t *testing.T) {
+	d, f := open(t, fake.Options{Exclusive: true})
+	r := drivertest.NewRig(t, d)
+	drivertest.Got(r.Context.Alloc(8))(t)
+	r.OK(r.Context.Leave())
+	other := drivertest.Got(d.Open(0))(t)
+	drivertest.Got(other.Alloc(8))(t)
+	drivertest.Got(other.NewStream())(t)
+	r.OK(other.Leave())
+	before := f.Live()
+	r.OK(other.Close())
+	if n := before - f.Live(); n != 2 {
+		t.Errorf("a closed context gave back %d objects of 2, and others use the GPU", n)
+	}
+	r.OK(r.Context.Enter())
+	r.Holds(r.Floats(5), 5)
+	r.OK(r.Context.Close())
+	if f.Live() != 0 || cudrvtest.Handles() != 0 || cudrvtest.Strays() != 0 {
+		t.Errorf("%d objects and %d handles live, %d calls had wrong handles", f.Live(), cudrvtest.Handles(), cudrvtest.Strays())
+	}
+}
+
+// A GPU that another process has for itself is refused with what to do.
+func TestUnavailable(t *testing.T) {
+	d, f := open(t, fake.Options{Exclusive: true})
+	another := drivertest.Got(f.Create(0))(t)
+	_, err := d.Open(0)
+	if err == nil || !strings.Contains(err.Error(), "CUDA_ERROR_DEVICE_UNAVAILABLE (46): another process has this GPU") {
+		t.Errorf("got %v", err)
+	}
+	if err := another.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

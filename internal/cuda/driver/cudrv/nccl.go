@@ -15,8 +15,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"gorgonia.org/cu"
-
 	"github.com/privgrad/privgrad/internal/cuda/driver"
 )
 
@@ -74,27 +72,6 @@ func (library) NCCL() (int, error) {
 func (library) NewNCCLID() (id driver.NCCLID, err error) {
 	err = outcome("GetUniqueId", C.nccl_name(unsafe.Pointer(&id[0])))
 	return id, err
-}
-
-// OpenPrimary retains the context that the runtime API makes, as NCCL's own threads have it.
-func (l library) OpenPrimary(ordinal int) (driver.Context, error) {
-	info, err := l.Info(ordinal)
-	if err != nil {
-		return nil, err
-	}
-	device := cu.Device(ordinal)
-	ctx, err := device.RetainPrimaryCtx()
-	if err != nil {
-		return nil, check("cuDevicePrimaryCtxRetain", err)
-	}
-	c := &context{info: info, ctx: ctx, end: func() error {
-		_ = cu.SetCurrentContext(cu.CUContext{}) // whether or not it was
-		return check("cuDevicePrimaryCtxRelease", device.ReleasePrimaryCtx())
-	}}
-	if err := c.Enter(); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	return c, nil
 }
 
 func (c *context) NewRank(on driver.Stream, id driver.NCCLID, rank, size int) (driver.Rank, error) {

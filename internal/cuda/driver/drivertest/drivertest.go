@@ -182,6 +182,13 @@ func memory(r *Rig) {
 	r.OK(r.Stream.Set(p, math.Float32bits(7), 2))
 	r.OK(r.Stream.Sync())
 	r.Holds(p, 7, 7, 3)
+	before := Got(r.Context.Room())(r.T)
+	const block = 8 << 20 // drivers give memory out in pages of 2 MiB, and may keep some that were given back
+	q := Got(r.Context.Alloc(block))(r.T)
+	if after := Got(r.Context.Room())(r.T); before < block || before > r.Context.Info().Memory || after > before {
+		r.T.Errorf("%d bytes of %d are free, %d after %d were taken", before, r.Context.Info().Memory, after, block)
+	}
+	r.OK(r.Context.Free(q))
 	_, err := r.Context.Alloc(r.Context.Info().Memory + 1)
 	r.Fails(err, driver.OutOfMemory)
 	_, err = r.Context.Alloc(0)
@@ -418,6 +425,7 @@ func Everything(d driver.Driver) (err error) {
 	for _, call := range []func() error{
 		func() (err error) { m, err = c.Load("kernels", PTX); return err },
 		func() (err error) { f, err = m.Function("add"); return err },
+		func() error { _, err := c.Room(); return err },
 		func() (err error) { p, err = c.Alloc(4); return err },
 		func() (err error) { h, err = c.AllocHost(4); return err },
 		func() (err error) { s, err = c.NewStream(); return err },

@@ -26,7 +26,7 @@ func join(d driver.Driver, memory int) (m member, err error) {
 	if err != nil {
 		return m, err
 	}
-	if m.context, err = of.OpenPrimary(0); err != nil {
+	if m.context, err = d.Open(0); err != nil {
 		return m, err
 	}
 	for _, call := range []func() error{

@@ -16,6 +16,7 @@
 //   - Memory is full of NaN when it is new, is limited, and its addresses are never
 //     used again once it is freed.
 //   - Modules are PTX; machine code is refused, as a GPU refuses that of another.
+//   - A GPU may allow one context. Every use of the primary one has memory of its own, and all share what the device has.
 //   - What fails while it runs fails every later call of the context, with the same code.
 package fake
 
@@ -54,6 +55,10 @@ type Options struct {
 	Kernels ptx.Options
 	BLAS    BLAS
 	NCCL    NCCL
+	// Taken is how much of the device's memory other processes have.
+	Taken int64
+	// Exclusive is the mode of a GPU that allows one context, the primary one or another.
+	Exclusive bool
 }
 
 // Limits of the device; the last one is that of the smallest GPU that kernels are written for.
@@ -86,6 +91,7 @@ const (
 var names = map[int]string{
 	invalidValue:               "CUDA_ERROR_INVALID_VALUE",
 	driver.OutOfMemory:         "CUDA_ERROR_OUT_OF_MEMORY",
+	driver.Unavailable:         "CUDA_ERROR_DEVICE_UNAVAILABLE",
 	driver.NoDevice:            "CUDA_ERROR_NO_DEVICE",
 	invalidDevice:              "CUDA_ERROR_INVALID_DEVICE",
 	driver.InvalidContext:      "CUDA_ERROR_INVALID_CONTEXT",
@@ -199,35 +205,56 @@ func (d *Driver) Info(ordinal int) (driver.Info, error) {
 	return d.options.Device, nil
 }
 
-// Open makes a context, current on the calling goroutine, which it ties to its thread until Leave or Close.
+// Open retains the primary context, current on the calling goroutine, which it ties to its thread until Leave or Close.
 func (d *Driver) Open(ordinal int) (driver.Context, error) {
+	c, err := d.Retain(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Enter(); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Retain is Open of a context that is current nowhere. All that it gives are one context to a GPU, though each has what it makes.
+func (d *Driver) Retain(ordinal int) (*Context, error) { return d.newContext(ordinal, primary) }
+
+// Create makes a context of its own, current nowhere, as cuCtxCreate does.
+func (d *Driver) Create(ordinal int) (*Context, error) { return d.newContext(ordinal, own) }
+
+// kind says whose a context is.
+type kind int
+
+const (
+	primary kind = iota // of all who retain it
+	own
+)
+
+func (k kind) making() string { return [...]string{"cuDevicePrimaryCtxRetain", "cuCtxCreate"}[k] }
+func (k kind) ending() string { return [...]string{"cuDevicePrimaryCtxRelease", "cuCtxDestroy"}[k] }
+
+func (d *Driver) newContext(ordinal int, of kind) (*Context, error) {
 	info, err := d.Info(ordinal)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.enter("cuCtxCreate"); err != nil {
+	if err := d.enter(of.making()); err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread()
-	here := thread()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, c := range d.contexts {
-		if c.thread == here {
-			runtime.UnlockOSThread()
-			return nil, failure("cuCtxCreate", contextInUse, "the goroutine on thread %d has a context open, which would not be current any more", here)
-		}
+	another := func(c *Context) bool { return of == own || c.kind == own }
+	if d.options.Exclusive && slices.ContainsFunc(d.contexts, another) {
+		return nil, failure(of.making(), driver.Unavailable, "the GPU is in exclusive mode and has a context")
 	}
-	return d.newContext(info, here, "cuCtxDestroy"), nil
-}
-
-func (d *Driver) newContext(info driver.Info, thread int, ending string) *Context {
 	c := &Context{
-		driver: d, info: info, thread: thread, ending: ending,
-		memory: newMemory(info.Memory, d.options.Sparse), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
+		driver: d, info: info, thread: nowhere, kind: of,
+		memory: newMemory(d.options.Sparse), held: map[any]bool{}, random: rand.New(rand.NewPCG(d.options.Seed, 0)),
 	}
 	d.contexts = append(d.contexts, c)
-	return c
+	return c, nil
 }
 
 // nowhere is no thread.
@@ -237,8 +264,8 @@ const nowhere = 0
 type Context struct {
 	driver  *Driver
 	info    driver.Info
-	thread  int    // on which it is current, of a goroutine that is tied to it; or none
-	ending  string // the call that ends it
+	thread  int // on which it is current, of a goroutine that is tied to it; or none
+	kind    kind
 	closed  bool
 	lost    *driver.Error
 	memory  *memory
@@ -366,7 +393,7 @@ func (c *Context) Info() driver.Info { return c.info }
 func (c *Context) Close() error {
 	at := c.current()
 	if here := thread(); at != nowhere && at != here {
-		return c.elsewhere(c.ending, at, here)
+		return c.elsewhere(c.kind.ending(), at, here)
 	}
 	if c.closed {
 		return nil
@@ -381,10 +408,28 @@ func (c *Context) Close() error {
 	d.mu.Lock()
 	d.contexts = slices.DeleteFunc(d.contexts, func(o *Context) bool { return o == c })
 	d.mu.Unlock()
-	if code := d.count(c.ending); code != 0 {
-		return failure(c.ending, code, "")
+	if code := d.count(c.kind.ending()); code != 0 {
+		return failure(c.kind.ending(), code, "")
 	}
 	return nil
+}
+
+// Room implements driver.Context: what others of the options and all contexts leave.
+func (c *Context) Room() (int64, error) {
+	if err := c.enter("cuMemGetInfo"); err != nil {
+		return 0, err
+	}
+	return c.driver.room(), nil
+}
+
+func (d *Driver) room() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.options.Device.Memory - d.options.Taken
+	for _, c := range d.contexts {
+		n -= c.memory.used.Load()
+	}
+	return max(n, 0)
 }
 
 func (c *Context) Alloc(n int64) (driver.Ptr, error) {
@@ -394,7 +439,7 @@ func (c *Context) Alloc(n int64) (driver.Ptr, error) {
 	if n <= 0 {
 		return 0, failure("cuMemAlloc", invalidValue, "%d bytes", n)
 	}
-	if n > c.memory.limit-c.memory.used {
+	if n > c.driver.room() {
 		return 0, failure("cuMemAlloc", driver.OutOfMemory, "") // without sizes, as a real driver's
 	}
 	a, err := c.memory.alloc(n)

@@ -273,10 +273,10 @@ func TestUnloadedModulesDoNotRun(t *testing.T) {
 // unless the code is one that sticks.
 func TestFail(t *testing.T) {
 	calls := []string{
-		"cuDeviceGet", "cuCtxCreate", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
+		"cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuMemGetInfo", "cuModuleLoadDataEx", "cuModuleGetFunction", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost",
 		"cuMemcpyHtoD", "cuMemcpyDtoH", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamQuery", "cuLaunchKernel",
 		"cuMemsetD32Async", "cuEventRecord", "cuEventQuery", "cuEventSynchronize", "cuEventDestroy", "cuStreamBeginCapture", "cuStreamEndCapture",
-		"cuGraphInstantiate", "cuGraphLaunch", "cuGraphExecDestroy", "cuModuleUnload", "cuFuncSetAttribute", "cuCtxDestroy",
+		"cuGraphInstantiate", "cuGraphLaunch", "cuGraphExecDestroy", "cuModuleUnload", "cuFuncSetAttribute", "cuDevicePrimaryCtxRelease",
 	}
 	for _, call := range calls {
 		for _, code := range []int{2, 719} {
@@ -430,6 +430,41 @@ func ExampleOptions() {
 	// Output:
 	// cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)
 	// <nil> <nil> 0
+}
+
+// What processes and contexts have taken, others do not get.
+func TestRoom(t *testing.T) {
+	const all = 1 << 20
+	r, d := rig(t, fake.Options{Device: driver.Info{Memory: all}, Taken: all / 4})
+	p := drivertest.Got(r.Context.Alloc(all / 2))(t)
+	r.OK(r.Context.Leave())
+	other := drivertest.Got(d.Open(0))(t)
+	if room := drivertest.Got(other.Room())(t); room != all/4 {
+		t.Errorf("%d bytes are left of %d", room, all)
+	}
+	_, err := other.Alloc(all/4 + 1)
+	r.Fails(err, driver.OutOfMemory)
+	r.OK(other.Close())
+	r.OK(r.Context.Enter())
+	r.OK(r.Context.Free(p))
+	if room := drivertest.Got(r.Context.Room())(t); room != all*3/4 {
+		t.Errorf("%d bytes are left of %d", room, all)
+	}
+}
+
+// A GPU in exclusive mode has one context: the primary one, however often it is opened, or another.
+func TestExclusive(t *testing.T) {
+	r, d := rig(t, fake.Options{Exclusive: true})
+	_, err := d.Create(0)
+	r.Fails(err, driver.Unavailable)
+	r.OK(r.Context.Leave())
+	again := drivertest.Got(d.Open(0))(t)
+	r.OK(again.Close())
+	r.OK(r.Context.Close())
+	other := drivertest.Got(d.Create(0))(t)
+	_, err = d.Open(0)
+	r.Fails(err, driver.Unavailable)
+	r.OK(other.Close())
 }
 
 // A GPU of 227 KiB of shared memory a block gives them, and no byte more.

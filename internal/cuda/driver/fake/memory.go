@@ -2,6 +2,7 @@ package fake
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/privgrad/privgrad/internal/ptx"
 )
@@ -11,17 +12,17 @@ import (
 // than to the host.
 type memory struct {
 	*ptx.Memory
-	limit, used int64
-	device      map[uint64]int64 // size by address
-	pinned      map[uint64][]byte
+	used   atomic.Int64     // other contexts ask for it
+	device map[uint64]int64 // size by address
+	pinned map[uint64][]byte
 }
 
-func newMemory(limit int64, sparse ptx.Content) *memory {
+func newMemory(sparse ptx.Content) *memory {
 	m := ptx.NewMemory()
 	if sparse != nil {
 		m = ptx.NewSparseMemory(sparse)
 	}
-	return &memory{m, limit, 0, map[uint64]int64{}, map[uint64][]byte{}}
+	return &memory{Memory: m, device: map[uint64]int64{}, pinned: map[uint64][]byte{}}
 }
 
 // poison is NaN in float32 and float64.
@@ -31,7 +32,7 @@ func (m *memory) alloc(n int64) (uint64, error) {
 	a, err := m.Alloc(int(n))
 	if err == nil {
 		m.device[a] = n
-		m.used += n
+		m.used.Add(n)
 	}
 	return a, err
 }
@@ -51,7 +52,7 @@ func (m *memory) free(a uint64) bool {
 	if !ok || m.Free(a) != nil {
 		return false
 	}
-	m.used -= n
+	m.used.Add(-n)
 	delete(m.device, a)
 	return true
 }

@@ -82,33 +82,6 @@ func (d *Driver) NewNCCLID() (id driver.NCCLID, err error) {
 	return id, nil
 }
 
-// OpenPrimary makes a context, as Open does.
-func (d *Driver) OpenPrimary(ordinal int) (driver.Context, error) {
-	c, err := d.Retain(ordinal)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Enter(); err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-// Retain is OpenPrimary of a context that is current nowhere.
-func (d *Driver) Retain(ordinal int) (*Context, error) {
-	info, err := d.Info(ordinal)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.enter("cuDevicePrimaryCtxRetain"); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.newContext(info, nowhere, "cuDevicePrimaryCtxRelease"), nil
-}
-
 // Rank implements driver.Rank.
 type Rank struct {
 	context *Context

@@ -35,7 +35,7 @@ func Install(d *fake.Driver) error {
 			return err
 		}
 	}
-	installed, current = d, nil
+	installed, current, primary.retained = d, nil, 0
 	for i := C.int(0); C.cudrvtest_blas_name(i) != nil; i++ {
 		if err := cudrv.ReplaceBLAS(C.GoString(C.cudrvtest_blas_name(i)), C.cudrvtest_blas_function(i)); err != nil {
 			return err
@@ -179,12 +179,47 @@ func fakeDeviceGetAttribute(value *C.int, attribute C.CUdevice_attribute, device
 
 //export fakeCtxCreate
 func fakeCtxCreate(ctx *unsafe.Pointer, _ C.uint, device C.CUdevice) C.CUresult {
-	c, err := installed.Open(int(device))
+	c, err := installed.Create(int(device))
+	if err == nil {
+		err = c.Enter()
+	}
 	if err == nil {
 		current = c
 		handle(c, ctx)
 	}
 	return result(err)
+}
+
+// primary is the handle of the primary context, which exists while anybody has retained it.
+var primary struct {
+	handle   unsafe.Pointer
+	retained int
+}
+
+//export fakeDevicePrimaryCtxRetain
+func fakeDevicePrimaryCtxRetain(ctx *unsafe.Pointer, device C.CUdevice) C.CUresult {
+	if primary.retained == 0 {
+		c, err := installed.Retain(int(device))
+		if err != nil {
+			return result(err)
+		}
+		handle(c, &primary.handle)
+	}
+	primary.retained++
+	*ctx = primary.handle
+	return C.CUDA_SUCCESS
+}
+
+//export fakeDevicePrimaryCtxRelease
+func fakeDevicePrimaryCtxRelease(C.CUdevice) C.CUresult {
+	if primary.retained == 0 {
+		strays++
+		return C.CUDA_ERROR_INVALID_CONTEXT
+	}
+	if primary.retained--; primary.retained > 0 {
+		return C.CUDA_SUCCESS
+	}
+	return drop(primary.handle, driver.Context.Close)
 }
 
 // A context is left by making none current.
@@ -210,6 +245,15 @@ func fakeCtxSetCurrent(ctx unsafe.Pointer) C.CUresult {
 func fakeCtxDestroy(ctx unsafe.Pointer) C.CUresult {
 	current = nil
 	return drop(ctx, driver.Context.Close)
+}
+
+//export fakeMemGetInfo
+func fakeMemGetInfo(room, all *C.size_t) C.CUresult {
+	return here(func(c driver.Context) error {
+		n, err := c.Room()
+		*room, *all = C.size_t(n), C.size_t(c.Info().Memory)
+		return err
+	})
 }
 
 //export fakeMemAlloc

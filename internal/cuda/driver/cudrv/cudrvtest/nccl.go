@@ -121,19 +121,3 @@ func fakencclBroadcast(from, to unsafe.Pointer, n C.size_t, kind, root C.int, ra
 	}
 	return on(from, to, rank, stream, func(r *fake.Rank) error { return r.Broadcast(at(to), int(n), int(root)) })
 }
-
-//export fakeDevicePrimaryCtxRetain
-func fakeDevicePrimaryCtxRetain(ctx *unsafe.Pointer, device C.CUdevice) C.CUresult {
-	c, err := installed.Retain(int(device))
-	if err == nil {
-		handle(c, ctx)
-		primary = *ctx
-	}
-	return result(err)
-}
-
-// primary is the handle of the primary context, of which there is one at a time.
-var primary unsafe.Pointer
-
-//export fakeDevicePrimaryCtxRelease
-func fakeDevicePrimaryCtxRelease(C.CUdevice) C.CUresult { return drop(primary, driver.Context.Close) }

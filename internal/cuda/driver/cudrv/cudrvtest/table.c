@@ -9,7 +9,7 @@ static const struct {
 	void *function;
 } calls[] = {
 	CALL(DriverGetVersion), CALL(GetErrorName), CALL(DeviceGet), CALL(DeviceGetCount), CALL(DeviceGetName), CALL(DeviceTotalMem),
-	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(CtxSetCurrent), CALL(DevicePrimaryCtxRetain), CALL(DevicePrimaryCtxRelease), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
+	CALL(DeviceGetAttribute), CALL(CtxCreate), CALL(CtxDestroy), CALL(CtxSetCurrent), CALL(DevicePrimaryCtxRetain), CALL(DevicePrimaryCtxRelease), CALL(MemGetInfo), CALL(MemAlloc), CALL(MemFree), CALL(MemHostAlloc),
 	CALL(MemHostGetDevicePointer), CALL(MemFreeHost), CALL(MemcpyHtoD), CALL(MemcpyDtoH), CALL(ModuleLoadDataEx), CALL(ModuleUnload),
 	CALL(ModuleGetFunction), CALL(FuncSetAttribute), CALL(LaunchKernel), CALL(StreamCreate), CALL(StreamDestroy),
 	CALL(StreamSynchronize), CALL(StreamQuery), CALL(MemsetD32Async), CALL(EventCreate), CALL(EventDestroy), CALL(EventRecord), CALL(EventRecordWithFlags), CALL(EventElapsedTime),

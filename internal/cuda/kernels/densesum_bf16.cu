@@ -1,0 +1,4 @@
+// The sums of densesum.cuh in bf16.
+#include "pixels.cuh"
+typedef BF16 Precision;
+#include "densesum.cuh"

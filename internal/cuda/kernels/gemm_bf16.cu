@@ -1,5 +1,0 @@
-#include "mma.cuh"
-
-using Precision = BF16;
-
-#include "gemm_mma.cuh"

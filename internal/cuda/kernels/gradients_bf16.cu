@@ -1,0 +1,5 @@
+#include "pixels.cuh"
+
+using Element = BF16;
+
+#include "gradients.cuh"

@@ -1,0 +1,5 @@
+#include "pixels.cuh"
+
+using Element = TF32;
+
+#include "gradients.cuh"
