@@ -458,7 +458,7 @@ template <int ROWS_, int COLS_> struct Sum {
 					f(acc[i][j], x[i], y[j]);
 		};
 		term(0, [](float &sum, float x, float y) INLINE { sum = x * y; });
-#pragma clang loop unroll_count(5)
+#pragma clang loop unroll_count(R * C > 32 ? 3 : 5)
 		for (int d = 1; d < CHAIN; d++)
 			term(d, [](float &sum, float x, float y) INLINE { sum = fmaf(x, y, sum); });
 #pragma unroll
@@ -471,11 +471,12 @@ template <int ROWS_, int COLS_> struct Sum {
 	// leave gives the results of a part away, and begins anew. Every warp brings its rows into the order of memory, in a place of its own.
 	static __device__ __forceinline__ void leave(float (&part)[R][C], float *place, int o0, int i0, int out, int in, Totals to) {
 		constexpr int WIDTH = ACROSS * 4, HIGH = 32 / ACROSS * TOGETHER, MANY = WIDTH * HIGH / 32; // of a stretch of fours
-		place += group() * WIDTH * HIGH;
-		float *mine = place + lane() / ACROSS * TOGETHER * WIDTH + lane() % ACROSS * 4;
+		int t = hidden(threadX()), warp = t / 32, lane = t % 32; // nothing of this is worth a register in the loop
+		place += warp * WIDTH * HIGH;
+		float *mine = place + lane / ACROSS * TOGETHER * WIDTH + lane % ACROSS * 4;
 		static_assert(WIDTH % 32 == 0);
 		bool inside = (o0 + ROWS <= out) & (i0 + COLS <= in);
-		o0 = hidden(o0 + group() * HIGH), i0 += lane();
+		o0 = hidden(o0 + warp * HIGH), i0 += lane;
 #pragma unroll
 		for (int r = 0; r < R; r += TOGETHER)
 #pragma unroll
@@ -493,18 +494,18 @@ template <int ROWS_, int COLS_> struct Sum {
 					}
 				};
 				if (to.part && inside) {
-					each([&](int n, int at, bool) INLINE { to.part[at] = place[32 * n + lane()]; });
+					each([&](int n, int at, bool) INLINE { to.part[at] = place[32 * n + lane]; });
 				} else if (to.part) {
 					each([&](int n, int at, bool counts) INLINE {
 						if (counts)
-							to.part[at] = place[32 * n + lane()];
+							to.part[at] = place[32 * n + lane];
 					});
 				} else if ((o0 + r * DOWN < out) & (i0 + j * ACROSS < in)) {
 					double sum[MANY];
 					each([&](int n, int at, bool counts) INLINE { sum[n] = to.sum[counts ? at : first]; }); // all loads go together
 					each([&](int n, int at, bool counts) INLINE {
 						if (counts)
-							to.sum[at] = sum[n] + (double)place[32 * n + lane()];
+							to.sum[at] = sum[n] + (double)place[32 * n + lane];
 					});
 				}
 				warpBarrier();

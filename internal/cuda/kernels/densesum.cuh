@@ -265,6 +265,6 @@ static __device__ __forceinline__ void sumTile(Rows<Precision::Element> x, Rows<
 		                                    {sumW, part}, {sumB, part ? part + out * in : nullptr});                                   \
 	}
 
-SUMS(64, 64, 2, 4, 4)
+SUMS(64, 64, 2, 4, 3)
 SUMS(128, 64, 4, 4, 2)
 SUMS(128, 128, 4, 8, 2)
