@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
@@ -112,6 +113,9 @@ func DenseTiles() (all []Launch) {
 	}
 	for _, t := range sumTiles {
 		all = append(all, t.sum().launch("dense_sum", b, 0))
+	}
+	for _, p := range []device.Precision{device.TF32, device.BF16} {
+		all = append(all, Math(p).denseSumTiles()...)
 	}
 	return append(all, addParts(b, 0, 0, nil))
 }
