@@ -114,8 +114,8 @@ func DenseTiles() (all []Launch) {
 	for _, t := range sumTiles {
 		all = append(all, t.sum().launch("dense_sum", b, 0))
 	}
-	for _, m := range []Math{Math(device.TF32), Math(device.BF16)} {
-		all = append(all, m.denseSumTiles()...)
+	for _, p := range []device.Precision{device.TF32, device.BF16} {
+		all = append(all, Math(p).denseSumTiles()...)
 	}
 	return append(all, addParts(b, 0, 0, nil))
 }

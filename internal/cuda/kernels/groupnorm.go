@@ -21,8 +21,8 @@ const normalizeRun = 16
 // the numbers are: (n+1)·√(1+N)·u, and half of (n+2)·(1+N)·u and 2(n+1)·√N·√(1+N)·u, with n = 16 and N = 64. They are for chosen numbers; those in
 // no order have errors of a 30th of it.
 const (
-	GroupNormMeanError = 17 * 8.1 * 0x1p-24
-	GroupNormError     = (18*65 + 2*17*64.6) / 2 * 0x1p-24
+	GroupNormMeanError = (normalizeRun + 1) * 8.1 * 0x1p-24
+	GroupNormError     = ((normalizeRun+2)*65 + 2*(normalizeRun+1)*64.6) / 2 * 0x1p-24
 )
 
 // MomentBytes is what GroupNorm leaves of an example for the way back: the mean of each group and 1/√(variance+ε).
@@ -38,10 +38,16 @@ type slab struct {
 // slabs is how many blocks an example has.
 func (s slab) slabs(op *ir.Op) int { return ceil(op.Shape[0], s.channels) }
 
+// slabChannels is how many channels a slab has at most, unless it is one group: their sums lie in shared memory.
+const slabChannels = 1024
+
+// MostGroupChannels is how many channels a group may have, so that every GPU has room for the sums of one.
+const MostGroupChannels = 1792
+
 // upTo is the least multiple of n channels that gives a block so many numbers, or all channels.
 func upTo(op *ir.Op, n, numbers int) int {
 	pixels, channels := area(op.Shape)
-	return min(channels, n*ceil(numbers, n*pixels))
+	return min(channels, n*min(ceil(numbers, n*pixels), max(1, slabChannels/n)))
 }
 
 func planesSlab(op *ir.Op) slab {
@@ -54,12 +60,15 @@ func planesSlab(op *ir.Op) slab {
 }
 
 // pixelSlab has whole groups, and 64 bytes or a multiple of it of each pixel: no more than that of large images, as what all blocks have at once should fit the
-// second cache.
+// second cache. Where that would be too many channels, it has 32 bytes, or 16.
 func (m Math) pixelSlab(op *ir.Op) slab {
 	_, channels := area(op.Shape)
-	n := channels / op.Groups
-	for n%(4*m.unit()) != 0 && n < channels {
-		n += channels / op.Groups
+	n := slabChannels + 1
+	for units := 4; units > 0 && n > slabChannels; units /= 2 {
+		n = channels / op.Groups
+		for n%(units*m.unit()) != 0 && n < channels {
+			n += channels / op.Groups
+		}
 	}
 	return slab{kernel: device.Precision(m).String(), unit: m.unit(), channels: upTo(op, n, 16384)}
 }
@@ -147,7 +156,8 @@ func GroupNormGrad(b Batch, op *ir.Op, x, dy, weight, moments, dx Ptr, add bool)
 	return GroupNormBackward(b, op, GroupNormBack{X: x, Dy: dy, Weight: weight, Moments: moments, Dx: dx, Add: add})
 }
 
-// GroupNormStore is GroupNormBackward for the gradients that are kept alone, and their squared norm in one part, norm2[b].
+// GroupNormStore is GroupNormBackward for the gradients that are kept alone, and their squared norm in one part, norm2[b]. Its blocks have all channels, at most
+// MostGroupChannels.
 func GroupNormStore(b Batch, op *ir.Op, x, dy, moments, kept Ptr, stride int, norm2 Ptr) Launch {
 	s := planesSlab(op)
 	s.channels = op.Shape[0]

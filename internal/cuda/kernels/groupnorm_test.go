@@ -397,3 +397,21 @@ func TestGroupNormKeepsNaN(t *testing.T) {
 		}
 	}
 }
+
+// Every GPU has room for a slab, how many channels there are.
+func TestGroupNormFits(t *testing.T) {
+	const own = 2*8*8*normalizeThreads + 64 // bytes that kernels have beside it
+	for _, k := range maths {
+		for _, op := range []*ir.Op{normOp(32, true, 8192), normOp(1, true, MostGroupChannels), normOp(3, true, 3*MostGroupChannels), normOp(8, true, 8*1000), normOp(1, true, MostGroupChannels, 2, 2)} {
+			forward, back := k.GroupNormActivated, k.GroupNormBackward
+			if k.plain() {
+				forward, back = GroupNormActivated, GroupNormBackward
+			}
+			for _, l := range []Launch{forward(Batch{}, op, noActivation, 0, 0, 0, 0, 0), back(Batch{}, op, GroupNormBack{})} {
+				if l.Shared+own > optIn {
+					t.Errorf("%s, %s of %v in %d groups takes %d bytes of shared memory", k, l.Name, op.Shape, op.Groups, l.Shared+own)
+				}
+			}
+		}
+	}
+}

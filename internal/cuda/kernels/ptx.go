@@ -18,8 +18,9 @@ var cubins embed.FS
 //go:embed sass/*.csv
 var tables embed.FS
 
-// Capabilities are those that modules are assembled for ahead: A100, RTX 30 and 40, H100 and H200, B200, RTX 50.
-var Capabilities = []int{80, 86, 90, 100, 120}
+// Capabilities are those that modules are assembled for ahead: A100, RTX 30 and 40, H100 and H200, B200. For RTX 50, of 12.0, the
+// project's assembler makes longer loops than those of newer drivers, which get PTX.
+var Capabilities = []int{80, 86, 90, 100}
 
 // cubinVersion is the first driver that takes what this project's assembler makes: drivers take machine code of
 // their own major version of CUDA, and of older ones.
