@@ -258,9 +258,7 @@ func threads(text, kernel string) (int, error) {
 
 // spilled are bytes that were looked at and let be, by architecture and kernel. GPUs of 12.0 get PTX: the assemblers of newer drivers spill
 // nothing there.
-var spilled = map[[2]string]int{
-	{"sm_120", "trunk_backward"}: 12, {"sm_120", "dense_sum_128x64"}: 132, {"sm_120", "dense_sum_128x128"}: 56, {"sm_120", "dense_sum_64x64"}: 20,
-}
+var spilled = map[[2]string]int{{"sm_120", "trunk_backward"}: 12}
 
 // count counts the kernels of a module that was assembled for one architecture. dynamic is what blocks get of shared memory
 // beside their own, by architecture and kernel.
