@@ -37,6 +37,7 @@ type arena struct {
 	unread   kernels.Ptr // norms of gradients before they are complete
 
 	unreadBytes int
+	shared      []int // by value: the sum whose gradient is also this one's, or none
 	math        kernels.Math
 	exact       bool
 	group       []int // by op, of the clipping
@@ -79,7 +80,9 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if a.trunk != nil {
 		a.fusion.absorb(p, a.trunk)
 	}
+	a.shareDeltas(p)
 	a.layValues(p, s.Views()*a.chunk)
+	a.share()
 	a.layForms(p, s.Views()*a.chunk)
 	a.layViews(s, o.Capacity)
 	a.layFunctions(s)
@@ -153,11 +156,33 @@ func (a *arena) layValues(p *ir.Program, examples int) {
 		if a.fusion.value[v] {
 			a.take(&a.values[v], bytes)
 		}
-		if a.fusion.delta[v] {
+		if a.fusion.delta[v] && a.shared[v] == none {
 			a.take(&a.deltas[v], bytes)
 		}
 	}
 	a.take(&a.targets, 4*examples)
+}
+
+// shareDeltas finds values whose gradient is that of a sum: nobody else reads what is added.
+func (a *arena) shareDeltas(p *ir.Program) {
+	a.shared = slices.Repeat([]int{none}, len(p.Ops)+1)
+	consumers := p.Consumers()
+	for i := range p.Ops {
+		for _, v := range p.Ops[i].In {
+			if p.Ops[i].Kind == ir.Add && consumers[v] == 1 && a.fusion.delta[v] && a.fusion.delta[i+1] && a.home(v) == a.home(ir.Value(i+1)) {
+				a.shared[v] = i + 1
+			}
+		}
+	}
+}
+
+// share gives them the memory of the sum's, once that has its address.
+func (a *arena) share() {
+	for v := len(a.shared) - 1; v >= 0; v-- {
+		if sum := a.shared[v]; sum != none {
+			a.deltas[v] = a.deltas[sum]
+		}
+	}
 }
 
 // layKept lays out the gradients that are kept, as the parameters lie or in the order of the steps.
@@ -168,7 +193,7 @@ func (a *arena) layKept(s *ir.Schedule) {
 	parts := 0 // values of all partial sums of an op
 	for _, st := range s.Steps {
 		switch {
-		case st.Kind == ir.GradStore && !a.twice(s, st.Op) || st.Kind == ir.GradSum && a.inTrunk(st.Op):
+		case st.Kind == ir.GradStore && !a.twice(s, st.Op) || st.Kind == ir.GradSum && (a.inTrunk(st.Op) || a.joins(s, st.Op)):
 			kept = append(kept, st.Op)
 		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && !a.completes(st.Op):
 			if o := a.operation(p, st.Op); o.parts != nil {

@@ -129,7 +129,8 @@ func (l *list) inputGrad(b kernels.Batch, i int, params kernels.Ptr, written []b
 		if home == 0 {
 			continue
 		}
-		if _, dx := a.input(p, i, v); dx == home {
+		if _, dx := a.input(p, i, v); dx == o.dy { // of a sum
+		} else if dx == home {
 			does.back(l, o, o.x[k], dx, written[v])
 		} else {
 			does.back(l, o, o.x[k], dx, false)
@@ -202,10 +203,11 @@ func (c *chunk) put(st ir.Step) {
 		switch {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
-		case st.Kind == ir.InputGrad && !c.went[st.Op]:
+		case st.Kind == ir.InputGrad && c.went[st.Op]: // with its gradients
+		case st.Kind == ir.InputGrad && a.joins(n.Schedule, st.Op), st.Kind == ir.GradStore && a.both(p, st.Op):
+			c.both(st.Op)
+		case st.Kind == ir.InputGrad:
 			c.inputGrad(b, st.Op, c.params, c.written)
-		case st.Kind == ir.InputGrad: // with its gradients
-		case c.both(st.Op):
 		case a.twice(n.Schedule, st.Op):
 			does.measures[ir.NormInstantiate](c, c.at(b, st.Op, c.params))
 		default:
@@ -215,6 +217,8 @@ func (c *chunk) put(st ir.Step) {
 		switch o := c.at(b, st.Op, c.params); {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
+			c.kept = append(c.kept, st.Op)
+		case a.joins(n.Schedule, st.Op):
 			c.kept = append(c.kept, st.Op)
 		case a.sumsAgain(p, st.Op):
 			c.sumAgain(o)
@@ -236,18 +240,34 @@ func (c *chunk) put(st ir.Step) {
 	}
 }
 
-// both puts an op's gradients and that at its input down, where one launch has both.
-func (c *chunk) both(i int) bool {
-	a, p := &c.net.arena, c.net.Schedule.Program
-	does, v := a.operation(p, i), p.Ops[i].In[0]
-	_, dx := a.input(p, i, v)
-	if does.both == nil || a.completes(i) || dx == 0 || dx != a.deltas[v] {
-		return false
+// both puts an op's gradients and that at its input down, which one launch has.
+func (c *chunk) both(i int) {
+	a, s := &c.net.arena, c.net.Schedule
+	v, act := a.reaches(s.Program, i)
+	w := kernels.GroupNormBack{Kept: a.keep(i), Stride: a.stored, Dx: a.deltas[v], Add: c.written[v], Through: act}
+	if s.Private() {
+		w.Norm2 = a.norms(i)
 	}
-	does.both(c.list, c.at(c.examples, i, c.params), a.keep(i), a.stored, a.norms(i), dx, c.written[v])
+	a.operation(s.Program, i).both(c.list, c.at(c.examples, i, c.params), w)
 	c.written[v], c.went[i] = true, true
-	return true
 }
+
+// reaches is the value at which the launch of an op's input gradient leaves it, and the activation that it goes through.
+func (a *arena) reaches(p *ir.Program, i int) (v ir.Value, act ir.Kind) {
+	if on := a.through[i]; on != none {
+		return p.Ops[on].In[0], p.Ops[on].Kind
+	}
+	return p.Ops[i].In[0], 0
+}
+
+// both says that one launch has an op's gradients and that at its input.
+func (a *arena) both(p *ir.Program, i int) bool {
+	v, _ := a.reaches(p, i)
+	return a.operation(p, i).both != nil && !a.completes(i) && a.takes(p, i, p.Ops[i].In[0]) == a.home(p.Ops[i].In[0]) && a.fusion.delta[v]
+}
+
+// joins says it of a plain step, which keeps these few gradients: they cost it less than another launch.
+func (a *arena) joins(s *ir.Schedule, i int) bool { return !s.Private() && a.both(s.Program, i) }
 
 // trunkBackward goes back through the trunk, once, when the gradient at its output is complete.
 func (c *chunk) trunkBackward() {

@@ -80,7 +80,7 @@ func (a *arena) layFunctions(s *ir.Schedule) {
 		a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(p, i))
 	}
 	for _, st := range s.Steps {
-		if st.Kind == ir.GradSum && a.sumsAgain(p, st.Op) {
+		if st.Kind == ir.GradSum && a.sumsAgain(p, st.Op) && !a.joins(s, st.Op) {
 			again = max(again, 4*a.chunk*p.OpParams(st.Op))
 			a.unreadBytes = max(a.unreadBytes, 8*a.chunk*a.storedNorms(p, st.Op))
 		}

@@ -87,6 +87,7 @@ func (n *net) open() error {
 		*at += kernels.Ptr(base)
 	}
 	n.arena.places = nil
+	n.arena.share()
 	if n.arena.trunk != nil {
 		if err := n.device.context.CopyIn(driver.Ptr(n.arena.stages), n.arena.table(n.Schedule)); err != nil {
 			return n.device.failed(what, err)

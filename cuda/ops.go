@@ -16,7 +16,7 @@ type operation struct {
 	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
 	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
 	// both is store, and the gradient at the input beside it; nil: they are two launches.
-	both func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool)
+	both func(l *list, o operands, w kernels.GroupNormBack)
 	// measures are other ways to these norms, by step; sum is GradSum; nil: stored gradients are added. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
@@ -135,19 +135,22 @@ var groupNorm = operation{
 		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, 0, false)))
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Kept: to, Stride: stride, Norm2: norms})))
 	},
-	both: func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, dx, add)))
+	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Through: act})))
+	},
+	both: func(l *list, o operands, w kernels.GroupNormBack) {
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(w)))
 	},
 	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) },
 	moments: kernels.MomentBytes,
 }
 
-func (o operands) normBack(to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) kernels.GroupNormBack {
-	return kernels.GroupNormBack{
-		X: o.x[0], Dy: o.dy, Weight: o.weight, Moments: o.moments, Dx: dx, Add: add, Kept: to, Stride: stride, Norm2: norms,
-	}
+// normBack adds what a way back reads.
+func (o operands) normBack(w kernels.GroupNormBack) kernels.GroupNormBack {
+	w.X, w.Dy, w.Weight, w.Moments = o.x[0], o.dy, o.weight, o.moments
+	return w
 }
 
 var layerNorm = operation{

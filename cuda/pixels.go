@@ -95,7 +95,10 @@ func pixelThroughPool(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
 }
 
 var pixelAdd = operation{
-	forward: func(l *list, o operands) { l.launch(l.math().Add(o.Batch, o.op, o.x[0], o.x[1], o.y)) },
+	forward: func(l *list, o operands) { l.launch(l.math().Add(o.Batch, o.op, 0, o.x[0], o.x[1], o.y)) },
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(l.math().Add(o.Batch, o.op, act, o.x[0], o.x[1], y))
+	},
 	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
 		l.launch(l.math().AddGrad(o.Batch, o.op, o.dy, dx, add))
 	},
@@ -109,13 +112,16 @@ var pixelGroupNorm = operation{
 		l.launch(l.math().GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
 	},
 	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(0, 0, 0, dx, add)))
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Add: add})))
+	},
+	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Through: act})))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, 0, false)))
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Kept: to, Stride: stride, Norm2: norms})))
 	},
-	both: func(l *list, o operands, to kernels.Ptr, stride int, norms, dx kernels.Ptr, add bool) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(to, stride, norms, dx, add)))
+	both: func(l *list, o operands, w kernels.GroupNormBack) {
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(w)))
 	},
 	norms:   kernels.Math.GroupNormNorms,
 	moments: kernels.MomentBytes,

@@ -17,17 +17,17 @@ func Fusible(act ir.Kind) bool { return slices.Contains(fused[:], act) }
 
 // FusesForwardInPixels and FusesBackwardInPixels are FusesForward and FusesBackward of ops in pixels.
 func FusesForwardInPixels(op *ir.Op, act ir.Kind) bool {
-	return act == ir.ReLU && (Products(op) || op.Kind == ir.GroupNorm)
+	return act == ir.ReLU && (Products(op) || op.Kind == ir.GroupNorm || op.Kind == ir.Add)
 }
 
 func FusesBackwardInPixels(op *ir.Op, act ir.Kind) bool {
-	return act == ir.ReLU && (Products(op) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool)
+	return act == ir.ReLU && (Products(op) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool || op.Kind == ir.GroupNorm)
 }
 
 // FusesBackward reports whether the launch of an op's input gradient can take it on
 // through the activation that gave the input.
 func FusesBackward(op *ir.Op, act ir.Kind) bool {
-	return op.Kind != ir.GroupNorm && FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
+	return FusesForward(op, act) || op.Kind == ir.MaxPool || op.Kind == ir.AvgPool
 }
 
 // FusesForward reports whether the launch of an op's forward pass can do the activation

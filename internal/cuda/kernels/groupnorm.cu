@@ -283,24 +283,23 @@ struct Way {
 
 // prepare says again what was done to x.
 template <class E>
-static __device__ __forceinline__ void prepare(const Slab &s, const float *weight, const float *bias, const double *moments, const Notes<E> &notes) {
+static __device__ __forceinline__ void prepare(const Slab &s, const float *weight, const double *moments, const Notes<E> &notes) {
 	for (int c = threadX(); c < (Lies<E>::IN_PLANES ? s.channels : padded(s.channels)); c += threads) {
-		float high = 0, a = 0, b = 0;
+		float high = 0, a = 0;
 		if (c < s.channels) {
 			const double *m = moments + s.moments(c / s.size);
 			high = (float)m[0], a = weight ? (float)(m[1] * (double)weight[s.first + c]) : 0;
-			b = (float)fma(-(m[0] - (double)high), (double)a, bias ? (double)bias[s.first + c] : 0);
 		}
 		int at = notes.place(c);
-		notes.high[at] = high, notes.scale[at] = a, notes.shift[at] = b, notes.slope[at] = notes.level[at] = 0;
+		notes.high[at] = high, notes.scale[at] = a, notes.slope[at] = notes.level[at] = 0;
 	}
 	if (Lies<E>::IN_PLANES)
 		barrier(); // with which rounds in pixels begin
 }
 
-// slopes sums up d and d·(x − high) of each channel, d being what came through the activation.
+// slopes sums up d and d·(x − high) of each channel.
 template <class E>
-static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const typename E::Element *x, const typename E::Element *dy, int act,
+static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const typename E::Element *x, const typename E::Element *dy,
                                               const Notes<E> &notes) {
 	__shared__ typename Lanes<E>::Scratch scratch;
 	Two own;
@@ -308,15 +307,11 @@ static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const 
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
 		l.none(own, scratch);
-		float high[E::UNIT], scale[E::UNIT], shift[E::UNIT], none[E::UNIT];
-		clear(none), clear(scale), clear(shift);
+		float high[E::UNIT], none[E::UNIT];
+		clear(none);
 #pragma unroll
-		for (int k = 0; k < E::UNIT; k++) {
-			int at = notes.place(l.has ? l.channel(k) : 0);
-			high[k] = notes.high[at];
-			if (act)
-				scale[k] = notes.scale[at], shift[k] = notes.shift[at];
-		}
+		for (int k = 0; k < E::UNIT; k++)
+			high[k] = notes.high[notes.place(l.has ? l.channel(k) : 0)];
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += RUN * l.step) {
 			float sum[E::UNIT], slope[E::UNIT];
@@ -330,8 +325,8 @@ static __device__ __forceinline__ void slopes(const Slab &s, Lanes<E> &l, const 
 				for (int j = 0; j < BACK<E>; j++)
 #pragma unroll
 					for (int k = 0; k < E::UNIT; k++) {
-						float h = v[j][k] - high[k], e = act && !(fmaf(h, scale[k], shift[k]) > 0) ? 0 : d[j][k];
-						sum[k] += e, slope[k] = fmaf(e, h, slope[k]);
+						float h = v[j][k] - high[k];
+						sum[k] += d[j][k], slope[k] = fmaf(d[j][k], h, slope[k]);
 					}
 			}
 #pragma unroll
@@ -385,7 +380,7 @@ static __device__ __forceinline__ void gradients(const Slab &s, const Way &way, 
 
 template <class E>
 static __device__ __forceinline__ void backward(const Run *run, int first, int capacity, const typename E::Element *x, const typename E::Element *dy,
-                                                const float *weight, const float *bias, const double *moments, typename E::Element *dx, int add, int act,
+                                                const float *weight, const double *moments, typename E::Element *dx, int add, int act,
                                                 const Way &way, int slab, int channels, int size, int area) {
 	Notes<E> notes(min(slab, channels));
 	Slab s(run, first, capacity, slab, channels, size, area);
@@ -393,8 +388,8 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 		return;
 	Lanes<E> l(s);
 	x += l.origin(s), dy += l.origin(s);
-	prepare(s, weight, bias, moments, notes);
-	slopes<E>(s, l, x, dy, act, notes);
+	prepare(s, weight, moments, notes);
+	slopes<E>(s, l, x, dy, notes);
 	gradients(s, way, weight, moments, capacity, notes);
 	if (!dx)
 		return;
@@ -402,14 +397,12 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 #pragma unroll 1
 	for (int round = 0; round < l.rounds; round++) {
 		l.begin(s, round);
-		float high[E::UNIT], scale[E::UNIT], shift[E::UNIT], slope[E::UNIT], level[E::UNIT], none[E::UNIT];
-		clear(none), clear(shift);
+		float high[E::UNIT], scale[E::UNIT], slope[E::UNIT], level[E::UNIT], none[E::UNIT];
+		clear(none);
 #pragma unroll
 		for (int k = 0; k < E::UNIT; k++) {
 			int at = notes.place(l.has ? l.channel(k) : 0);
 			high[k] = notes.high[at], scale[k] = notes.scale[at], slope[k] = notes.slope[at], level[k] = notes.level[at];
-			if (act)
-				shift[k] = notes.shift[at];
 		}
 #pragma unroll 1
 		for (int p = l.start(); p < l.stop(); p += BACK<E> * l.step) {
@@ -420,8 +413,10 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 			for (int i = 0; i < BACK<E>; i++) {
 #pragma unroll
 				for (int k = 0; k < E::UNIT; k++) {
-					float h = v[i][k] - high[k], e = act && !(fmaf(h, scale[k], shift[k]) > 0) ? 0 : d[i][k];
-					d[i][k] = fmaf(e, scale[k], fmaf(h, slope[k], level[k]));
+					float h = v[i][k] - high[k];
+					d[i][k] = fmaf(d[i][k], scale[k], fmaf(h, slope[k], level[k]));
+					if (act)
+						d[i][k] = passBack(ReLU, v[i][k], d[i][k]);
 				}
 				if (p + i * l.step < l.stop())
 					give<E>(dx + l.at(p + i * l.step), d[i], add);
@@ -437,11 +432,11 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 		forward<E>(run, first, capacity, x, weight, bias, y, moments, act, slab, channels, size, area, epsilon);                           \
 	}                                                                                                                                      \
 	KERNEL __launch_bounds__(threads, BLOCKS) group_norm_back_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x,                \
-	                                                           const E::Element *dy, const float *weight, const float *bias,               \
+	                                                           const E::Element *dy, const float *weight,                                  \
 	                                                           const double *moments, E::Element *dx, int add, int act, float *kept,       \
 	                                                           int stride, double *norm2, int biased, int slab, int channels, int size,    \
 	                                                           int area) {                                                                 \
-		backward<E>(run, first, capacity, x, dy, weight, bias, moments, dx, add, act, {kept, stride, norm2, biased}, slab, channels, size, \
+		backward<E>(run, first, capacity, x, dy, weight, moments, dx, add, act, {kept, stride, norm2, biased}, slab, channels, size, \
 		            area);                                                                                                                 \
 	}
 GROUP_NORM(Plain, planes, 4)

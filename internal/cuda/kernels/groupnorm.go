@@ -96,11 +96,9 @@ func (s slab) forward(b Batch, op *ir.Op, act ir.Kind, x, weight, bias, y, momen
 // GroupNormBack is what a way back through a group norm reads and writes. Addresses of x, dy and dx are multiples of 16.
 type GroupNormBack struct {
 	X, Dy, Moments Ptr
-	Weight         Ptr // 0, if there is neither Dx nor Through
-	// Through is an activation that the forward launch did, or none: Dy is the gradient at its output, and goes through it first. Only then
-	// Bias matters, which the forward launch had.
+	Weight         Ptr // 0, if there is no Dx
+	// Through is the ReLU that gave X, or none: Dx is then the gradient at its input.
 	Through ir.Kind
-	Bias    Ptr
 	// Dx, unless 0, gets the gradient at the input: with g = dy·weight and x̂ = (x−μ)/√(v+ε) it is (g − mean(g) − x̂·mean(g·x̂))/√(v+ε), the means over a group.
 	// Where Add is set, it is added to what Dx has.
 	Dx  Ptr
@@ -115,7 +113,7 @@ type GroupNormBack struct {
 }
 
 func (s slab) back(b Batch, op *ir.Op, w GroupNormBack) Launch {
-	return s.launch("group_norm_back", b, op, 5, w.X, w.Dy, w.Weight, w.Bias, w.Moments, w.Dx, flag(w.Add), I(int(w.Through)), w.Kept, I(w.Stride), w.Norm2,
+	return s.launch("group_norm_back", b, op, 5, w.X, w.Dy, w.Weight, w.Moments, w.Dx, flag(w.Add), I(int(w.Through)), w.Kept, I(w.Stride), w.Norm2,
 		flag(op.Bias != ir.None))
 }
 

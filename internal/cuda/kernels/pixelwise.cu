@@ -84,8 +84,8 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 		backward<E>(run, first, capacity, y, dy, dx, add, size, [=](float v, float d) INLINE { return v > 0 ? d : slope * d; });           \
 	}                                                                                                                                      \
 	KERNEL __launch_bounds__(256) add_##SUFFIX(const Run *run, int first, int capacity, const E::Element *x0, const E::Element *x1,         \
-	                                           E::Element *y, int size) {                                                                  \
-		backward<E>(run, first, capacity, x0, x1, y, 0, size, [](float v, float d) INLINE { return v + d; });                              \
+	                                           E::Element *y, int act, int size) {                                                         \
+		backward<E>(run, first, capacity, x0, x1, y, 0, size, [=](float v, float d) INLINE { return act ? relu(v + d) : v + d; });         \
 	}                                                                                                                                      \
 	KERNEL __launch_bounds__(256) add_grad_##SUFFIX(const Run *run, int first, int capacity, const E::Element *dy, E::Element *dx, int add, \
 	                                                int size) {                                                                            \

@@ -50,9 +50,9 @@ func (m Math) GELUGrad(b Batch, op *ir.Op, x, dy, dx Ptr, add bool) Launch {
 	return m.pixelwise("gelu_grad", b, op, []uint64{x, dy, dx, flag(add)})
 }
 
-// Add is y = x0 + x1 in pixels.
-func (m Math) Add(b Batch, op *ir.Op, x0, x1, y Ptr) Launch {
-	return m.pixelwise("add", b, op, []uint64{x0, x1, y})
+// Add is y = x0 + x1 in pixels, behind it ReLU where act is it.
+func (m Math) Add(b Batch, op *ir.Op, act ir.Kind, x0, x1, y Ptr) Launch {
+	return m.pixelwise("add", b, op, []uint64{x0, x1, y, I(int(act))})
 }
 
 // AddGrad is the function of this name, in pixels.

@@ -172,7 +172,7 @@ func TestPixelwise(t *testing.T) {
 			}
 			op := &ir.Op{Kind: ir.Add, Shape: shape, Out: shape}
 			w.both(name+"gelu", shape, false, func(y Ptr) Launch { return GELU(w.b, n, x, y) }, func(y Ptr) Launch { return w.k.GELU(w.b, op, xs, y) })
-			w.both(name+"add", shape, false, func(y Ptr) Launch { return Add(w.b, op, x, d, y) }, func(y Ptr) Launch { return w.k.Add(w.b, op, xs, ds, y) })
+			w.both(name+"add", shape, false, func(y Ptr) Launch { return Add(w.b, op, x, d, y) }, func(y Ptr) Launch { return w.k.Add(w.b, op, noActivation, xs, ds, y) })
 			for _, add := range halves {
 				w.both(name+"gelu back", shape, add, func(dx Ptr) Launch { return GELUGrad(w.b, n, x, d, dx, add) },
 					func(dx Ptr) Launch { return w.k.GELUGrad(w.b, op, xs, ds, dx, add) })
@@ -241,4 +241,23 @@ func TestTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A ReLU behind an addition changes nothing but what is below zero.
+func TestAddActivated(t *testing.T) {
+	rng := rand.New(rand.NewPCG(58, 9))
+	for _, k := range maths[1:] {
+		op := &ir.Op{Kind: ir.Add, Shape: []int{11, 3, 2}, Out: []int{11, 3, 2}}
+		m, n := newMachine(t), 2*66
+		x, d := m.pixels(k, op.Out, normals(rng, n)), m.pixels(k, op.Out, normals(rng, n))
+		y, active := m.pixels(k, op.Out, fill(n, untouched)), m.pixels(k, op.Out, fill(n, untouched))
+		b := m.batch(size{2, 2})
+		m.launch(k.Add(b, op, noActivation, x, d, y))
+		m.launch(k.Add(b, op, ir.ReLU, x, d, active))
+		want := m.readPixels(k, op.Out, y, 2)
+		for i := range want {
+			want[i] = max(want[i], 0)
+		}
+		same(t, "the sum behind a ReLU", m.readPixels(k, op.Out, active, 2), want)
+	}
 }
