@@ -98,7 +98,7 @@ import (
 //	Memory                 string    // memory for a batch, such as 2GiB (default a quarter of the device's)
 //	MaxPhysicalBatch       int       // most records that are processed at once (default 0: as memory allows)
 //	Strategy               string    // how per-record gradients are computed: auto, materialise, ghost, bookkeeping, microbatch; a comma and conv1=gram sets that of one layer (store, ghost, gram, recompute)
-//	Precision              string    // precision of matrix products: float32; on a GPU also tf32 (11 bits, in 3×3 convolutions alone: twice as fast on CIFAR-10 networks) and bf16 (8 bits); the guarantee holds for each; bf16 needs 0.8% more noise at batch 1024
+//	Precision              string    // precision of matrix products: float32; on a GPU also tf32 (11 bits) and bf16 (8 bits), on tensor cores; the guarantee holds for each; dense layers of large batches then need up to 0.9% more noise at batch 1024
 //	GEMM                   string    // matrix products of dense layers: own kernels, or cublas (NVIDIA's library, on a GPU; results may differ in the last bits)
 //	Search Search // settings of methods that find their step sizes
 type Config = config.Config

@@ -153,7 +153,7 @@ var ofMachines = []setting.Row{
 		Help: "how per-record gradients are computed: " + setting.Choices(perexample.Strategies()) +
 			"; a comma and conv1=gram sets that of one layer (" + setting.Choices(perexample.Choices()) + ")"},
 	{Key: "precision", Group: onSpeed, Limit: setting.OneOf(device.Precisions()...),
-		Help: "precision of matrix products: float32; on a GPU also tf32 (11 bits, in 3×3 convolutions alone: twice as fast on CIFAR-10 networks) and bf16 (8 bits); the guarantee holds for each; bf16 needs 0.8% more noise at batch 1024"},
+		Help: "precision of matrix products: float32; on a GPU also tf32 (11 bits) and bf16 (8 bits), on tensor cores; the guarantee holds for each; dense layers of large batches then need up to 0.9% more noise at batch 1024"},
 	{Key: "gemm", Group: onSpeed, Limit: setting.OneOf(devices.GEMMOwn, devices.GEMMCuBLAS), Resume: setting.UnlessSeeded,
 		Help: "matrix products of dense layers: own kernels, or cublas (NVIDIA's library, on a GPU; results may differ in the last bits)"},
 }
