@@ -55,7 +55,7 @@ func newTensorSum(m *machine, k Math, rng *rand.Rand, c denseCase, f []float32, 
 func (s *tensorSum) check(t *testing.T, m *machine, k Math, name string) {
 	t.Helper()
 	const added = SumPart/sumBlock - 1
-	near64(t, name+": weights", m.readDoubles(s.SumW, len(s.w)), s.w, k.fragmentRoundings()+added+1)
+	near64(t, name+": weights", m.readDoubles(s.SumW, len(s.w)), s.w, chainRoundings(16)+added+1)
 	if s.SumB != 0 {
 		near64(t, name+": bias", m.readDoubles(s.SumB, len(s.bias)), s.bias, sumBlock+added+1)
 	}

@@ -33,7 +33,7 @@ func SumRoundings(rows, blocks int) float64 {
 }
 
 // DenseSumRoundings is SumRoundings where dense layers are summed on tensor cores, too, in launches of Math.DenseSums. It is that of the worst part: in a part of n
-// examples a share passes the products of its block from its own on, each of which counts as fragmentRoundings says, and an addition for
+// examples a share passes the products of its block from its own on, which chainRoundings bounds, and an addition for
 // each block of the part from its own on, but for the first, which is added to zero. Products of zeros alone add exactly.
 func (m Math) DenseSumRoundings(rows, blocks int) float64 {
 	worst, terms := 0.0, m.terms()
@@ -42,7 +42,7 @@ func (m Math) DenseSumRoundings(rows, blocks int) float64 {
 		for b := range n {
 			block := b / sumBlock
 			products := ceil(min(sumBlock, n-block*sumBlock), terms) - b%sumBlock/terms
-			w := 4*terms*products + ceil(n, sumBlock) - max(block, 1)
+			w := chainRoundings(terms*products) + ceil(n, sumBlock) - max(block, 1)
 			squares += w * w
 		}
 		worst = max(worst, float64(squares)/float64(max(n, 1)))
@@ -53,15 +53,12 @@ func (m Math) DenseSumRoundings(rows, blocks int) float64 {
 // terms are those of one product of fragments.
 func (m Math) terms() int { return 32 / m.ElementBytes(Pixels) }
 
-// fragment is how many terms tensor cores add before a float32 register takes the sum: those of one instruction in bf16, of two in tf32.
-func (m Math) fragment() int { return 16 }
-
-// fragmentRoundings bounds, in units of float32's, what a tensor core does to each of so many terms beginning from zero:
-// γ(4n) for n terms. Whoever adds m exact products and a sum at a time cuts all but the largest off at 2⁻²³ of it or later, and the
+// chainRoundings bounds, in units of float32's, what a tensor core does to each of n terms of a chain that begins from zero:
+// γ(4n). Whoever adds m exact products and a sum at a time cuts all but the largest off at 2⁻²³ of it or later, and the
 // result likewise: an error of at most (m+1)·2⁻²³ of the sum of magnitudes. n/m such passes make (1+(m+1)·2⁻²³)^(n/m) − 1 ≤
 // γ(2n+2n/m), at most γ(4n) whatever m is. Known tensor cores have m ≥ 4 and keep more digits: Fasi, Higham, Mikaitis
 // and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7 (2021).
-func (m Math) fragmentRoundings() int { return 4 * m.fragment() }
+func chainRoundings(n int) int { return 4 * n }
 
 // PositionBlock is how many output positions of a convolution's gradient are summed at a time.
 const PositionBlock = 64

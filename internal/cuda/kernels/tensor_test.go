@@ -11,9 +11,6 @@ import (
 
 var maths = []Math{Math(device.Float32), Math(device.TF32), Math(device.BF16)}
 
-// denseMaths are those in which dense ops are: in float32 under tf32, too.
-var denseMaths = []Math{Math(device.Float32), Math(device.BF16)}
-
 func (m Math) String() string { return device.Precision(m).String() }
 
 // nearest is what forward and input gradients multiply in place of x.
@@ -38,7 +35,7 @@ func (m Math) chain(terms int) int {
 	if m.plain() {
 		return terms
 	}
-	return ceil(terms, m.fragment()) * m.fragmentRoundings()
+	return chainRoundings(ceil(terms, m.terms()) * m.terms())
 }
 
 func TestRoundingOfFactors(t *testing.T) {
