@@ -95,7 +95,7 @@ import (
 //	RRPSGD.Smoothness      *float64  // rrpsgd: public bound β on how fast a network's gradient changes; sets its step (default 1)
 //	Device                 string    // auto, cpu, cuda, cuda:N or reference (slow)
 //	Threads                int       // CPU threads; they do not change the result (default 0: all)
-//	Memory                 string    // memory for a batch, such as 2GiB (default a quarter of the device's)
+//	Memory                 string    // memory for a batch, such as 2GiB (default up to a quarter of the device's)
 //	MaxPhysicalBatch       int       // most records that are processed at once (default 0: as memory allows)
 //	Strategy               string    // how per-record gradients are computed: auto, materialise, ghost, bookkeeping, microbatch; a comma and conv1=gram sets that of one layer (store, ghost, gram, recompute)
 //	Precision              string    // precision of matrix products: float32; on a GPU also tf32 (11 bits) and bf16 (8 bits), on tensor cores; the guarantee holds for each; dense layers of large batches then need up to 0.9% more noise at batch 1024
