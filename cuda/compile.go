@@ -156,7 +156,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
 		}
-		l.combine(b, c.kept, a.keep, a.stored, dst)
+		l.combine(b, c.params, c.kept, a.keep, a.stored, dst)
 		c.sums.launch(c, kernels.DenseSums)
 		c.pixelSums.launch(c, l.math().DenseSums)
 		l.step = noStep
@@ -216,7 +216,7 @@ func (c *chunk) put(st ir.Step) {
 		case a.inTrunk(st.Op):
 			c.trunkBackward()
 			c.kept = append(c.kept, st.Op)
-		case a.sumsAgain(p, st.Op):
+		case a.sumsAgain(n.Schedule, st.Op):
 			c.sumAgain(o)
 		default:
 			does.sum(c, o)
@@ -286,22 +286,27 @@ func (c *chunk) factors() {
 }
 
 // combine adds gradients, clipped: of each op the parameters in their order, from where keep says that the first example's lie;
-// those of examples lie a stride apart. Those that lie side by side, there and in the sum, and have one factor, go together.
-func (l *list) combine(b kernels.Batch, ops []int, keep func(op int) kernels.Ptr, stride int, dst kernels.Ptr) {
+// those of examples lie a stride apart. Those that lie side by side, there and in the sum, and have one factor, go together; a weight whose gradients
+// are turned as they are read is the first of those that go with it.
+func (l *list) combine(b kernels.Batch, params kernels.Ptr, ops []int, keep func(op int) kernels.Ptr, stride int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	type stretch struct {
 		kept, to kernels.Ptr
 		size     int
 		factors  kernels.Ptr
 		step     int
+		turns    int // the op whose weight is turned, or ir.None
 	}
 	var all []stretch
 	for _, i := range ops {
 		kept := keep(i)
 		for _, q := range p.Ops[i].Parameters() {
-			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i))}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i)), ir.None}
+			if m := a.made[i]; q == p.Ops[i].Weight && m != nil && m.turns != 0 {
+				s.turns = i
+			}
 			kept += uint64(4 * s.size)
-			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
+			if n := len(all) - 1; n >= 0 && s.turns == ir.None && all[n].factors == s.factors &&
 				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {
 				all[n].size += s.size
 			} else {
@@ -311,9 +316,13 @@ func (l *list) combine(b kernels.Batch, ops []int, keep func(op int) kernels.Ptr
 	}
 	for _, s := range all {
 		l.step = s.step
-		if l.net.Options.Exact {
+		switch {
+		case l.net.Options.Exact:
 			l.launch(kernels.GridCombine(b, a.scale, s.kept, stride, s.size, s.to))
-		} else {
+		case s.turns != ir.None:
+			o := l.at(b, s.turns, params)
+			functions[o.op.Function].combine(l, o, a.made[o.i], l.given(o.op, params), s.factors, s.size, s.to)
+		default:
 			l.launch(kernels.Combine(b, s.factors, s.kept, stride, s.size, s.to))
 		}
 	}
