@@ -36,6 +36,8 @@ type arena struct {
 	again    kernels.Ptr // records' complete gradients of one op that are not kept
 	unread   kernels.Ptr // norms of gradients before they are complete
 
+	weightSum kernels.Ptr // float64, of the gradients of one op's weight, which is taken back to parameters
+
 	unreadBytes int
 	shared      []int // by value: the sum whose gradient is also this one's, or none
 	math        kernels.Math
@@ -195,7 +197,7 @@ func (a *arena) layKept(s *ir.Schedule) {
 		switch {
 		case st.Kind == ir.GradStore && !a.twice(s, st.Op) || st.Kind == ir.GradSum && (a.inTrunk(st.Op) || a.joins(s, st.Op)):
 			kept = append(kept, st.Op)
-		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && !a.completes(st.Op):
+		case st.Kind == ir.GradStore || st.Kind == ir.GradSum && !a.sumsAgain(s, st.Op):
 			if o := a.operation(p, st.Op); o.parts != nil {
 				parts = max(parts, o.parts(a.math, &p.Ops[st.Op], a.chunk)*p.OpParams(st.Op))
 			}
@@ -241,6 +243,8 @@ func (a *arena) partsOf(s *ir.Schedule, st ir.Step) int {
 	switch {
 	case !st.Kind.Measures():
 		return 0
+	case a.turning(s, st.Op) == turnedTwice:
+		return functions[s.Program.Ops[st.Op].Function].norms(&s.Program.Ops[st.Op], a.chunk)
 	case st.Kind == ir.NormGhost || a.inTrunk(st.Op) || a.completes(st.Op): // who does not measure by a kernel of the op
 		return 1
 	case st.Kind == ir.NormGram && !a.pixels[st.Op]:

@@ -157,7 +157,7 @@ func (l *list) clippedSum(dst, count kernels.Ptr, t *table) {
 		for l.step = range n.Schedule.Steps {
 			c.put(n.Schedule.Steps[l.step])
 		}
-		l.combine(b, c.kept, a.keep, a.stored, dst)
+		l.combine(b, c.params, c.kept, a.keep, a.stored, dst)
 		c.sums.launch(c, kernels.DenseSums)
 		c.pixelSums.launch(c, l.math().DenseSums)
 		l.step = noStep
@@ -196,23 +196,10 @@ func (c *chunk) put(st ir.Step) {
 		c.factors()
 		return
 	}
-	does := a.operation(p, st.Op)
 	switch st.Kind {
 	case ir.Forward: // done before
 	case ir.InputGrad, ir.GradStore:
-		switch {
-		case a.inTrunk(st.Op):
-			c.trunkBackward()
-		case st.Kind == ir.InputGrad && c.went[st.Op]: // with its gradients
-		case st.Kind == ir.InputGrad && a.joins(n.Schedule, st.Op), st.Kind == ir.GradStore && a.both(p, st.Op):
-			c.both(st.Op)
-		case st.Kind == ir.InputGrad:
-			c.inputGrad(b, st.Op, c.params, c.written)
-		case a.twice(n.Schedule, st.Op):
-			does.measures[ir.NormInstantiate](c, c.at(b, st.Op, c.params))
-		default:
-			c.gradients(c.at(b, st.Op, c.params), a.keep(st.Op), a.stored, a.norms(st.Op))
-		}
+		c.goBack(st)
 	case ir.GradSum:
 		switch o := c.at(b, st.Op, c.params); {
 		case a.inTrunk(st.Op):
@@ -220,14 +207,14 @@ func (c *chunk) put(st ir.Step) {
 			c.kept = append(c.kept, st.Op)
 		case a.joins(n.Schedule, st.Op):
 			c.kept = append(c.kept, st.Op)
-		case a.sumsAgain(p, st.Op):
+		case a.sumsAgain(n.Schedule, st.Op):
 			c.sumAgain(o)
 		default:
-			does.sum(c, o)
+			a.operation(p, st.Op).sum(c, o)
 		}
 	case ir.Combine:
 		if a.twice(n.Schedule, st.Op) {
-			does.sum(c, c.at(b, st.Op, c.params))
+			a.operation(p, st.Op).sum(c, c.at(b, st.Op, c.params))
 		} else {
 			c.kept = append(c.kept, st.Op)
 		}
@@ -235,8 +222,26 @@ func (c *chunk) put(st ir.Step) {
 		if o := c.at(b, st.Op, c.params); a.completes(st.Op) {
 			c.gradients(o, a.again, p.OpParams(st.Op), a.norms(st.Op))
 		} else {
-			does.measures[st.Kind](c, o)
+			a.operation(p, st.Op).measures[st.Kind](c, o)
 		}
+	}
+}
+
+// goBack puts an op's input gradient down, or the gradients of its parameters that the schedule keeps.
+func (c *chunk) goBack(st ir.Step) {
+	a, s := &c.net.arena, c.net.Schedule
+	switch {
+	case a.inTrunk(st.Op):
+		c.trunkBackward()
+	case st.Kind == ir.InputGrad && c.went[st.Op]: // with its gradients
+	case st.Kind == ir.InputGrad && a.joins(s, st.Op), st.Kind == ir.GradStore && a.both(s.Program, st.Op):
+		c.both(st.Op)
+	case st.Kind == ir.InputGrad:
+		c.inputGrad(c.examples, st.Op, c.params, c.written)
+	case a.twice(s, st.Op):
+		a.operation(s.Program, st.Op).measures[ir.NormInstantiate](c, c.at(c.examples, st.Op, c.params))
+	default:
+		c.gradients(c.at(c.examples, st.Op, c.params), a.keep(st.Op), a.stored, a.norms(st.Op))
 	}
 }
 
@@ -306,22 +311,27 @@ func (c *chunk) factors() {
 }
 
 // combine adds gradients, clipped: of each op the parameters in their order, from where keep says that the first example's lie;
-// those of examples lie a stride apart. Those that lie side by side, there and in the sum, and have one factor, go together.
-func (l *list) combine(b kernels.Batch, ops []int, keep func(op int) kernels.Ptr, stride int, dst kernels.Ptr) {
+// those of examples lie a stride apart. Those that lie side by side, there and in the sum, and have one factor, go together; a weight whose gradients
+// are turned as they are read is the first of those that go with it.
+func (l *list) combine(b kernels.Batch, params kernels.Ptr, ops []int, keep func(op int) kernels.Ptr, stride int, dst kernels.Ptr) {
 	a, p := &l.net.arena, l.net.Schedule.Program
 	type stretch struct {
 		kept, to kernels.Ptr
 		size     int
 		factors  kernels.Ptr
 		step     int
+		turns    int // the op whose weight is turned, or ir.None
 	}
 	var all []stretch
 	for _, i := range ops {
 		kept := keep(i)
 		for _, q := range p.Ops[i].Parameters() {
-			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i))}
+			s := stretch{kept, l.param(dst, q, 8), p.Params[q].Size(), a.factors(i), max(l.find(ir.Combine, i), l.find(ir.GradSum, i)), ir.None}
+			if m := a.made[i]; q == p.Ops[i].Weight && m != nil && m.turns != 0 {
+				s.turns = i
+			}
 			kept += uint64(4 * s.size)
-			if n := len(all) - 1; n >= 0 && all[n].factors == s.factors &&
+			if n := len(all) - 1; n >= 0 && s.turns == ir.None && all[n].factors == s.factors &&
 				all[n].kept+uint64(4*all[n].size) == s.kept && all[n].to+uint64(8*all[n].size) == s.to {
 				all[n].size += s.size
 			} else {
@@ -331,9 +341,13 @@ func (l *list) combine(b kernels.Batch, ops []int, keep func(op int) kernels.Ptr
 	}
 	for _, s := range all {
 		l.step = s.step
-		if l.net.Options.Exact {
+		switch {
+		case l.net.Options.Exact:
 			l.launch(kernels.GridCombine(b, a.scale, s.kept, stride, s.size, s.to))
-		} else {
+		case s.turns != ir.None:
+			o := l.at(b, s.turns, params)
+			functions[o.op.Function].combine(l, o, a.made[o.i], l.given(o.op, params), s.factors, s.size, s.to)
+		default:
 			l.launch(kernels.Combine(b, s.factors, s.kept, stride, s.size, s.to))
 		}
 	}

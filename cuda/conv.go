@@ -39,8 +39,15 @@ var conv = operation{
 	parts: func(_ kernels.Math, op *ir.Op, chunk int) int { return kernels.ConvParts(op, chunk) },
 }
 
-// sumParts adds the partial sums of a convolution's gradients.
+// sumParts adds the partial sums of a convolution's gradients. Those of a weight that is computed are added up before they are taken back.
 func (c *chunk) sumParts(o operands, parts int) {
 	w, bias, size := c.param(c.dst, o.op.Weight, 8), c.param(c.dst, o.op.Bias, 8), c.net.Schedule.Program.OpParams(o.i)
-	c.launch(kernels.SumParts(o.op, c.net.arena.parts, size, parts, w, bias))
+	a, m := &c.net.arena, c.net.arena.made[o.i]
+	if m == nil {
+		c.launch(kernels.SumParts(o.op, a.parts, size, parts, w, bias))
+		return
+	}
+	c.zero(a.weightSum, 8*c.net.Schedule.Program.Params[o.op.Weight].Size())
+	c.launch(kernels.SumParts(o.op, a.parts, size, parts, a.weightSum, bias))
+	functions[o.op.Function].sum(c.list, o.op, m, c.param(c.params, o.op.Weight, 4), c.given(o.op, c.params), a.weightSum, w, c.givenOf(o.op, c.dst, 8))
 }

@@ -62,8 +62,8 @@ func (a *arena) completes(i int) bool { return a.views.each > 1 || a.made[i] != 
 
 // sumsAgain says of an op's GradSum that each record's gradient is written before it is added: it is complete only then, or
 // the op has no kernels that add without writing.
-func (a *arena) sumsAgain(p *ir.Program, i int) bool {
-	return a.completes(i) || a.operation(p, i).sum == nil
+func (a *arena) sumsAgain(s *ir.Schedule, i int) bool {
+	return a.views.each > 1 || a.turning(s, i) == rewritten || a.operation(s.Program, i).sum == nil
 }
 
 // examples is the batch of the views of a batch of records.
@@ -120,8 +120,13 @@ func (c *chunk) gradients(o operands, to kernels.Ptr, stride int, norms kernels.
 	default:
 		store(c.list, o, to, stride, a.unread)
 	}
-	if m != nil {
-		o.Batch = c.Batch
+	if m == nil {
+		return
+	}
+	o.Batch = c.Batch
+	if m.turns != 0 {
+		functions[o.op.Function].measure(c.list, o, m, c.given(o.op, c.params), norms)
+	} else {
 		m.back(c.list, o, c.params, to, stride, norms)
 	}
 }
@@ -168,5 +173,5 @@ func (o operands) from(a *arena, first int, b kernels.Batch, moments func(*ir.Op
 func (c *chunk) sumAgain(o operands) {
 	a, size := &c.net.arena, c.net.Schedule.Program.OpParams(o.i)
 	c.gradients(o, a.again, size, 0)
-	c.combine(c.Batch, []int{o.i}, func(int) kernels.Ptr { return a.again }, size, c.dst)
+	c.combine(c.Batch, c.params, []int{o.i}, func(int) kernels.Ptr { return a.again }, size, c.dst)
 }

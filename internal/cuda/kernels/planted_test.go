@@ -115,7 +115,7 @@ func TestLongMissingBarriers(t *testing.T) {
 			const out, k = 17, 40
 			b, w, gain, moments := m.batch(size{1, 1}), m.floats(normals(rng, out*k)), m.floats(normals(rng, out)), m.alloc(StandardizeMomentBytes(out))
 			return []Launch{
-				Standardize(out, k, w, gain, m.empty(out*k), moments),
+				Standardize(out, k, w, gain, m.empty(out*k), moments, 0),
 				StandardizeGrad(b, out, k, 0, w, gain, moments, m.floats(normals(rng, out*(k+1))), out*(k+1), m.doubles([]float64{0})),
 			}
 		}},

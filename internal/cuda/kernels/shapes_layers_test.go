@@ -90,7 +90,7 @@ func (s *wide) standardize(out, k, keptAt, stride int) {
 		}
 		return row
 	}
-	s.check(Standardize(out, k, w.Ptr, gain.Ptr, made.Ptr, own.Ptr), result{place: made, name: "W", row: k, bound: 0x1p-23, want: func(o, j int) (t total) {
+	s.check(Standardize(out, k, w.Ptr, gain.Ptr, made.Ptr, own.Ptr, 0), result{place: made, name: "W", row: k, bound: 0x1p-23, want: func(o, j int) (t total) {
 		row := filter(w.at, o)
 		mean, scale, _ := channel(row)
 		t.add(gain.at(o) * (row[j] - mean) * scale)

@@ -59,7 +59,7 @@ func TestStandardize(t *testing.T) {
 			w, gain := filters(rng, out, k, scale), normals(rng, out)
 			m := newMachine(t)
 			made, moments := m.empty(out*k), m.alloc(StandardizeMomentBytes(out))
-			m.launch(Standardize(out, k, m.floats(w), m.floats(gain), made, moments))
+			m.launch(Standardize(out, k, m.floats(w), m.floats(gain), made, moments, 0))
 			got, about := m.read(made, out*k), m.readDoubles(moments, 3*out)
 			for o := range out {
 				row := doubled(w[o*k : (o+1)*k])
@@ -90,7 +90,7 @@ func within64(t *testing.T, what string, got, want, bound float64) {
 func TestStandardizeNaN(t *testing.T) {
 	m := newMachine(t)
 	made, moments := m.empty(6), m.alloc(StandardizeMomentBytes(2))
-	m.launch(Standardize(2, 3, m.floats([]float32{1, nan32, 2, 1, 2, 3}), m.floats([]float32{1, 1}), made, moments))
+	m.launch(Standardize(2, 3, m.floats([]float32{1, nan32, 2, 1, 2, 3}), m.floats([]float32{1, 1}), made, moments, 0))
 	got := m.read(made, 6)
 	same(t, "filter without numbers", got[:3], fill(3, nan32))
 	if got[3] != -got[5] || got[4] != 0 {
@@ -132,7 +132,7 @@ func standardizeGrad(t *testing.T, rng *rand.Rand, out, k, bias int, s size, sca
 	m := newMachine(t)
 	b, wAt, gainAt, moments := m.batch(s), m.floats(w), m.floats(gain), m.alloc(StandardizeMomentBytes(out))
 	kept, alone, norms := m.floats(before), m.floats(before), m.doubles(fill64(s.capacity, 3))
-	m.launch(Standardize(out, k, wAt, gainAt, m.empty(out*k), moments))
+	m.launch(Standardize(out, k, wAt, gainAt, m.empty(out*k), moments, 0))
 	m.launch(StandardizeGrad(b, out, k, bias, wAt, gainAt, moments, kept, stride, norms))
 	m.launch(StandardizeGrad(b, out, k, bias, wAt, gainAt, moments, alone, stride, 0))
 	got, squares := m.read(kept, s.capacity*stride), m.readDoubles(norms, s.capacity)
@@ -219,7 +219,7 @@ func TestStandardizedConvolution(t *testing.T) {
 	b, wAt, gainAt, moments, kept := m.batch(size{1, 1}), m.floats(w), m.floats(gain), m.alloc(StandardizeMomentBytes(out)), m.empty(params)
 	norms := m.doubles(make([]float64, ConvNorms(op)))
 	m.launch(ConvStore(b, op, m.floats(x), m.floats(dy), kept, params, norms))
-	m.launch(Standardize(out, k, wAt, gainAt, m.empty(out*k), moments))
+	m.launch(Standardize(out, k, wAt, gainAt, m.empty(out*k), moments, 0))
 	m.launch(StandardizeGrad(b, out, k, out, wAt, gainAt, moments, kept, params, 0))
 	got := m.read(kept, params)
 
