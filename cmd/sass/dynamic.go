@@ -53,6 +53,12 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 					for _, l := range convolution(op) {
 						add(l)
 					}
+					if op.Function == ir.Standardize {
+						out, k, _ := op.Columns()
+						for _, stride := range []int{0, 1} { // by fours, and not
+							add(kernels.StandardizeMeasure(kernels.Batch{Capacity: 1}, &kernels.Standardized{Out: out, K: k, Stride: stride}, 0))
+						}
+					}
 					for _, p := range []device.Precision{device.TF32, device.BF16} {
 						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
 						add(m.GradientNorm(b, op, 0, 0, 0))
