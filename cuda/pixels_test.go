@@ -42,7 +42,7 @@ func TestNetworksInPixels(t *testing.T) {
 		b := devicetest.NewBuilder(name, ir.SoftmaxCrossEntropy, c.shape...)
 		c.build(b)
 		p := b.Program()
-		for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, perexample.Microbatch, ""} {
+		for _, strategy := range []perexample.Strategy{perexample.Auto, perexample.Materialise, ""} {
 			var s *ir.Schedule
 			if strategy == "" {
 				var err error

@@ -22,7 +22,7 @@ func TestTensorCoresAreProbed(t *testing.T) {
 		for _, p := range []device.Precision{device.Float32, device.TF32, device.BF16} {
 			d := open(t, fake.Options{Kernels: ptx.Options{Core: core, Seed: 3}})
 			for range 2 { // also when it was tried before
-				net, err := d.Compile(private(t, program(t, "tensor-plain"), perexample.Auto), device.Options{Capacity: 2, Precision: p})
+				net, err := d.Compile(private(t, program(t, "tensor-residual"), perexample.Auto), device.Options{Capacity: 2, Precision: p})
 				if err == nil {
 					must(t, net.Close())
 				}

@@ -290,9 +290,9 @@ func tensorPrograms() []*ir.Program {
 	three := ir.Square(3, 1, 1)
 	return []*ir.Program{
 		build("tensor-plain", ce, []int{24, 4, 16}, func(b *Builder) {
-			x := b.Act(ir.ReLU, b.Conv(ir.Input, 24, three, true))
-			x = b.Act(ir.Tanh, b.Conv(x, 26, three, true)) // of no whole number of tiles
-			b.Dense(b.Pool(ir.AvgPool, x, pool2(2)), 3, true)
+			x := b.Act(ir.GELU, b.Conv(ir.Input, 24, three, true)) // behind which no trunk goes on
+			x = b.Act(ir.Tanh, b.Conv(x, 26, three, true))         // of no whole number of tiles
+			b.Dense(b.Pool(ir.AvgPool, b.Conv(x, 17, three, false), pool2(2)), 3, true)
 		}),
 		build("tensor-residual", ce, []int{2, 4, 16}, func(b *Builder) {
 			x := b.Act(ir.Tanh, b.GroupNorm(b.Conv(ir.Input, 24, three, true), 4, true))
