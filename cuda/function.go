@@ -124,12 +124,13 @@ func (a *arena) turning(s *ir.Schedule, i int) turning {
 	if op.Function == ir.Identity {
 		return unturned
 	}
-	stores := slices.ContainsFunc(s.Steps, func(st ir.Step) bool { return st.Kind == ir.GradStore && st.Op == i })
+	// Gradients may be stored for their norm alone, and be computed again for the sum.
+	combines := slices.ContainsFunc(s.Steps, func(st ir.Step) bool { return st.Kind == ir.Combine && st.Op == i })
 	switch {
 	case a.views.each > 1 || a.exact:
-	case stores && functions[op.Function].fits(op):
+	case combines && functions[op.Function].fits(op):
 		return turnedTwice
-	case !s.Private() && !stores && a.operation(s.Program, i).sum != nil:
+	case !s.Private() && !combines && a.operation(s.Program, i).sum != nil:
 		return turnedSum
 	}
 	return rewritten

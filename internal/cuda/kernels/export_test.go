@@ -1,6 +1,11 @@
 package kernels
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"math"
+	"math/big"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 // What follows only tests ask, of what a device does by another way.
 
@@ -27,4 +32,19 @@ func Draws(dst, words, more Ptr, n int, std float64, table Ptr) Launch {
 		Module: "noise", Name: "draws", Grid: [3]int{n, 1, 1}, Block: [3]int{warp, 1, 1},
 		Args: []uint64{dst, words, more, D(std), table},
 	}
+}
+
+// Fused is a·b + c, rounded once.
+func Fused(a, b, c float32) float32 {
+	// The product is exact in float64. The sum is rounded there, and once more at the end. That differs only
+	// where the first rounding ends midway between two float32s, or below the normal ones.
+	s := float64(a)*float64(b) + float64(c)
+	if s != s || math.Float64bits(s)&(1<<29-1) != 1<<28 && math.Abs(s) >= 0x1p-125 {
+		return float32(s)
+	}
+	x := func(v float32) *big.Float { return new(big.Float).SetPrec(600).SetFloat64(float64(v)) }
+	y := x(a)
+	y.Add(y.Mul(y, x(b)), x(c))
+	f, _ := y.Float32()
+	return f
 }

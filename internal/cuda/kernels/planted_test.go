@@ -114,10 +114,18 @@ func TestLongMissingBarriers(t *testing.T) {
 		{"standardize", 1, func(m *machine) []Launch {
 			const out, k = 17, 40
 			b, w, gain, moments := m.batch(size{1, 1}), m.floats(normals(rng, out*k)), m.floats(normals(rng, out)), m.alloc(StandardizeMomentBytes(out))
-			return []Launch{
+			sum := m.doubles(make([]float64, out*(k+1)))
+			all := []Launch{
 				Standardize(out, k, w, gain, m.empty(out*k), moments, 0),
 				StandardizeGrad(b, out, k, 0, w, gain, moments, m.floats(normals(rng, out*(k+1))), out*(k+1), m.doubles([]float64{0})),
+				StandardizeSum(out, k, w, gain, moments, m.doubles(make([]float64, out*k)), sum, sum+Ptr(8*out*k)),
 			}
+			const n, records = 2 * 8, 16*ExampleBlock + 1 // more than all warps have at once
+			c := &Standardized{Out: 2, K: n / 2, Gain: gain, Moments: moments, Hat: w, Kept: m.floats(normals(rng, records*n)), Stride: n, Turns: m.floats(normals(rng, records*4))}
+			single := StandardizeCombine(m.batch(size{records, records}), c, m.floats(normals(rng, records)), n, sum)
+			fours := single
+			fours.Name, fours.Block[0] = "standardize_combine_fours", 8*warp
+			return append(all, single, fours)
 		}},
 		{"views", 1, func(m *machine) []Launch {
 			const n, views = 300, 2

@@ -90,8 +90,8 @@ func StandardizeNorms(out, capacity int) int {
 // very values that StandardizeCombine sums.
 //
 // Sums over the taps are of fours of neighbours, each a chain in float32, where Kept and what follows allow it, else of single values; they go
-// to lanes by turns, in order, in float64, then the lanes in a tree of halves. A value of dw is off by at most
-// γ(10)·(|G|+max|G|+a)·gain·s beyond that. Filter o belongs to part o mod parts; a lane adds squares of its filters in order, then dgain's,
+// to lanes by turns, in order, in float64, then the lanes in a tree of halves. With u = 2⁻²⁴ dgain is off
+// by at most γ(6)·Σ|G·ŵ|, and a value of dw by at most γ(10)·|gain|·s·(|G| + mean|G| + |ŵ|·Σ|G·ŵ|). Filter o belongs to part o mod parts; a lane adds squares of its filters in order, then dgain's,
 // lane 0, then those of biases j mod 32, part 0; a tree of halves adds the lanes. The relative error of a part is
 // below γ((k/32+5)·out+out/32+7) with u = 2⁻⁵³.
 func StandardizeMeasure(b Batch, s *Standardized, norm2 Ptr) Launch {

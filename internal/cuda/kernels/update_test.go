@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"encoding/binary"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,19 +11,7 @@ import (
 	"github.com/privgrad/privgrad/internal/device"
 )
 
-// fma32 is a·b + c, rounded once, of finite numbers.
-func fma32(a, b, c float32) float32 {
-	// The product is exact in float64. The sum is rounded there, and once more at the end. That differs only
-	// where the first rounding ends midway between two float32s, or below the normal ones.
-	if s := float64(a)*float64(b) + float64(c); math.Float64bits(s)&(1<<29-1) != 1<<28 && math.Abs(s) >= 0x1p-125 {
-		return float32(s)
-	}
-	x := func(v float32) *big.Float { return new(big.Float).SetPrec(600).SetFloat64(float64(v)) }
-	y := x(a)
-	y.Add(y.Mul(y, x(b)), x(c))
-	f, _ := y.Float32()
-	return f
-}
+func fma32(a, b, c float32) float32 { return kernels.Fused(a, b, c) }
 
 func TestUpdate(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 1))
