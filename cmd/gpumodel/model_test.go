@@ -116,7 +116,7 @@ func TestLongModelled(t *testing.T) {
 			} else {
 				checkModelled(t, machine, func(c modelledCase) bool {
 					small, simple := c.batch < 4096, c.precision == "float32"
-					return c.mode == "private" && (small && simple || machine == "h100" && (small || simple))
+					return c.mode == "private" && (small && simple || machine != "a100" && (small || simple))
 				})
 			}
 		})
