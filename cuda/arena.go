@@ -71,9 +71,6 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	if s.Chunk > 0 {
 		a.chunk = min(s.Chunk, o.Capacity)
 	}
-	if err := countable(p, s.Views(), a.chunk); err != nil {
-		return err
-	}
 	a.math, a.exact = kernels.Math(o.Precision), o.Exact
 	a.take(&a.run, Together*runStride(s, o.Capacity))
 	a.layTrunk(s, shared)
@@ -81,6 +78,9 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	a.fusion = fuse(p, &a.layout, !apart)
 	if a.trunk != nil {
 		a.fusion.absorb(p, a.trunk)
+	}
+	if err := a.countable(p, s.Views()); err != nil {
+		return err
 	}
 	a.shareDeltas(p)
 	a.layValues(p, s.Views()*a.chunk)
@@ -106,11 +106,25 @@ func (a *arena) layOut(s *ir.Schedule, o device.Options, shared int, apart bool)
 	return nil
 }
 
-// countable refuses buffers of more elements than kernels count.
-func countable(p *ir.Program, views, chunk int) error {
+// countable refuses buffers of more elements than kernels count, in every form that a value has.
+func (a *arena) countable(p *ir.Program, views int) error {
+	check := func(v ir.Value, f form) error {
+		layout, shape := f.image(shapeOf(p, v))
+		if size := layout.Elements(shape); size > kernels.MaxElements/views/a.chunk {
+			return fmt.Errorf("%d records of network %s with %d values each are more than a kernel takes at once: %s", a.chunk, p.Name, views*size, lessMemory)
+		}
+		return nil
+	}
 	for v := range len(p.Ops) + 1 {
-		if size := p.ValueSize(ir.Value(v)); size > kernels.MaxElements/views/chunk {
-			return fmt.Errorf("%d records of network %s with %d values each are more than a kernel takes at once: %s", chunk, p.Name, views*size, lessMemory)
+		if err := check(ir.Value(v), a.home(ir.Value(v))); err != nil {
+			return err
+		}
+	}
+	for i := range p.Ops {
+		for _, v := range p.Ops[i].In {
+			if err := check(v, a.takes(p, i, v)); err != nil {
+				return err
+			}
 		}
 	}
 	if n := p.NumParams(); n > kernels.MaxElements {

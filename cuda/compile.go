@@ -171,7 +171,7 @@ type chunk struct {
 	examples           kernels.Batch // their views
 	params, dst, count kernels.Ptr
 	written            []bool // by value: its δ
-	went               []bool // by op: its input's gradient is there
+	went               []bool // by op: its inputs' gradients are there
 	back               bool   // the trunk has gone back
 	ghosts             []kernels.Ghost
 	kept               []int // ops whose kept gradients are to be combined
@@ -234,10 +234,11 @@ func (c *chunk) goBack(st ir.Step) {
 	case a.inTrunk(st.Op):
 		c.trunkBackward()
 	case st.Kind == ir.InputGrad && c.went[st.Op]: // with its gradients
-	case st.Kind == ir.InputGrad && a.joins(s, st.Op), st.Kind == ir.GradStore && a.both(s.Program, st.Op):
+	case st.Kind == ir.InputGrad && a.joins(s, st.Op), st.Kind == ir.GradStore && !c.went[st.Op] && a.both(s.Program, st.Op):
 		c.both(st.Op)
 	case st.Kind == ir.InputGrad:
 		c.inputGrad(c.examples, st.Op, c.params, c.written)
+		c.went[st.Op] = true
 	case a.twice(s, st.Op):
 		a.operation(s.Program, st.Op).measures[ir.NormInstantiate](c, c.at(c.examples, st.Op, c.params))
 	default:

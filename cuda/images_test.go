@@ -82,7 +82,7 @@ func TestImagesByGPUAndDriver(t *testing.T) {
 		{90, 13000, 0, []string{"sm_90", "ptx"}},
 		{103, 13000, 100, []string{"sm_100"}},
 		{110, 13000, 90, []string{"ptx"}},
-		{120, 12080, 120, []string{"sm_120"}},
+		{120, 12080, 120, []string{"ptx"}},
 	} {
 		o := &offers{fake.New(fake.Options{Device: driver.Info{Capability: x.capability}, Version: x.version}), x.takes, map[string][]string{}}
 		d, err := cuda.Open(o, 0)

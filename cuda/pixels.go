@@ -43,11 +43,12 @@ var pixelConv = operation{
 	},
 	measures: map[ir.StepKind]func(*chunk, operands){ir.NormGram: pixelNorm, ir.NormInstantiate: pixelNorm},
 	sum: func(c *chunk, o operands) {
-		a, size, factors := &c.net.arena, c.net.Schedule.Program.OpParams(o.i), kernels.Ptr(0)
-		if c.net.Schedule.Private() { // else every factor is 1
-			factors = a.factors(o.i)
+		a, size := &c.net.arena, c.net.Schedule.Program.OpParams(o.i)
+		sum := a.math.GradientSum
+		if !c.net.Schedule.Private() {
+			sum = a.math.GradientAdd
 		}
-		c.launch(a.math.GradientSum(o.Batch, o.op, o.x[0], o.dy, factors, a.parts, size))
+		c.launch(sum(o.Batch, o.op, o.x[0], o.dy, a.factors(o.i), a.parts, size))
 		c.sumParts(o, a.math.GradientParts(o.op, a.chunk))
 	},
 	norms: kernels.Math.GradientNorms,
@@ -105,6 +106,7 @@ var pixelAdd = operation{
 }
 
 var pixelGroupNorm = operation{
+	takes: kernels.Math.FitsGroupNorm,
 	forward: func(l *list, o operands) {
 		l.launch(l.math().GroupNormActivated(o.Batch, o.op, 0, o.x[0], o.weight, o.bias, o.y, o.moments))
 	},

@@ -3,10 +3,12 @@ package cuda_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/cuda/driver"
 	"github.com/privgrad/privgrad/internal/cuda/driver/fake"
+	"github.com/privgrad/privgrad/internal/cuda/kernels"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/device/devicetest"
 	"github.com/privgrad/privgrad/internal/device/reference"
@@ -68,5 +70,16 @@ func TestNetworksInPixels(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// Channels that only fill eights up count, too: kernels number them.
+func TestPixelsAreCounted(t *testing.T) {
+	b := devicetest.NewBuilder("filled up", ir.SoftmaxCrossEntropy, 3, 6, 6)
+	x := b.Act(ir.GELU, b.Conv(ir.Input, 17, ir.Square(3, 1, 1), true))
+	b.Dense(b.Conv(x, 17, ir.Square(3, 1, 1), true), 3, true)
+	_, err := open(t, fake.Options{}).Compile(private(t, b.Program(), perexample.Auto), device.Options{Capacity: kernels.MaxElements/(24*36) + 1, Precision: device.TF32})
+	if err == nil || !strings.Contains(err.Error(), "with 864 values each are more than a kernel takes at once") {
+		t.Errorf("so many records give %v", err)
 	}
 }

@@ -40,32 +40,8 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 		}
 		for _, p := range programs {
 			for i := range p.Ops {
-				if op := &p.Ops[i]; op.Kind == ir.GroupNorm {
-					b, back := kernels.Batch{Capacity: 1}, kernels.GroupNormBack{}
-					add(kernels.GroupNorm(b, op, 0, 0, 0, 0, 0))
-					add(kernels.GroupNormStore(b, op, 0, 0, 0, 0, 0, 0)) // which has all channels
-					for _, p := range []device.Precision{device.TF32, device.BF16} {
-						add(kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0))
-						add(kernels.Math(p).GroupNormBackward(b, op, back))
-					}
-				}
-				if op := &p.Ops[i]; op.Kind == ir.Conv {
-					for _, l := range convolution(op) {
-						add(l)
-					}
-					if op.Function == ir.Standardize {
-						out, k, _ := op.Columns()
-						for _, stride := range []int{0, 1} { // by fours, and not
-							add(kernels.StandardizeMeasure(kernels.Batch{Capacity: 1}, &kernels.Standardized{Out: out, K: k, Stride: stride}, 0))
-						}
-					}
-					for _, p := range []device.Precision{device.TF32, device.BF16} {
-						m, b := kernels.Math(p), kernels.Batch{Capacity: 1}
-						add(m.GradientNorm(b, op, 0, 0, 0))
-						add(m.GradientStore(b, op, 0, 0, 0, 0, 0))
-						add(m.GradientSum(b, op, 0, 0, 1, 0, 0))
-						add(m.GradientSum(b, op, 0, 0, 0, 0, 0))
-					}
+				for _, l := range launches(&p.Ops[i]) {
+					add(l)
 				}
 			}
 			if t := kernels.FindTrunk(p, a.SharedOptIn); t != nil {
@@ -97,17 +73,38 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 	return all, nil
 }
 
-// convolution has the launches of an op, in planes and in pixels.
+// launches are those of a convolution or a group normalization that take shared memory, in planes and in pixels.
+func launches(op *ir.Op) []kernels.Launch {
+	switch op.Kind {
+	case ir.Conv:
+		return convolution(op)
+	case ir.GroupNorm:
+		b := kernels.Batch{Capacity: 1}
+		all := []kernels.Launch{kernels.GroupNorm(b, op, 0, 0, 0, 0, 0), kernels.GroupNormStore(b, op, 0, 0, 0, 0, 0, 0)} // which has all channels
+		for _, p := range []device.Precision{device.TF32, device.BF16} {
+			all = append(all, kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0), kernels.Math(p).GroupNormBackward(b, op, kernels.GroupNormBack{}))
+		}
+		return all
+	}
+	return nil
+}
+
 func convolution(op *ir.Op) []kernels.Launch {
 	b := kernels.Batch{Capacity: 1}
 	all := []kernels.Launch{
 		kernels.ConvForward(b, op, 0, 0, 0, 0), kernels.ConvInputGrad(b, op, 0, 0, 0, false), kernels.ConvStore(b, op, 0, 0, 0, 0, 0),
 		kernels.ConvSum(b, op, 0, 0, 0, 0, 0),
 	}
+	if op.Function == ir.Standardize {
+		out, k, _ := op.Columns()
+		for _, stride := range []int{0, 1} { // by fours, and not
+			all = append(all, kernels.StandardizeMeasure(b, &kernels.Standardized{Out: out, K: k, Stride: stride}, 0))
+		}
+	}
 	for _, p := range []device.Precision{device.TF32, device.BF16} {
 		if m := kernels.Math(p); kernels.Products(op) && m.FitsGradient(op) {
-			all = append(all, m.GradientNorm(b, op, 0, 0, 0), m.GradientStore(b, op, 0, 0, 0, 0, 0), m.GradientSum(b, op, 0, 0, 1, 0, 0),
-				m.GradientSum(b, op, 0, 0, 0, 0, 0))
+			all = append(all, m.GradientNorm(b, op, 0, 0, 0), m.GradientStore(b, op, 0, 0, 0, 0, 0), m.GradientSum(b, op, 0, 0, 0, 0, 0),
+				m.GradientAdd(b, op, 0, 0, 0, 0, 0))
 		}
 		all = append(all, kernels.Math(p).ProductTiles()...)
 	}

@@ -494,18 +494,27 @@ static __device__ __forceinline__ void sumUp(const Run *run, int first, int capa
 	            [&](int r, int e) INLINE { return biases[r][e / 2]; });
 }
 
-// addUp is sumUp with factors of 1, of one chain over all examples.
+// addUp is sumUp with factors of 1, of one chain over all examples; one that is not above zero leaves the example out.
 template <int M>
 static __device__ __forceinline__ void addUp(const Run *run, int first, int capacity, const Element::Element *x, const Element::Element *dy,
-                                             float *parts, int stride, int examples, int bias, const Plan &p, const Geometry &g) {
+                                             const float *factors, float *parts, int stride, int examples, int bias, const Plan &p,
+                                             const Geometry &g) {
+	__shared__ float own[EXAMPLE_BLOCK];
 	int begin = blockX() * examples, end = min(begin + examples, liveRows(run, first, capacity));
 	Place place(p, g);
 	Tables tables(p);
 	tables.fill(p, g);
+	if (threadX() < examples)
+		own[threadX()] = begin + threadX() < end ? factors[begin + threadX()] : 0;
 	barrier();
 	Share<M> share(p, g, tables, place.o, place.n, bias);
 	share.clear();
-	eachSlab(p, g, tables, x, dy, place.o, place.n, begin, end, [](int b) INLINE { return b; }, [&](const Cursor &c, int slab) INLINE {
+	auto counted = [&](int b) INLINE {
+		while (b < end && !(own[b - begin] > 0))
+			b++;
+		return b;
+	};
+	eachSlab(p, g, tables, x, dy, place.o, place.n, begin, end, counted, [&](const Cursor &c, int slab) INLINE {
 		if (share.works)
 			share.multiply(p, tables, slab, steps(p, g, c));
 	});
@@ -535,9 +544,9 @@ static __device__ __forceinline__ void addUp(const Run *run, int first, int capa
 	}
 #define ADD(FILTERS, M, THREADS, BLOCKS)                                                                                                   \
 	KERNEL __launch_bounds__(THREADS, BLOCKS) gradients_add_##FILTERS(const Run *run, int first, int capacity, const Element::Element *x,   \
-	                                                                  const Element::Element *dy, float *parts, int stride, int examples,   \
-	                                                                  int bias, PLAN, GEOMETRY) {                                           \
-		addUp<M>(run, first, capacity, x, dy, parts, stride, examples, bias, PLAN_VALUES, GEOMETRY_VALUES);                                 \
+	                                                                  const Element::Element *dy, const float *factors, float *parts,       \
+	                                                                  int stride, int examples, int bias, PLAN, GEOMETRY) {                 \
+		addUp<M>(run, first, capacity, x, dy, factors, parts, stride, examples, bias, PLAN_VALUES, GEOMETRY_VALUES);                        \
 	}
 
 NORM(64, 4, 128, 2)

@@ -38,16 +38,20 @@ func (m Math) GradientStore(b Batch, op *ir.Op, x, dy, kept Ptr, stride int, nor
 // capacity; SumParts must follow. A part has at most ExampleBlock examples. Each gradient is completed as it was measured and then
 // added, times its factor, by fused float32 operations from zero in the order of the examples. A factor that is not above zero
 // leaves the example out. stride counts float32 values.
-//
-// Without factors, 0, the gradients of all live examples are added up as one chain of products, in tensor cores.
 func (m Math) GradientSum(b Batch, op *ir.Op, x, dy, factors, parts Ptr, stride int) Launch {
 	p := m.planOf(op)
-	examples, bias := p.examples(b.Capacity), flag(op.Bias != ir.None)
-	groups := ceil(b.Capacity, examples)
-	if factors == 0 {
-		return p.launch("add", tensorThreads, groups, b.args(x, dy, parts, I(stride), I(examples), bias))
-	}
-	return p.launch("sum", p.threads(), groups, b.args(x, dy, factors, parts, I(stride), I(examples), bias))
+	return p.add("sum", p.threads(), b, op, x, dy, factors, parts, stride)
+}
+
+// GradientAdd is GradientSum where nobody clips, and factors are 1 or 0: the gradients of examples are added up as one chain of products, in
+// tensor cores.
+func (m Math) GradientAdd(b Batch, op *ir.Op, x, dy, factors, parts Ptr, stride int) Launch {
+	return m.planOf(op).add("add", tensorThreads, b, op, x, dy, factors, parts, stride)
+}
+
+func (p *gradientPlan) add(name string, threads int, b Batch, op *ir.Op, x, dy, factors, parts Ptr, stride int) Launch {
+	examples := p.examples(b.Capacity)
+	return p.launch(name, threads, ceil(b.Capacity, examples), b.args(x, dy, factors, parts, I(stride), I(examples), flag(op.Bias != ir.None)))
 }
 
 // GradientNorms is the number of parts in which GradientNorm and GradientStore give a squared norm.

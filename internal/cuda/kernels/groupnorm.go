@@ -44,6 +44,9 @@ const slabChannels = 1024
 // MostGroupChannels is how many channels a group may have, so that every GPU has room for the sums of one.
 const MostGroupChannels = 1792
 
+// FitsGroupNorm reports whether every GPU has room for the sums of a block's channels, in pixels.
+func (m Math) FitsGroupNorm(op *ir.Op) bool { return m.pixelSlab(op).channels <= MostGroupChannels }
+
 // upTo is the least multiple of n channels that gives a block so many numbers, or all channels.
 func upTo(op *ir.Op, n, numbers int) int {
 	pixels, channels := area(op.Shape)

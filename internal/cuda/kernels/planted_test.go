@@ -276,7 +276,7 @@ func pixelGradientLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
 			norm2 := m.doubles(make([]float64, 2*k.GradientNorms(op)))
 			norm, store := k.GradientNorm(two, op, x, dy, norm2), k.GradientStore(two, op, x, dy, m.empty(2*n), n, norm2)
 			norm.Grid[0], store.Grid[0], norm.Args[6], store.Args[8] = 1, 1, I(2), I(2)
-			all = append(all, norm, store, k.GradientSum(one, op, x, dy, factors, m.empty(n), n), k.GradientSum(one, op, x, dy, 0, m.empty(n), n))
+			all = append(all, norm, store, k.GradientSum(one, op, x, dy, factors, m.empty(n), n), k.GradientAdd(one, op, x, dy, factors, m.empty(n), n))
 		}
 		return all
 	}

@@ -111,7 +111,7 @@ func (s *stand) gradients(m kernels.Math, batch, channels, side, out int, window
 	for _, l := range []kernels.Launch{
 		m.GradientNorm(b, op, x, dy, s.alloc(8*batch*m.GradientNorms(op))),
 		m.GradientSum(b, op, x, dy, factors, parts, n),
-		m.GradientSum(b, op, x, dy, 0, parts, n),
+		m.GradientAdd(b, op, x, dy, factors, parts, n),
 	} {
 		all = append(all, s.time(l))
 	}
