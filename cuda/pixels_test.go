@@ -30,12 +30,12 @@ func TestNetworksInPixels(t *testing.T) {
 			x = b.Add(x, b.Conv(b.Act(ir.Tanh, x), 17, ir.Square(3, 1, 1), false))
 			x = b.Pool(ir.AvgPool, b.Conv(x, 24, ir.Square(3, 2, 1), true), ir.Square(2, 1, 0))
 			b.Dense(x, 3, true)
-		}, []int{3, 6, 6}, 5},
+		}, []int{3, 6, 6}, 2},
 		"planes between": {func(b *devicetest.Builder) { // eight filters are not in pixels
 			x := b.Conv(b.Conv(ir.Input, 16, ir.Square(3, 1, 1), true), 8, ir.Square(1, 1, 0), true)
 			x = b.Act(ir.Sigmoid, b.Conv(x, 16, ir.Square(3, 1, 1), true))
 			b.Dense(x, 3, true)
-		}, []int{2, 5, 5}, 4},
+		}, []int{2, 5, 5}, 2},
 		"many rows": {func(b *devicetest.Builder) {
 			x := b.Act(ir.Tanh, b.Dense(ir.Input, 20, true))
 			b.Dense(b.Act(ir.Tanh, b.Dense(x, 17, true)), 3, true)
@@ -52,6 +52,9 @@ func TestNetworksInPixels(t *testing.T) {
 				must(t, err)
 			} else {
 				s = private(t, p, strategy)
+			}
+			if c.rows > 1000 && strategy == perexample.Materialise {
+				continue // as many gradients are kept elsewhere
 			}
 			data := devicetest.NewCase(t, p, c.rows, 1)
 			want := devicetest.Open(t, reference.Open(), s, data, c.rows).Of(t, data.All(), 1)

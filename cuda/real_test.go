@@ -40,7 +40,7 @@ func TestRealSums(t *testing.T) {
 				must(t, err)
 				c = devicetest.Alike(t, net.Program, 4096, 1)
 			} else {
-				c = devicetest.NewCase(t, program(t, small), 12, 1) // away from kinks, one of which is much of so few
+				c = devicetest.NewCase(t, program(t, small), 4, 1) // away from kinks, one of which is much of so few
 			}
 			host, err := cpu.Open(runtime.NumCPU())
 			must(t, err)
