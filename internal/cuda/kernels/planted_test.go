@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -179,6 +180,8 @@ func TestLongMissingBarriers(t *testing.T) {
 			imageOp(ir.Conv, 33, 5, 16, 25, ir.Square(3, 1, 1), true), imageOp(ir.Conv, 33, 2, 32, 25, ir.Square(3, 1, 1), true))},
 		{"gradients_tf32", 0, pixelGradientLaunches(rng, maths[1])},
 		{"gradients_bf16", 0, pixelGradientLaunches(rng, maths[2])},
+		{"products_tf32", 0, productLaunches(rng, maths[1])},
+		{"products_bf16", 0, productLaunches(rng, maths[2])},
 	} {
 		text, err := PTX(c.module)
 		if err != nil {
@@ -200,7 +203,7 @@ func TestLongMissingBarriers(t *testing.T) {
 		needless := 0
 		for n := 0; without(text, n) != nil; n++ {
 			kernel := ""
-			if c.module == "dense" || strings.HasPrefix(c.module, "gradients_") { // where no launch needs what another one gives
+			if c.module == "dense" || strings.HasPrefix(c.module, "gradients_") || strings.HasPrefix(c.module, "products_") { // where no launch needs what another one gives
 				kernel = holder(text, n)
 			}
 			if fault(kernel, without(text, n)) == nil {
@@ -210,6 +213,26 @@ func TestLongMissingBarriers(t *testing.T) {
 		if needless != c.needless {
 			t.Errorf("%s works without %d of its barriers, expected was %d", c.module, needless, c.needless)
 		}
+	}
+}
+
+// productLaunches are one block of each tile of products.cuh, of more stages than are on their way at once, and weights that are turned.
+func productLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
+	return func(m *machine) (all []Launch) {
+		op := imageOp(ir.Conv, 48, 6, 6, 48, ir.Square(3, 1, 1), true) // the last stage lies where results are written
+		b, x, w := m.batch(size{1, 1}), m.pixels(k, op.Shape, normals(rng, ir.Size(op.Shape))), m.floats(normals(rng, 48*48*9))
+		to := m.alloc(WeightElements(op, Channels) * k.ElementBytes(Pixels))
+		all = append(all, k.Weights(op, Channels, w, to))
+		laid := m.pixels(k, []int{WeightElements(op, Channels)}, normals(rng, WeightElements(op, Channels)))
+		for _, t := range sumsTiles {
+			y := m.pixels(k, op.Out, fill(ir.Size(op.Out), untouched))
+			for _, l := range []Launch{k.Forward(b, op, noActivation, x, laid, 0, y), k.InputGrad(b, op, x, laid, y, false, 0)} {
+				l.Name = fmt.Sprintf("%s_%dx%d", l.Name[:strings.LastIndex(l.Name, "_")], t.rows, t.lines)
+				l.Grid, l.Shared = [3]int{1, 1, 1}, t.shared()
+				all = append(all, l)
+			}
+		}
+		return all
 	}
 }
 
