@@ -219,8 +219,9 @@ func TestLongMissingBarriers(t *testing.T) {
 // productLaunches are one block of each tile of products.cuh, of more stages than are on their way at once, and weights that are turned.
 func productLaunches(rng *rand.Rand, k Math) func(*machine) []Launch {
 	return func(m *machine) (all []Launch) {
-		op := imageOp(ir.Conv, 48, 6, 6, 48, ir.Square(3, 1, 1), true) // the last stage lies where results are written
-		b, x, w := m.batch(size{1, 1}), m.pixels(k, op.Shape, normals(rng, ir.Size(op.Shape))), m.floats(normals(rng, 48*48*9))
+		c := 96 / k.ElementBytes(Pixels) // seven stages: the last lies where results are written
+		op := imageOp(ir.Conv, c, 6, 6, c, ir.Square(3, 1, 1), true)
+		b, x, w := m.batch(size{1, 1}), m.pixels(k, op.Shape, normals(rng, ir.Size(op.Shape))), m.floats(normals(rng, c*c*9))
 		to := m.alloc(WeightElements(op, Channels) * k.ElementBytes(Pixels))
 		all = append(all, k.Weights(op, Channels, w, to))
 		laid := m.pixels(k, []int{WeightElements(op, Channels)}, normals(rng, WeightElements(op, Channels)))
