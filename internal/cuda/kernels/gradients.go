@@ -50,7 +50,7 @@ func (m Math) GradientAdd(b Batch, op *ir.Op, x, dy, factors, parts Ptr, stride 
 }
 
 func (p *gradientPlan) add(name string, threads int, b Batch, op *ir.Op, x, dy, factors, parts Ptr, stride int) Launch {
-	examples := p.examples(b.Capacity)
+	examples := p.examples()
 	return p.launch(name, threads, ceil(b.Capacity, examples), b.args(x, dy, factors, parts, I(stride), I(examples), flag(op.Bias != ir.None)))
 }
 
@@ -59,7 +59,7 @@ func (m Math) GradientNorms(op *ir.Op) int { return m.planOf(op).tiles }
 
 // GradientParts is the number of partial sums that GradientSum writes.
 func (m Math) GradientParts(op *ir.Op, capacity int) int {
-	return ceil(capacity, m.planOf(op).examples(capacity))
+	return ceil(capacity, m.planOf(op).examples())
 }
 
 // FitsGradient reports whether an op's slabs have room in shared memory: all but those of far-flung windows do.
@@ -209,10 +209,9 @@ func (p *gradientPlan) threads() int { return tensorThreads * ceil(p.lines, 32) 
 // copies is what the warps of such a block take to write results, in bytes.
 func (p *gradientPlan) copies() int { return copyBytes * p.threads() / warp }
 
-// examples are those of a part: as many as leave two blocks for each of 132 multiprocessors.
-func (p *gradientPlan) examples(capacity int) int {
-	return max(1, min(p.tiles*capacity/250, ExampleBlock))
-}
+// examples are those of a part: as many as there are tiles, so that all shapes have about one block for an example. They follow from the op
+// alone: the order of a sum does not depend on the capacity.
+func (p *gradientPlan) examples() int { return min(p.tiles, ExampleBlock) }
 
 // examplesOfNorm are a block's, which shares its tables among them.
 func (p *gradientPlan) examplesOfNorm(capacity int) int {

@@ -315,12 +315,12 @@ func TestFitsGradient(t *testing.T) {
 	}
 }
 
-// A part has what leaves two blocks for each multiprocessor, and never more than a block of float32 sums may have.
+// A part has as many examples as there are tiles, whatever the capacity, and never more than a block of float32 sums may have.
 func TestGradientParts(t *testing.T) {
 	for _, k := range maths[1:] {
 		for _, c := range []struct {
 			channels, capacity, parts int
-		}{{256, 250, 8}, {256, 4096, 128}, {128, 250, 32}, {32, 250, 250}, {32, 1, 1}, {32, 4096, 256}, {32, 100000, 3125}} {
+		}{{256, 250, 8}, {256, 4096, 128}, {128, 250, 32}, {32, 250, 250}, {32, 1, 1}, {32, 4096, 4096}, {256, 100000, 3125}} {
 			op := imageOp(ir.Conv, c.channels, 8, 8, c.channels, ir.Square(3, 1, 1), true)
 			if got := k.GradientParts(op, c.capacity); got != c.parts {
 				t.Errorf("%s: %d examples of %d channels are in %d parts, want %d", k, c.capacity, c.channels, got, c.parts)
