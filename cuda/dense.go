@@ -37,20 +37,8 @@ var dense = operation{
 }
 
 // pixelDense is for values in pixels.
-var pixelDense = operation{
+var pixelDense = pixelProduct(operation{
 	takes: func(m kernels.Math, op *ir.Op) bool { return kernels.Products(op) },
-	forward: func(l *list, o operands) {
-		l.launch(l.math().Forward(o.Batch, o.op, 0, o.x[0], l.laidOut(o.i).forward, o.bias, o.y))
-	},
-	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(l.math().Forward(o.Batch, o.op, act, o.x[0], l.laidOut(o.i).forward, o.bias, y))
-	},
-	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, add, 0))
-	},
-	through: func(l *list, o operands, _ ir.Kind, dx kernels.Ptr) {
-		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, false, o.x[0]))
-	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
 		l.launch(l.math().DenseStore(o.Batch, o.op, o.x[0], o.dy, to, stride, norms))
 	},
@@ -70,7 +58,7 @@ var pixelDense = operation{
 			c.launch(k)
 		}
 	},
-}
+})
 
 // denseSums are sums that wait to be launched together, and their steps.
 type denseSums struct {

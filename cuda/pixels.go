@@ -24,20 +24,8 @@ func (l *list) math() kernels.Math { return l.net.arena.math }
 
 func (l *list) laidOut(i int) laid { return l.net.arena.laid[i] }
 
-var pixelConv = operation{
+var pixelConv = pixelProduct(operation{
 	takes: func(m kernels.Math, op *ir.Op) bool { return kernels.Products(op) && m.FitsGradient(op) },
-	forward: func(l *list, o operands) {
-		l.launch(l.math().Forward(o.Batch, o.op, 0, o.x[0], l.laidOut(o.i).forward, o.bias, o.y))
-	},
-	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(l.math().Forward(o.Batch, o.op, act, o.x[0], l.laidOut(o.i).forward, o.bias, y))
-	},
-	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, add, 0))
-	},
-	through: func(l *list, o operands, _ ir.Kind, dx kernels.Ptr) {
-		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, false, o.x[0]))
-	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
 		l.launch(l.math().GradientStore(o.Batch, o.op, o.x[0], o.dy, to, stride, norms))
 	},
@@ -54,6 +42,23 @@ var pixelConv = operation{
 	norms: kernels.Math.GradientNorms,
 	parts: kernels.Math.GradientParts,
 	twice: true,
+})
+
+// pixelProduct adds to an operation what all products in pixels have: all but their gradients of weights.
+func pixelProduct(o operation) operation {
+	o.forward = func(l *list, o operands) {
+		l.launch(l.math().Forward(o.Batch, o.op, 0, o.x[0], l.laidOut(o.i).forward, o.bias, o.y))
+	}
+	o.activated = func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(l.math().Forward(o.Batch, o.op, act, o.x[0], l.laidOut(o.i).forward, o.bias, y))
+	}
+	o.back = func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, add, 0))
+	}
+	o.through = func(l *list, o operands, _ ir.Kind, dx kernels.Ptr) {
+		l.launch(l.math().InputGrad(o.Batch, o.op, o.dy, l.laidOut(o.i).back, dx, false, o.x[0]))
+	}
+	return o
 }
 
 // pixelNorm measures gradients as they will be summed, whatever way the schedule would take: a Gram matrix is no faster.

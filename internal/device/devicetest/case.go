@@ -332,9 +332,7 @@ const Tolerance = 2e-5
 
 // tolerance is Tolerance in a device's precision. Gradients of weights have two factors cut off, each by less than 2^-10 of it in tf32,
 // 2^-7 in bf16, where a strategy does not form them otherwise; and as much again is for values that fall on either side of what is
-// rounded, from which on the reference's differ. In bf16 it is a tenth: the
-// reference rounds all products and nothing else, and a device may leave ops in float32, and round values between others. Sums of few records differ by up to
-// 7 % then.
+// rounded, from which on the reference's differ.
 func tolerance(d device.Device) float64 { return toleranceIn(precision(d)) }
 
 func toleranceIn(p device.Precision) float64 {
@@ -342,7 +340,7 @@ func toleranceIn(p device.Precision) float64 {
 	case device.TF32:
 		return 4 * 0x1p-10
 	case device.BF16:
-		return 0.1
+		return 4 * 0x1p-7
 	}
 	return Tolerance
 }

@@ -55,7 +55,7 @@ func oracles(t testing.TB, c *Case, rows []int32, clip float64) [][]float32 {
 
 // precisions are the case in its precision, and in float32 where devices may choose op by op.
 func (c *Case) precisions() []*Case {
-	if c.precision != device.TF32 { // in which devices may leave ops to float32
+	if c.precision == device.Float32 { // below which devices may leave ops to it
 		return []*Case{c}
 	}
 	more := *c
