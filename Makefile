@@ -140,12 +140,12 @@ gpu-check: ## test and measure on this machine's NVIDIA GPU; where there is none
 	@if $(call found,nvidia-smi) || ls /dev/nvidia0 >/dev/null 2>&1; then $(BUNDLE)/gpu-check.sh $(OUTDIR); else \
 		echo 'no GPU here: copy $(BUNDLE) to a machine that has one, and run gpu-check.sh there'; fi
 
-# What scripts/h200.sh needs on a lent machine, to which 60 MiB can be taken: the bundle, and the tracked files but for data.
+# What scripts/h200.sh needs on a lent machine, to which 60 MiB can be taken: the bundle, and the tracked files but for data and pictures.
 mosttaken = 62914560
 h200-bundle: gpu-check-bundle ## the same for a machine that is lent for minutes (scripts/h200.sh), with a check of what is to be taken there
 	@scripts/h200.sh --list first && scripts/h200.sh --list second
-	@size=$$({ git ls-files -z -- . ':!datasets/mnist/fashion/*.gz' ':!features/constants'; printf '%s\0' $(BUNDLE)/*; } | xargs -0 cat | wc -c); \
-		echo "$(BUNDLE) and the tracked files without datasets/mnist/fashion/*.gz and features/constants: $$size bytes of at most $(mosttaken)"; \
+	@size=$$({ git ls-files -z -- . ':!datasets/mnist/fashion/*.gz' ':!features/constants' ':!docs/figures'; printf '%s\0' $(BUNDLE)/*; } | xargs -0 cat | wc -c); \
+		echo "$(BUNDLE) and the tracked files without datasets/mnist/fashion/*.gz, features/constants and docs/figures: $$size bytes of at most $(mosttaken)"; \
 		test "$$size" -le $(mosttaken)
 
 audit: ## plant every fault that audits must find, and audit what is correct (minutes)
