@@ -66,8 +66,8 @@ many cost accuracy. For csv: it counts the whole table, also if a share or a fol
 out. For dir: and npz: it counts training records alone. With --classes it counts the
 records of these classes. For --delta see "privgrad help privacy". Add --test-is-public if
 the test records are public: without it no accuracy is shown. Add --published-set if the
-files of mnist, cifar10 or a known table are the published ones: then their size and test
-set are public. For sets beyond memory see "privgrad data shard --help".`,
+files of mnist, cifar10, cifar100 or a known table are the published ones: then their size
+and test set are public. For sets beyond memory see "privgrad data shard --help".`,
 		Example: `  privgrad train --data csv:mine.csv --public-n 5000 --delta 1e-5 --epsilon 1
   privgrad train --epsilon 3 --data dir:photos --class-names cat,dog --public-n 5000 --delta 1e-5
   privgrad train --data csv:adult.data --published-set --epsilon 1   # a known table

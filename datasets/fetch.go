@@ -86,6 +86,15 @@ var upstream = map[string][]Download{
 			{Name: "test_batch.bin", Size: 30730000},
 		},
 	}},
+	"cifar100": {{
+		URL:    "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+		SHA256: "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+		Size:   168513733,
+		Files: []Content{
+			{Name: "train.bin", Size: 153700000},
+			{Name: "test.bin", Size: 30740000},
+		},
+	}},
 }
 
 // idx is a file that is published gzipped.

@@ -376,7 +376,7 @@ func TestFetchUnpacks(t *testing.T) {
 // The published table is complete and well formed.
 func TestUpstreamTable(t *testing.T) {
 	hex64 := func(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
-	for set, files := range map[string]int{"mnist": 4, "fmnist": 4, "cifar10": 6} {
+	for set, files := range map[string]int{"mnist": 4, "fmnist": 4, "cifar10": 6, "cifar100": 2} {
 		n := 0
 		for _, d := range Downloads(set) {
 			if !hex64(d.SHA256) || d.Size <= 0 || !strings.HasPrefix(d.URL, "http") {

@@ -25,7 +25,7 @@ import (
 //	PrivateDiagnostics     bool      // write un-noised figures to OUT.private, for the data's owner only
 //	DataIsPublic           bool      // show un-noised figures; the run has NO GUARANTEE
 //	Data                   string    // data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`
-//	DataDir                string    // folder of the data files, or of mnist/, cifar10/, tabular/ (or $PRIVGRAD_DATA)
+//	DataDir                string    // folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $PRIVGRAD_DATA)
 //	Classes                []int     // train on these classes only, such as 3,5; two make a binary task
 //	ClassNames             []string  // your own images: the classes, such as cat,dog (default: classes.txt)
 //	Positive               string    // train to tell this class, by name or number, from all others

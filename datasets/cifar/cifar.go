@@ -1,9 +1,10 @@
-// Package cifar reads CIFAR-10 in its binary layout: records of one label byte
+// Package cifar reads CIFAR-10 and CIFAR-100 in their binary layouts: records of label bytes
 // and 32×32 pixels in red, green and blue planes.
 package cifar
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/privgrad/privgrad/datasets"
 )
@@ -29,21 +30,28 @@ var Layout = datasets.Layout{
 	Test: []datasets.Part{{File: "test_batch.bin", Decode: decode}},
 }
 
-// decode splits labels from pixels, moving the pixels together in place. The
-// layout has no header, so a whole number of records is all its structure.
-func decode(data []byte, shape [3]int) (pixels, labels []byte, err error) {
-	record := 1 + shape[0]*shape[1]*shape[2]
-	if len(data) == 0 {
-		return nil, nil, errors.New("the file is empty: fetch it again")
+// decode is for records of one label.
+var decode = labeled(1)
+
+// labeled decodes records that begin with so many label bytes, of which the last is the class:
+// it splits labels from pixels, moving the pixels together in place. The layout has no header,
+// so a whole number of records is all its structure.
+func labeled(bytes int) datasets.Decoder {
+	return func(data []byte, shape [3]int) (pixels, labels []byte, err error) {
+		image := shape[0] * shape[1] * shape[2]
+		record := bytes + image
+		if len(data) == 0 {
+			return nil, nil, errors.New("the file is empty: fetch it again")
+		}
+		if len(data)%record != 0 {
+			return nil, nil, fmt.Errorf("the size is no whole number of %d-byte records: the file is cut off, has bytes appended or is not the binary version", record)
+		}
+		n := len(data) / record
+		labels = make([]byte, n)
+		for i := range n {
+			labels[i] = data[i*record+bytes-1]
+			copy(data[i*image:], data[i*record+bytes:(i+1)*record])
+		}
+		return data[:n*image], labels, nil
 	}
-	if len(data)%record != 0 {
-		return nil, nil, errors.New("the size is no whole number of 3073-byte records: the file is cut off, has bytes appended or is not the binary version")
-	}
-	n := len(data) / record
-	labels = make([]byte, n)
-	for i := range n {
-		labels[i] = data[i*record]
-		copy(data[i*(record-1):], data[i*record+1:(i+1)*record])
-	}
-	return data[:n*(record-1)], labels, nil
 }

@@ -78,7 +78,7 @@ var ofRuns = []setting.Row{
 	{Key: "data_is_public", Group: onPrivacy, Help: "show un-noised figures; the run has NO GUARANTEE"},
 
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
-	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, tabular/ (or $" + DataDirVariable + ")"},
+	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $" + DataDirVariable + ")"},
 	{Key: "classes", Group: inData, Help: "train on these classes only, such as 3,5; two make a binary task"},
 	{Key: "class_names", Group: onOwnData, Arg: "LIST", With: "data", Help: "your own images: the classes, such as cat,dog (default: classes.txt)"},
 	{Key: "positive", Group: onOwnData, Arg: "CLASS", With: "data", Help: "train to tell this class, by name or number, from all others"},

@@ -155,6 +155,8 @@ func title(c *config.Config, set *datasets.Set, r recipes.Recipe) string {
 		title = fmt.Sprintf("tables of %d records, %d values and %d classes", records(c, set), size(set), set.Classes)
 	case ownImages(c, r):
 		title += ", the nearest in shape,"
+	case r.Data != source.RecordsOf(c):
+		title += ", since none was chosen on " + source.RecordsOf(c) + ","
 	}
 	return title
 }
@@ -165,9 +167,9 @@ func size(set *datasets.Set) int {
 	return ir.Size(shape[:])
 }
 
-// ownImages reports whether a recipe was chosen on other images than those of the run.
+// ownImages reports whether a recipe was chosen on images of another kind than those of the run.
 func ownImages(c *config.Config, r recipes.Recipe) bool {
-	return r.Shape != [3]int{} && r.Data != source.RecordsOf(c)
+	return r.Shape != [3]int{} && !r.Holds(source.RecordsOf(c))
 }
 
 // checkRecipe finds settings that no recipe goes with.

@@ -210,6 +210,32 @@ func TestRecipeOfOwnImages(t *testing.T) {
 	}
 }
 
+// CIFAR-100 has no settings of its own. It takes those of CIFAR-10 whole, with mirrored images, and says whose they are.
+func TestRecipeOfCIFAR100(t *testing.T) {
+	r, err := recipes.Find(recipes.Best, "cifar10", [3]int{3, 32, 32}, 3)
+	check(t, err)
+	pixels := func(c *config.Config) { // leaves take their time
+		by := config.Default()
+		by.Whiten = "none"
+		c.Override(&by, map[string]bool{"whiten": true})
+	}
+	p, err := follows(t, "cifar100", [3]int{3, 32, 32}, 3, pixels)
+	check(t, err)
+	c := p.Config
+	// images has a number of records of its own, and a rate is as much smaller as that is.
+	if rate := r.LR * min(float64(p.PublicN)/float64(r.Records), 1); c.Features != r.Features || !c.Mirror || *c.LR != rate || c.Clip != r.Clip || *c.SamplingRate != r.SamplingRate {
+		t.Errorf("features %s, mirrored %v, rate %g, clip norm %g of %+v", c.Features, c.Mirror, *c.LR, c.Clip, r)
+	}
+	if p.DefaultsFrom != r.From() || !strings.HasPrefix(p.Recipe, "best for images of cifar10, since none was chosen on cifar100, at") || strings.Contains(p.Recipe, "mirror") {
+		t.Errorf("chosen on %q, recipe %q", p.DefaultsFrom, p.Recipe)
+	}
+	p, err = follows(t, "cifar100", [3]int{3, 32, 32}, 1, func(c *config.Config) { c.Recipe = recipes.WRN })
+	check(t, err)
+	if !slices.Equal(p.Config.Augment, []string{"flip", "crop"}) || !strings.HasPrefix(p.Recipe, "wrn for images of cifar10, since") {
+		t.Errorf("drawn by %v, recipe %q", p.Config.Augment, p.Recipe)
+	}
+}
+
 // Another ε beside the file of a recipe's run takes the recipe of that ε, but for what the user chose otherwise. Where there is none, the
 // file's settings stay, with a warning.
 func TestRecipeOfAnotherEpsilon(t *testing.T) {

@@ -102,10 +102,23 @@ func (r Recipe) From() string {
 	return fmt.Sprintf("held-out training images of %s, after prototypes on its test set (public benchmark data)", r.Data)
 }
 
-// Find gives the row of a recipe for the largest ε that is not above the given one: of the data set,
+// alike are the published sets for which nothing was chosen, and those whose recipes they take: both are photographs of the same size,
+// and in both a mirrored image is of the same class.
+var alike = map[string]string{"cifar100": "cifar10"}
+
+// Holds says whether all that a recipe settles holds for the images of a data set, whether they are flipped, too. It does for the set on
+// which it was chosen and for sets that are alike, and not for images of a user's own.
+func (r Recipe) Holds(data string) bool {
+	return data == r.Data || alike[data] == r.Data
+}
+
+// Find gives the row of a recipe for the largest ε that is not above the given one: of the data set or the one it is like,
 // or else of the one with images of the nearest shape.
 func Find(name, data string, shape [3]int, epsilon float64) (Recipe, error) {
 	all := rows(name)
+	if other, ok := alike[data]; ok {
+		data = other
+	}
 	rows := slices.DeleteFunc(slices.Clone(all), func(r Recipe) bool { return r.Data != data })
 	if len(rows) == 0 {
 		rows = slices.Clone(all)

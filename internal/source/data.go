@@ -39,7 +39,9 @@ type Source struct {
 }
 
 // Layouts are the image sets that are read from files.
-func Layouts() []*datasets.Layout { return []*datasets.Layout{&mnist.Layout, &cifar.Layout} }
+func Layouts() []*datasets.Layout {
+	return []*datasets.Layout{&mnist.Layout, &cifar.Layout, &cifar.Layout100}
+}
 
 // Sources are the data sets that are read from files.
 func Sources() map[string]Source {

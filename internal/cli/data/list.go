@@ -116,12 +116,21 @@ func describeSet(w io.Writer, s Info) {
 	} else {
 		fmt.Fprintf(w, "  get it by: privgrad data fetch %s --data-dir DIR (%s)\n", s.Name, cli.ByteSize(size))
 	}
-	fmt.Fprintf(w, "  classes: %s\n", strings.Join(s.Classes, ", "))
+	fmt.Fprintf(w, "  classes: %s\n", classNames(s.Classes))
 	fmt.Fprintf(w, "  files, each also as .gz: %s\n", strings.Join(s.Files, ", "))
 	for _, d := range s.Sources {
 		fmt.Fprintf(w, "  from %s\n", d.URL)
 	}
 	fmt.Fprintf(w, "  note: %s\n", s.Note)
+}
+
+// classNames lists classes for people: of many the first and the last.
+func classNames(all []string) string {
+	const most, first = 20, 5
+	if len(all) > most {
+		return fmt.Sprintf("%s, … %s (--json lists all)", strings.Join(all[:first], ", "), all[len(all)-1])
+	}
+	return strings.Join(all, ", ")
 }
 
 func describeTables(w io.Writer, tables []tableInfo) {
