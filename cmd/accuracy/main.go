@@ -7,7 +7,8 @@
 //	accuracy networks make the trials of networks.go, of networks for tables
 //	accuracy judge    set linear models beside networks for tables, on public test records, and add what comes out to a CSV file
 //	accuracy measure  train by the recipes, a process a run, and add what comes out to a CSV file
-//	accuracy page     write the tables of docs/explain/accuracy.md and its picture from both files
+//	accuracy page     write the tables of docs/explain/accuracy.md and its picture from both files, the published figures
+//	                  beside ours in docs/explain/without-public-images.md, and bench/results/scoreboard
 package main
 
 import (
@@ -30,7 +31,9 @@ const (
 	tableFile    = "internal/recipes/table.go"
 	measuredFile = "bench/results/accuracy.csv"
 	pageFile     = "docs/explain/accuracy.md"
+	besideFile   = "docs/explain/without-public-images.md"
 	pictureFile  = "docs/explain/accuracy-recipes.svg"
+	entryFile    = "bench/results/scoreboard/cifar10.yml"
 )
 
 // options are what the commands take.
@@ -59,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 || commands[args[0]] == nil {
 		return errors.New("name what to do: tune, table, tables, networks, judge, measure or page")
 	}
-	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 3, 8}}
+	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 2, 3, 4, 8}}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.StringVar(&o.data, "data-dir", os.Getenv("PRIVGRAD_DATA"), "directory with folders mnist, cifar10 and tabular")
 	f.Var(&o.sets, "sets", "data sets, with commas")

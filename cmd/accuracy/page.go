@@ -18,21 +18,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// published are figures without public data, at a budget close to ours. The sources are in
-// docs/explain/accuracy.md.
-var published = []struct {
-	data     string
-	epsilon  float64
-	accuracy float64
-	by       string
-}{
-	{"mnist", 3, 98.7, "ScatterNet"},
-	{"fmnist", 3, 89.7, "ScatterNet"},
-	{"cifar10", 1, 72.3, "DP-RandP, pretraining on a GPU"},
-	{"cifar10", 3, 69.3, "ScatterNet"},
-	{"cifar10", 8, 81.4, "De et al., on accelerators"},
-}
-
 var names = map[string]string{"mnist": "MNIST", "fmnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 
 // A cell is what runs of one kind reached.
@@ -77,7 +62,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%.2f ± %.2f", c.accuracy, c.half)
 }
 
-// writePage fills in the tables between the page's markers, and draws the picture.
+// writePage fills in the tables between the pages' markers, draws the picture, and writes what a scoreboard takes.
 func writePage(_ context.Context, o options) error {
 	all, err := readMeasured()
 	if err != nil {
@@ -87,26 +72,40 @@ func writePage(_ context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	page, err := os.ReadFile(pageFile)
+	pages := map[string]map[string]string{
+		pageFile: {
+			"measured": measuredTable(all, o), "elsewhere": elsewhereTable(all), "chosen": chosenTable(tries), "tried": triedTable(tries),
+		},
+		besideFile: {"beside": besideTable(all, o)},
+	}
+	for file, tables := range pages {
+		if err := fillIn(file, tables); err != nil {
+			return err
+		}
+	}
+	if err := writeEntry(all, o); err != nil {
+		return err
+	}
+	return picture(all, o)
+}
+
+// fillIn puts tables between the markers of a page.
+func fillIn(file string, tables map[string]string) error {
+	page, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	text := string(page)
-	for marker, table := range map[string]string{
-		"measured": measuredTable(all, o), "elsewhere": elsewhereTable(all), "chosen": chosenTable(tries), "tried": triedTable(tries),
-	} {
+	for marker, table := range tables {
 		from, to := "<!-- "+marker+" -->\n", "<!-- end of "+marker+" -->"
 		before, rest, ok := strings.Cut(text, from)
 		_, after, found := strings.Cut(rest, to)
 		if !ok || !found {
-			return fmt.Errorf("%s has no place for the table %q: put %q and %q into it", pageFile, marker, strings.TrimSpace(from), to)
+			return fmt.Errorf("%s has no place for the table %q: put %q and %q into it", file, marker, strings.TrimSpace(from), to)
 		}
 		text = before + from + table + to + after
 	}
-	if err := os.WriteFile(pageFile, []byte(text), 0o644); err != nil {
-		return err
-	}
-	return picture(all, o)
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
 func measuredTable(all []measured, o options) string {
@@ -119,9 +118,10 @@ func measuredTable(all []measured, o options) string {
 				continue
 			}
 			beside := "–"
-			for _, p := range published {
-				if p.data == data && p.epsilon == epsilon {
-					beside = fmt.Sprintf("%.1f (%s)", p.accuracy, p.by)
+			if p, ok := mostPublished(data, epsilon); ok {
+				beside = fmt.Sprintf("%.1f (%s)", p.accuracy[epsilon], p.by)
+				if p.seen == inAbstract {
+					beside = fmt.Sprintf("%.1f (%s, in an abstract)", p.accuracy[epsilon], p.by)
 				}
 			}
 			fmt.Fprintf(&b, "| %s | %g | **%s** (%d runs) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
@@ -225,9 +225,9 @@ func picture(all []measured, o options) error {
 		p.Add(line, points, bars)
 		p.Legend.Add(names[data], line, points)
 		var others plotter.XYs
-		for _, q := range published {
-			if q.data == data {
-				others = append(others, plotter.XY{X: q.epsilon, Y: q.accuracy})
+		for _, epsilon := range o.epsilons {
+			if p, ok := mostPublished(data, epsilon); ok {
+				others = append(others, plotter.XY{X: epsilon, Y: p.accuracy[epsilon]})
 			}
 		}
 		crosses, err := plotter.NewScatter(others)
