@@ -52,6 +52,7 @@ var methods = []method{
 		c.Optimizer, c.LR, c.Adam.SubtractNoise = "dp-adam", ptr(0.02), true
 		c.Adam.Beta1, c.Adam.Beta2, c.Adam.Epsilon = ptr(0.8), ptr(0.95), ptr(1e-3)
 	}, follow: adam, variant: true},
+	{name: "dp-adamw", set: func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adamw", ptr(0.02), 0.3 }, follow: adamW},
 	{name: "dp-nesterov", set: func(c *Config) { c.Optimizer, c.LR, c.Momentum, c.L2 = "dp-nesterov", ptr(0.1), 0.8, 1e-3 }, follow: func(r *replay) {
 		m := make([]float64, len(r.w))
 		for r.more() {

@@ -177,6 +177,19 @@ func adam(r *replay) {
 	}
 }
 
+// adamW has its decay outside the moments (Loshchilov and Hutter 2019, algorithm 2).
+func adamW(r *replay) {
+	m, v := make([]float64, len(r.w)), make([]float64, len(r.w))
+	for t := 1.0; r.more(); t++ {
+		g, _ := r.gradient(multiplierOf(r.c), r.c.Clip)
+		for i, d := range g {
+			m[i], v[i] = 0.9*m[i]+0.1*d, 0.999*v[i]+0.001*d*d
+			step := m[i] / (1 - math.Pow(0.9, t)) / (math.Sqrt(v[i]/(1-math.Pow(0.999, t))) + 1e-8)
+			r.w[i] -= *r.c.LR * (step + r.c.L2*r.w[i])
+		}
+	}
+}
+
 // direction is the gradient with the penalty's, and the energy of the noise in it.
 func (r *replay) direction(multiplier, clip float64) (d []float64, noise float64) {
 	r.t.Helper()

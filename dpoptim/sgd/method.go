@@ -10,6 +10,7 @@ import (
 const (
 	DPSGD     = "dp-sgd"
 	DPAdam    = "dp-adam"
+	DPAdamW   = "dp-adamw"
 	PlainSGD  = "sgd"
 	PlainAdam = "adam"
 )
@@ -28,6 +29,7 @@ func (Settings) Kinds() []dpoptim.Kind {
 	return []dpoptim.Kind{
 		{Name: DPSGD, About: "SGD on clipped, noisy gradients"},
 		{Name: DPAdam, About: "Adam on clipped, noisy gradients", Topic: topic, Reads: []string{"beta1", "beta2", "adam_epsilon", "subtract_noise_variance"}},
+		{Name: DPAdamW, About: "Adam on clipped, noisy gradients, with weight decay (--l2) outside its moments", Topic: topic, Reads: []string{"beta1", "beta2", "adam_epsilon", "subtract_noise_variance"}},
 		{Name: PlainSGD, About: "SGD without privacy (NOT PRIVATE)"},
 		{Name: PlainAdam, About: "Adam without privacy (NOT PRIVATE)", Topic: topic, Reads: []string{"beta1", "beta2", "adam_epsilon"}},
 	}
@@ -59,13 +61,21 @@ func (s Settings) moments() Moments {
 
 // check finds faults.
 func (s Settings) check(optimizer string, c dpoptim.Settings) error {
-	if (optimizer == DPAdam || optimizer == PlainAdam) && c.Momentum != 0 {
+	if adapts(optimizer) && c.Momentum != 0 {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
+	}
+	if optimizer == DPAdamW && c.L2 == 0 {
+		return usage.Errorf("l2 0: %s without weight decay is %s; give --l2, such as 0.01, or use --optimizer %s", optimizer, DPAdam, DPAdam)
 	}
 	if s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat) {
 		return usage.Errorf("subtract_noise_variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
 	return usage.Wrap(s.moments().validate())
+}
+
+// adapts says that an optimizer is a form of Adam.
+func adapts(optimizer string) bool {
+	return optimizer == DPAdam || optimizer == DPAdamW || optimizer == PlainAdam
 }
 
 // DefaultRate is the step size where none is given. A regression's output is
@@ -75,7 +85,7 @@ func DefaultRate(optimizer string, subtractNoise bool, c dpoptim.Settings) float
 	switch {
 	case optimizer == PlainAdam || subtractNoise:
 		return 1e-3
-	case optimizer == DPAdam:
+	case optimizer == DPAdam || optimizer == DPAdamW:
 		return 2e-3
 	case optimizer == PlainSGD:
 		return 0.1
@@ -103,7 +113,7 @@ type Method struct {
 func New(name string, s Settings) *Method { return &Method{name: name, settings: s} }
 
 func (m *Method) Traits() dpoptim.Traits {
-	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam}
+	return dpoptim.Traits{Name: m.name, Private: m.name == DPSGD || m.name == DPAdam || m.name == DPAdamW}
 }
 
 func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
@@ -124,7 +134,10 @@ func (m *Method) Declare(c dpoptim.Settings, f dpoptim.Facts) (dpoptim.Declarati
 
 func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	create := NewSGD
-	if m.name == DPAdam || m.name == PlainAdam {
+	switch {
+	case m.name == DPAdamW:
+		create = newAdamW
+	case adapts(m.name):
 		create = newAdam
 	}
 	o, err := create(e, m.config)

@@ -12,7 +12,7 @@ import (
 type Config struct {
 	Rate       float64 // step size, above 0
 	Normaliser float64 // what a sum is divided by: the public expected batch q·N, never the realised one
-	L2         float64 // λ of the penalty λ/2·‖w‖², added outside the clipping
+	L2         float64 // λ of the penalty λ/2·‖w‖², added outside the clipping; of AdamW, its decay
 	Momentum   float64 // SGD only, in [0, 1)
 	Moments    Moments // Adam only
 }
@@ -61,14 +61,20 @@ func NewSGD(n vectors, c Config) (*Optimizer, error) {
 // those of SGD. With SubtractNoise the step is m̂/(√max(v̂ − Φ, γ′) + ε), which
 // is DP-AdamBC (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1), with
 // γ′ = Φ/10.
-func newAdam(n vectors, c Config) (*Optimizer, error) {
+func newAdam(n vectors, c Config) (*Optimizer, error) { return newMoments(n, c, device.Adam) }
+
+// newAdamW is Adam whose L2 shrinks weights by the factor 1 − ηλ before each step, and has no part in the gradient (Loshchilov and Hutter
+// 2019, algorithm 2). On private gradients it is DP-AdamW (arXiv 2511.07843).
+func newAdamW(n vectors, c Config) (*Optimizer, error) { return newMoments(n, c, device.AdamW) }
+
+func newMoments(n vectors, c Config, rule device.Rule) (*Optimizer, error) {
 	if c.Momentum != 0 {
 		return nil, fmt.Errorf("momentum %v: Adam has its own moments; leave it at 0", c.Momentum)
 	}
 	if err := c.Moments.validate(); err != nil {
 		return nil, err
 	}
-	return newOptimizer(n, c, device.Adam)
+	return newOptimizer(n, c, rule)
 }
 
 // vectors makes zero vectors, as every engine does.
@@ -107,7 +113,7 @@ func (o *Optimizer) Set(s *dpoptim.Scalars, t int) {
 	s[device.Rate] = float32(c.Rate)
 	s[device.Scale] = float32(1 / c.Normaliser)
 	s[device.L2] = float32(c.L2)
-	if o.rule != device.Adam {
+	if o.rule != device.Adam && o.rule != device.AdamW {
 		s[device.Momentum] = float32(c.Momentum)
 		return
 	}

@@ -16,7 +16,7 @@ var classWeights = setting.Must(func(list []float64) bool {
 }, "a list of numbers from %g to %g, one a class", 1/ir.MostClassWeight, ir.MostClassWeight)
 
 // weighed are the methods that ask for nothing but sums of gradients. Others would bound or search a loss without weights.
-var weighed = []string{sgd.DPSGD, sgd.DPAdam, sgd.PlainSGD, sgd.PlainAdam}
+var weighed = []string{sgd.DPSGD, sgd.DPAdam, sgd.DPAdamW, sgd.PlainSGD, sgd.PlainAdam}
 
 // checkClassWeights finds a method that class weights do not go with.
 func (c *Config) checkClassWeights() error {

@@ -59,7 +59,12 @@ func update(u *host.Update[float32], lo, hi int, w *worker) {
 		vec.Axpy(p, s[device.Blend], d)
 		return
 	}
-	vec.Mix(d, s[device.Scale], u.G[lo:hi], s[device.L2], p)
+	decay := s[device.L2]
+	if u.Rule == device.AdamW {
+		vec.Axpy(p, -rate*decay, p)
+		decay = 0
+	}
+	vec.Mix(d, s[device.Scale], u.G[lo:hi], decay, p)
 	if u.Rule == device.HeavyBall {
 		m := u.State[0][lo:hi]
 		vec.Mix(m, s[device.Momentum], m, 1, d)

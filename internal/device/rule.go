@@ -8,7 +8,7 @@ import (
 
 // Rule is how an optimizer changes one parameter. Each rule is defined by the
 // scalar function Apply in float64; devices compute the same in their own
-// precision. The released gradient g enters as g·Scale + L2·p but for Average.
+// precision. The released gradient g enters as g·Scale + L2·p but for AdamW and Average.
 type Rule uint8
 
 const (
@@ -22,6 +22,9 @@ const (
 	// would else mostly be (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1).
 	// State: first and second moment.
 	Adam
+	// AdamW is Adam whose decay is outside the moments (Loshchilov and Hutter 2019, algorithm 2): without an L2 term in the gradient, and
+	// p −= Rate·L2·p before the step. State: as Adam's.
+	AdamW
 	// Average: p = (1 − Blend)·p + Blend·g, of any two vectors and without
 	// Scale and L2. A Blend of 1 copies g, whatever p holds. State: none.
 	Average
@@ -31,7 +34,7 @@ const (
 var rules = [...]struct {
 	name   string
 	states int
-}{{"sgd", 0}, {"heavy-ball", 1}, {"adam", 2}, {"average", 0}}
+}{{"sgd", 0}, {"heavy-ball", 1}, {"adam", 2}, {"adamw", 2}, {"average", 0}}
 
 // Rules lists them.
 func Rules() (all []Rule) {
@@ -55,12 +58,18 @@ func (r Rule) Apply(s *[Slots]float32, p, g float64, state []float64) float64 {
 		}
 		return p + at(Blend)*(g-p)
 	}
-	g = g*at(Scale) + at(L2)*p
+	decay := at(L2) * p
+	if g *= at(Scale); r != AdamW {
+		g += decay
+	}
 	switch r {
 	case HeavyBall:
 		state[0] = at(Momentum)*state[0] + g
 		return p - at(Rate)*state[0]
-	case Adam:
+	case Adam, AdamW:
+		if r == AdamW {
+			p -= at(Rate) * decay
+		}
 		state[0] = at(Beta1)*state[0] + (1-at(Beta1))*g
 		state[1] = at(Beta2)*state[1] + (1-at(Beta2))*g*g
 		signal := math.Max(state[1]/at(Bias2)-at(Variance), at(Floor))

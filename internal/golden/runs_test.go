@@ -5,10 +5,15 @@ import "github.com/privgrad/privgrad/train"
 // goldens are the recorded runs of every optimizer: each setting that changes what is
 // done, not how well. A run's name is its key in the file.
 var goldens = map[string][]golden{
-	"sgd":         append(unprotected(0.5), rates(0.5)...),
-	"adam":        append(unprotected(0.02), moments...),
-	"dp-sgd":      append(append(protectedBy(0.5), rates(0.5)...), sgdAlone...),
-	"dp-adam":     append(append(protectedBy(0.02), moments...), adamAlone...),
+	"sgd":     append(unprotected(0.5), rates(0.5)...),
+	"adam":    append(unprotected(0.02), moments...),
+	"dp-sgd":  append(append(protectedBy(0.5), rates(0.5)...), sgdAlone...),
+	"dp-adam": append(append(protectedBy(0.02), moments...), adamAlone...),
+	"dp-adamw": {
+		{name: "decay", set: func(c *train.Config) { c.LR, c.L2 = of(0.02), 0.1 }},
+		{name: "exact", random: true, set: func(c *train.Config) { c.LR, c.L2, c.Noise, c.NoiseMultiplier = of(0.02), 0.1, "exact", of(2.0) }},
+		{name: "decay and average, interrupted", stops: []int{3}, set: func(c *train.Config) { c.LR, c.L2, c.Average = of(0.02), 0.1, 0.9 }},
+	},
 	"dp-blsgd":    append(fixedSearches, adaptiveSearches("dp-blsgd", false)...),
 	"dp-blsgd-ac": adaptiveSearches("dp-blsgd-ac", false),
 	"dp-blgd":     adaptiveSearches("dp-blgd", true),

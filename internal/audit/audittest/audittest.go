@@ -145,6 +145,8 @@ func (a *Adversary) learn(t testing.TB, p *plan.Plan, d device.Device) {
 	switch {
 	case p.Config.Optimizer == "dp-adam":
 		rule = device.Adam
+	case p.Config.Optimizer == "dp-adamw":
+		rule = device.AdamW
 	case p.Config.Momentum > 0:
 		rule = device.HeavyBall
 	}

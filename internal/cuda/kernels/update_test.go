@@ -60,7 +60,10 @@ func TestUpdate(t *testing.T) {
 				case device.HeavyBall:
 					m[i] = fma32(s[device.Momentum], m[i], d)
 					exact[i] = fma32(-s[device.Rate], m[i], exact[i])
-				case device.Adam:
+				case device.Adam, device.AdamW:
+					if rule == device.AdamW {
+						d, exact[i] = s[device.Scale]*g[i], fma32(-float32(s[device.Rate]*s[device.L2]), exact[i], exact[i])
+					}
 					m[i] = fma32(s[device.Beta1], m[i], (1-s[device.Beta1])*d)
 					v[i] = fma32(s[device.Beta2], v[i], (1-s[device.Beta2])*float32(d*d))
 					root := float32(math.Sqrt(float64(max(float32(1/s[device.Bias2]*v[i])-s[device.Variance], s[device.Floor]))))
