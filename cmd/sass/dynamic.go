@@ -82,7 +82,7 @@ func launches(op *ir.Op) []kernels.Launch {
 		b := kernels.Batch{Capacity: 1}
 		all := []kernels.Launch{kernels.GroupNorm(b, op, 0, 0, 0, 0, 0), kernels.GroupNormStore(b, op, 0, 0, 0, 0, 0, 0)} // which has all channels
 		for _, p := range []device.Precision{device.TF32, device.BF16} {
-			all = append(all, kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0), kernels.Math(p).GroupNormBackward(b, op, kernels.GroupNormBack{}))
+			all = append(all, kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0), kernels.Math(p).GroupNormBackward(b, op, kernels.NormBack{}))
 		}
 		return all
 	}

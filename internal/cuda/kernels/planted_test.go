@@ -70,7 +70,7 @@ func TestLongMissingBarriers(t *testing.T) {
 				op := normOp(1, true, 264, 2, []int{4, 1, 2, 2}[i])
 				n := ir.Size(op.Shape)
 				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 264))
-				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
+				back := NormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
 				forward, backward := k.GroupNormActivated, k.GroupNormBackward
 				if k.plain() {
 					forward, backward = GroupNormActivated, GroupNormBackward
