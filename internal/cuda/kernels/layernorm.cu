@@ -167,18 +167,18 @@ struct Way {
 
 // Share is what a block has of an example: the part-th of 2^parts of each chunk's rows, and of the units of a row those from begin on, before end. 2^across
 // threads have units side by side, and groups of so many share the rows.
-struct Share {
+template <int THREADS> struct Share {
 	int rows, size, parts, part, chunk, begin, end, across, lanes, groups, rounds, apart;
 	__device__ __forceinline__ Share(int part, int rows, int size, int parts, int chunk, int units, int columns, int across)
 	    : rows(rows), size(size), parts(parts), part(part), chunk(chunk), begin(part * columns), end(min(begin + columns, units)), across(across),
-	      lanes(1 << across), groups(threadsX() >> across), rounds((columns + lanes - 1) >> across), apart(threadsX() + 4) {}
+	      lanes(1 << across), groups(THREADS >> across), rounds((columns + lanes - 1) >> across), apart(THREADS + 4) {}
 };
 
 // alongRows gives the gradient at the input, of the block's share of the rows from `from` on, of which there are n.
-template <class E>
-static __device__ __forceinline__ void alongRows(const Share &s, const Way &w, const Team &t, int from, int n, const Note *notes, double share) {
-	__shared__ Two scratch[2][warps];
-	int begin = s.part * (s.chunk >> s.parts), end = min(begin + (s.chunk >> s.parts), n), step = threadsX() >> t.places, turn = 0;
+template <class E, int THREADS>
+static __device__ __forceinline__ void alongRows(const Share<THREADS> &s, const Way &w, const Team &t, int from, int n, const Note *notes, double share) {
+	__shared__ Two scratch[2][THREADS / 32];
+	int begin = s.part * (s.chunk >> s.parts), end = min(begin + (s.chunk >> s.parts), n), step = THREADS >> t.places, turn = 0;
 	Each weights(w.weight);
 #pragma unroll 1
 	for (int first = begin; first < end; first += step) {
@@ -244,7 +244,8 @@ static __device__ __forceinline__ void alongRows(const Share &s, const Way &w, c
 }
 
 // acrossRows adds dy·x̂ and dy of n rows from `from` on to the thread's own sums of the block's elements.
-template <class E> static __device__ __forceinline__ void acrossRows(const Share &s, const Way &w, int from, int n, const Note *notes, double *sums) {
+template <class E, int THREADS>
+static __device__ __forceinline__ void acrossRows(const Share<THREADS> &s, const Way &w, int from, int n, const Note *notes, double *sums) {
 	int lane = threadX() & (s.lanes - 1), group = threadX() >> s.across;
 #pragma unroll 1
 	for (int round = 0; round < s.rounds; round++) {
@@ -294,14 +295,14 @@ template <class E> static __device__ __forceinline__ void acrossRows(const Share
 }
 
 // keep adds up what groups have, rounds it, keeps it, and gives the sum of its squares to the first thread.
-template <class E> static __device__ __forceinline__ double keep(const Share &s, const Way &w, const double *sums) {
-	__shared__ double norms[warps];
+template <class E, int THREADS> static __device__ __forceinline__ double keep(const Share<THREADS> &s, const Way &w, const double *sums) {
+	__shared__ double norms[THREADS / 32];
 	double total = 0;
 #pragma unroll 1
 	for (int round = 0; round < s.rounds; round++) {
 		int begin = (s.begin + (round << s.across)) * E::UNIT, end = min(begin + (E::UNIT << s.across), s.end * E::UNIT);
 #pragma unroll 1
-		for (int j = begin + threadX(); j < end; j += threadsX()) {
+		for (int j = begin + threadX(); j < end; j += THREADS) {
 			int e = j - begin;
 			const double *own = sums + (round * 2 * E::UNIT + e % E::UNIT) * s.apart + e / E::UNIT;
 			double slope = 0, sum = 0;
@@ -324,19 +325,19 @@ template <class E> static __device__ __forceinline__ double keep(const Share &s,
 		norms[threadX() / 32] = total;
 	barrier();
 	total = norms[0];
-#pragma unroll 1
-	for (int i = 1; i < threadsX() / 32; i++)
+#pragma unroll
+	for (int i = 1; i < THREADS / 32; i++)
 		total += norms[i];
 	return total;
 }
 
-template <class E>
+template <class E, int THREADS>
 static __device__ __forceinline__ void backward(const Run *run, int first, int capacity, Way w, const double *moments, int stride, int rows, int size, int parts,
                                                 int places, int chunk, int columns, int across, double share) {
 	int b = blockX() >> parts, part = blockX() & ((1 << parts) - 1);
 	if (b >= liveRows(run, first, capacity))
 		return;
-	Share s(part, rows, size, parts, chunk, size / E::UNIT, columns, across);
+	Share<THREADS> s(part, rows, size, parts, chunk, size / E::UNIT, columns, across);
 	Team t(places);
 	double *sums = (double *)memory;
 	Note *notes = (Note *)(sums + s.rounds * 2 * E::UNIT * s.apart);
@@ -350,36 +351,40 @@ static __device__ __forceinline__ void backward(const Run *run, int first, int c
 	for (int from = 0; from < rows; from += chunk) {
 		int n = min(chunk, rows - from);
 		barrier(); // the last chunk's notes were read
-		for (int r = threadX(); r < n; r += threadsX()) {
+		for (int r = threadX(); r < n; r += THREADS) {
 			const double *m = moments + 2 * (int64)(from + r);
 			notes[r] = Note(m[0], m[1]);
 		}
 		barrier();
 		if (w.dx)
-			alongRows<E>(s, w, t, from, n, notes, share);
+			alongRows<E, THREADS>(s, w, t, from, n, notes, share);
 		if (keeps)
-			acrossRows<E>(s, w, from, n, notes, sums);
+			acrossRows<E, THREADS>(s, w, from, n, notes, sums);
 	}
 	if (!keeps)
 		return;
 	barrier();
-	double total = keep<E>(s, w, sums);
+	double total = keep<E, THREADS>(s, w, sums);
 	if (w.norm2 && threadX() == 0)
 		w.norm2[part * capacity + b] += total;
 }
 
-#define LAYER_NORM(E, SUFFIX)                                                                                                                               \
-	KERNEL __launch_bounds__(threads, 4) layer_norm_##SUFFIX(const Run *run, int first, int capacity, const float *x, const float *weight,                \
-	                                                         const float *bias, float *y, double *moments, int act, int rows, int size, int places, \
-	                                                         double share, double epsilon) {                                                              \
-		forward<E>(run, first, capacity, x, weight, bias, y, moments, act, rows, size, places, share, epsilon);                                           \
-	}                                                                                                                                                     \
-	KERNEL __launch_bounds__(threads, 3) layer_norm_back_##SUFFIX(const Run *run, int first, int capacity, const float *x, const float *dy,               \
-	                                                              const float *weight, const double *moments, float *dx, int add, int act,                \
-	                                                              float *kept, int stride, double *norm2, int biased, int rows, int size,                 \
-	                                                              int parts, int places, int chunk, int columns, int across, double share) {              \
-		backward<E>(run, first, capacity, {x, dy, weight, dx, add, act, kept, norm2, biased}, moments, stride, rows, size, parts, places, chunk, columns, \
-		            across, share);                                                                                                                       \
+#define LAYER_NORM(E, SUFFIX)                                                                                                                     \
+	KERNEL __launch_bounds__(threads, 4) layer_norm_##SUFFIX(const Run *run, int first, int capacity, const float *x, const float *weight,    \
+	                                                         const float *bias, float *y, double *moments, int act, int rows, int size,       \
+	                                                         int places, double share, double epsilon) {                                      \
+		forward<E>(run, first, capacity, x, weight, bias, y, moments, act, rows, size, places, share, epsilon);                               \
+	}                                                                                                                                         \
+	LAYER_NORM_BACK(E, SUFFIX, 256)                                                                                                           \
+	LAYER_NORM_BACK(E, SUFFIX, 64)
+#define LAYER_NORM_BACK(E, SUFFIX, THREADS)                                                                                                       \
+	KERNEL __launch_bounds__(THREADS, 768 / THREADS)                                                                                          \
+	    layer_norm_back_##SUFFIX##_##THREADS(const Run *run, int first, int capacity, const float *x, const float *dy, const float *weight,   \
+	                                         const double *moments, float *dx, int add, int act, float *kept, int stride, double *norm2,      \
+	                                         int biased, int rows, int size, int parts, int places, int chunk, int columns, int across,       \
+	                                         double share) {                                                                                  \
+		backward<E, THREADS>(run, first, capacity, {x, dy, weight, dx, add, act, kept, norm2, biased}, moments, stride, rows, size, parts,    \
+		                     places, chunk, columns, across, share);                                                                          \
 	}
 LAYER_NORM(Plain, wide)
 LAYER_NORM(Single, single)

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/privgrad/privgrad/internal/ir"
@@ -8,8 +9,9 @@ import (
 
 // layernorm.cu has the same.
 const (
-	layerThreads = 256
-	layerRun     = 16 // numbers that a thread adds up in float32, forward of a row, and back of an element
+	layerThreads = 256 // forward, and back
+	layerFew     = 64  // back, of small examples
+	layerRun     = 16  // numbers that a thread adds up in float32, forward of a row, and back of an element
 )
 
 // Forward, a lane adds up at most layerRun numbers of a row in float32, in four sums, and such sums in float64. What lanes have is added in float64, in a tree of
@@ -73,15 +75,17 @@ type rowNormBack struct {
 // back follows from the rows alone, so that no gradient depends on how many examples there are.
 func (n rowNorm) back() (b rowNormBack) {
 	b.parts = max(log2(ceil(n.size, layerSums)), min(log2(ceil(n.rows*n.size, layerShare)), log2(ceil(n.size, layerLine))))
-	b.threads = min(max(log2(ceil(n.rows*n.size>>b.parts, layerRun/2)), log2(warp)), log2(layerThreads))
-	b.team = min(n.team(layerRun/2), b.threads)
-	if n.rows>>b.parts >= 1<<b.threads/warp { // every warp has rows
+	if b.threads = layerThreads; n.rows*n.size>>b.parts <= layerFew*layerRun {
+		b.threads = layerFew
+	}
+	b.team = min(n.team(layerRun/2), log2(b.threads))
+	if n.rows>>b.parts >= b.threads/warp { // every warp has rows
 		b.team = min(b.team, log2(warp))
 	}
 	b.chunk = min(max(layerChunk/n.size, 1)<<b.parts, max(layerNotes, 1<<b.parts))
 	b.columns = min(layerLine/n.unit*ceil(n.size, layerLine<<b.parts), n.size/n.unit)
-	b.across = min(log2(b.columns), b.threads)
-	b.shared = 16*n.unit*ceil(b.columns, 1<<b.across)*(1<<b.threads+4) + 12*min(b.chunk, n.rows)
+	b.across = min(log2(b.columns), log2(b.threads))
+	b.shared = 16*n.unit*ceil(b.columns, 1<<b.across)*(b.threads+4) + 12*min(b.chunk, n.rows)
 	return b
 }
 
@@ -112,7 +116,7 @@ func LayerNormNorms(op *ir.Op) int { return 1 << rowsOf(op).back().parts }
 func LayerNormBackward(b Batch, op *ir.Op, w NormBack) Launch {
 	n := rowsOf(op)
 	s := n.back()
-	l := line("layernorm", "layer_norm_back_"+n.kernel, b.Capacity<<s.parts, 1<<s.threads,
+	l := line("layernorm", fmt.Sprint("layer_norm_back_", n.kernel, "_", s.threads), b.Capacity<<s.parts, s.threads,
 		b.args(w.X, w.Dy, w.Weight, w.Moments, w.Dx, flag(w.Add), I(int(w.Through)), w.Kept, I(w.Stride), w.Norm2, flag(op.Bias != ir.None),
 			I(n.rows), I(n.size), I(s.parts), I(s.team), I(s.chunk), I(s.columns), I(s.across), D(1/float64(n.size)))...)
 	l.Shared = s.shared
