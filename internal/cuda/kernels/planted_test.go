@@ -99,9 +99,9 @@ func TestLongMissingBarriers(t *testing.T) {
 			}
 			return all
 		}},
-		{"layernorm", 0, func(m *machine) (all []Launch) {
-			// Rows that several warps share, one after the other, and rows in two chunks.
-			for _, l := range [][2]int{{7, 600}, {7, 601}, {600, 4}, {600, 3}} {
+		{"layernorm", 2, func(m *machine) (all []Launch) {
+			// Rows that several warps share, one after the other, and rows in two chunks; of large examples and of small ones, which are one chunk.
+			for _, l := range [][2]int{{7, 600}, {7, 601}, {600, 8}, {600, 3}, {1, 600}, {1, 601}, {20, 30}} {
 				op, n := layerOp(l[0], l[1], true), l[0]*l[1]
 				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, l[1]))
 				back := NormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(LayerNormMomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * l[1]), Stride: 2 * l[1], Norm2: m.doubles([]float64{0})}
