@@ -92,7 +92,7 @@ func (n rowNorm) back() (b rowNormBack) {
 // LayerNorm is y = (x−μ)/√(v+ε)·weight + bias with the mean μ and the variance v, of the population, of each row, a line of the op's last axis. It writes
 // μ and 1/√(v+ε) to moments[example][row], float64. weight and bias have a value for each element of a row; bias 0 is none. Addresses of x and y are multiples of 16.
 //
-// Beside what μ and v err by, y errs by 5u of |x̂·weight| and u of itself, u = 2⁻²⁴.
+// Beside what μ and v err by, y errs by 3u of (|x̂|+s)·|weight| and u of itself, u = 2⁻²⁴, s being what the rounding of μ to float32 takes from x̂.
 func LayerNorm(b Batch, op *ir.Op, x, weight, bias, y, moments Ptr) Launch {
 	return LayerNormActivated(b, op, noActivation, x, weight, bias, y, moments)
 }
@@ -110,8 +110,9 @@ func LayerNormNorms(op *ir.Op) int { return 1 << rowsOf(op).back().parts }
 
 // LayerNormBackward computes gradients of examples, of which each is read once from DRAM.
 //
-// Sums over a row take at most 8 numbers of a lane in float32, and over rows at most 16, and such sums float64. With u = 2⁻²⁴, a gradient that is kept errs by 22u
-// of Σ|dy·x̂| or of Σ|dy|, and that at the input by 20u of (|g| + mean|g| + |x̂|·mean|g·x̂|)/√(v+ε), x̂ being what it is by the moments.
+// Sums over a row take at most 8 numbers of a lane in float32, and over rows at most 16, and such sums in float64. With u = 2⁻²⁴, x̂ errs by 3u of x = |x̂|+s, as forward, where x̂ is
+// what it is by the moments. So a gradient that is kept errs by 20u of Σ|dy|·x or of Σ|dy|: a run has 16 roundings, and the result one. That at the input errs by 16u of
+// (|g| + mean|g| + x·mean(|g|·x))/√(v+ε): a run has four at most, the product g and the mean one each, and what is made of them five.
 // With u = 2⁻⁵³ the relative error of the squared norm that is added to a part is below γ(n/16+16), n being the elements of a row.
 func LayerNormBackward(b Batch, op *ir.Op, w NormBack) Launch {
 	n := rowsOf(op)
