@@ -250,7 +250,7 @@ func (c *chunk) goBack(st ir.Step) {
 func (c *chunk) both(i int) {
 	a, s := &c.net.arena, c.net.Schedule
 	v, act := a.reaches(s.Program, i)
-	w := kernels.GroupNormBack{Kept: a.keep(i), Stride: a.stored, Dx: a.deltas[v], Add: c.written[v], Through: act}
+	w := kernels.NormBack{Kept: a.keep(i), Stride: a.stored, Dx: a.deltas[v], Add: c.written[v], Through: act}
 	if s.Private() {
 		w.Norm2 = a.norms(i)
 	}

@@ -39,8 +39,7 @@ var frontOps = map[ir.Kind]func(o *frontOp) ([]kernels.Launch, error){
 		return kernels.GroupNorm(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y, o.moments)
 	}),
 	ir.LayerNorm: one(func(o *frontOp) kernels.Launch {
-		lines, size := o.Lines()
-		return kernels.LayerNorm(o.Batch, lines, size, o.Epsilon, o.x[0], o.weight, o.bias, o.y, o.moments)
+		return kernels.LayerNorm(o.Batch, o.Op, o.x[0], o.weight, o.bias, o.y, o.moments)
 	}),
 	ir.Reflect:  one(func(o *frontOp) kernels.Launch { return kernels.Reflect(o.Batch, o.Op, o.x[0], o.y) }),
 	ir.Planes:   one(frontPlanes),

@@ -16,7 +16,7 @@ type operation struct {
 	// store writes examples' gradients of an op's parameters, stride apart, and adds their squared norms, which all ops with parameters do.
 	store func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr)
 	// both is store, and the gradient at the input beside it; nil: they are two launches.
-	both func(l *list, o operands, w kernels.GroupNormBack)
+	both func(l *list, o operands, w kernels.NormBack)
 	// measures are other ways to these norms, by step; sum is GradSum; nil: stored gradients are added. Both are of gradients that the op's kernels give.
 	measures map[ir.StepKind]func(c *chunk, o operands)
 	sum      func(c *chunk, o operands)
@@ -135,12 +135,12 @@ var groupNorm = operation{
 		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Kept: to, Stride: stride, Norm2: norms})))
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
 	},
 	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Through: act})))
+		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
 	},
-	both: func(l *list, o operands, w kernels.GroupNormBack) {
+	both: func(l *list, o operands, w kernels.NormBack) {
 		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(w)))
 	},
 	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) },
@@ -148,23 +148,30 @@ var groupNorm = operation{
 }
 
 // normBack adds what a way back reads.
-func (o operands) normBack(w kernels.GroupNormBack) kernels.GroupNormBack {
+func (o operands) normBack(w kernels.NormBack) kernels.NormBack {
 	w.X, w.Dy, w.Weight, w.Moments = o.x[0], o.dy, o.weight, o.moments
 	return w
 }
 
 var layerNorm = operation{
 	forward: func(l *list, o operands) {
-		lines, size := o.op.Lines()
-		l.launch(kernels.LayerNorm(o.Batch, lines, size, o.op.Epsilon, o.x[0], o.weight, o.bias, o.y, o.moments))
+		l.launch(kernels.LayerNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
 	},
-	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
-		lines, size := o.op.Lines()
-		l.launch(kernels.LayerNormGrad(o.Batch, lines, size, x, o.dy, o.weight, o.moments, dx, add))
+	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
+		l.launch(kernels.LayerNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
+	},
+	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Add: add})))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		lines, size := o.op.Lines()
-		l.launch(kernels.LayerNormStore(o.Batch, lines, size, o.x[0], o.dy, o.moments, to, stride, norms, o.bias != 0))
+		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
 	},
-	moments: func(op *ir.Op) int { lines, _ := op.Lines(); return kernels.LayerNormMomentBytes(lines) },
+	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
+	},
+	both: func(l *list, o operands, w kernels.NormBack) {
+		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(w)))
+	},
+	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.LayerNormNorms(op) },
+	moments: kernels.LayerNormMomentBytes,
 }

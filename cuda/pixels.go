@@ -119,15 +119,15 @@ var pixelGroupNorm = operation{
 		l.launch(l.math().GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
 	},
 	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Add: add})))
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Add: add})))
 	},
 	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Dx: dx, Through: act})))
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
 	},
 	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.GroupNormBack{Kept: to, Stride: stride, Norm2: norms})))
+		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
 	},
-	both: func(l *list, o operands, w kernels.GroupNormBack) {
+	both: func(l *list, o operands, w kernels.NormBack) {
 		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(w)))
 	},
 	norms:   kernels.Math.GroupNormNorms,

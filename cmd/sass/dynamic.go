@@ -14,7 +14,7 @@ import (
 type kernel struct{ module, name string }
 
 // dynamicShared gives, by architecture and kernel, the most shared memory that a launch asks for beside the kernel's own: for a
-// named model, for patches of a color image of 32×32, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
+// named model, for patches of a color image of 32×32, for some layer normalizations, or for a learned rule of two layers as wide as its kernel takes. Kernels that are not here have none.
 func dynamicShared() (map[string]map[kernel]int, error) {
 	var programs []*ir.Program
 	for _, info := range nn.Names() {
@@ -53,6 +53,10 @@ func dynamicShared() (map[string]map[kernel]int, error) {
 			}
 		}
 		add(kernels.CellMeans(kernels.Batch{Capacity: 1}, &ir.Op{Shape: []int{1024, 29, 29}}, 0, 0, 0, [2]kernels.Excess{}, 0))
+		for _, rows := range [][]int{{64, 256}, {64, 255}, {1, 512}, {1, 511}} { // no named model has any
+			op := &ir.Op{Kind: ir.LayerNorm, Shape: rows, Bias: 1}
+			add(kernels.LayerNormBackward(kernels.Batch{Capacity: 1}, op, kernels.NormBack{}))
+		}
 		for _, l := range kernels.DenseTiles() {
 			add(l)
 		}
@@ -82,7 +86,7 @@ func launches(op *ir.Op) []kernels.Launch {
 		b := kernels.Batch{Capacity: 1}
 		all := []kernels.Launch{kernels.GroupNorm(b, op, 0, 0, 0, 0, 0), kernels.GroupNormStore(b, op, 0, 0, 0, 0, 0, 0)} // which has all channels
 		for _, p := range []device.Precision{device.TF32, device.BF16} {
-			all = append(all, kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0), kernels.Math(p).GroupNormBackward(b, op, kernels.GroupNormBack{}))
+			all = append(all, kernels.Math(p).GroupNormActivated(b, op, 0, 0, 0, 0, 0, 0), kernels.Math(p).GroupNormBackward(b, op, kernels.NormBack{}))
 		}
 		return all
 	}

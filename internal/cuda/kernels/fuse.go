@@ -36,7 +36,7 @@ func FusesForward(op *ir.Op, act ir.Kind) bool {
 	switch op.Kind {
 	case ir.Dense:
 		return true
-	case ir.Conv, ir.GroupNorm:
+	case ir.Conv, ir.GroupNorm, ir.LayerNorm:
 		return act == ir.ReLU
 	}
 	return false

@@ -128,7 +128,7 @@ func (n *normed) params() int {
 }
 
 // backward fills in where a way back leaves what it computes: w says what is wanted by addresses that are not 0.
-func (n *normed) backward(w GroupNormBack) (g wayBack) {
+func (n *normed) backward(w NormBack) (g wayBack) {
 	n.t.Helper()
 	f, parts := n.k.GroupNormBackward, n.k.GroupNormNorms
 	if n.planes() {
@@ -284,7 +284,7 @@ func TestGroupNorm(t *testing.T) {
 			if add {
 				before = 0.75
 			}
-			n.checkBackward(n.backward(GroupNormBack{Dx: 1, Add: add, Kept: 1, Norm2: 1}), before)
+			n.checkBackward(n.backward(NormBack{Dx: 1, Add: add, Kept: 1, Norm2: 1}), before)
 		}
 	})
 }
@@ -293,8 +293,8 @@ func TestGroupNorm(t *testing.T) {
 func TestGroupNormParts(t *testing.T) {
 	eachNorm(t, func(n *normed) {
 		y := n.forward(noActivation)
-		for _, w := range []GroupNormBack{{Dx: 1}, {Kept: 1, Norm2: 1}, {Norm2: 1}, {Kept: 1}} {
-			whole, got := n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1}), n.backward(w)
+		for _, w := range []NormBack{{Dx: 1}, {Kept: 1, Norm2: 1}, {Norm2: 1}, {Kept: 1}} {
+			whole, got := n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1}), n.backward(w)
 			same(t, n.name+": dx alone", got.dx, whole.dx[:len(got.dx)])
 			same(t, n.name+": gradients alone", got.kept, whole.kept[:len(got.kept)])
 			for i, v := range got.norms {
@@ -308,7 +308,7 @@ func TestGroupNormParts(t *testing.T) {
 		}
 		same(t, n.name+": y of a ReLU", n.forward(ir.ReLU), y)
 		// x as a ReLU would have given it, where it is above zero.
-		want, got := n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1}), n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1, Through: ir.ReLU})
+		want, got := n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1}), n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1, Through: ir.ReLU})
 		for i := range n.x[:n.s.live*len(n.x)/n.s.capacity] {
 			if !(n.x[i] > 0) {
 				want.dx[i] = 0
@@ -336,7 +336,7 @@ func TestGroupNormAlone(t *testing.T) {
 		}(), n.forward(noActivation))
 		n.launch(GroupNormGrad(n.twin.b, n.op, n.xs, n.dys, n.ws, moments, dx, false))
 		n.launch(GroupNormStore(n.twin.b, n.op, n.xs, n.dys, moments, kept, n.stride(), norms))
-		want := n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1})
+		want := n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1})
 		same(t, n.name+": dx", n.result("dx", dx, untouched), want.dx)
 		same(t, n.name+": gradients", n.read(kept, n.s.capacity*n.stride()), want.kept)
 		for e, v := range n.readDoubles(norms, n.s.capacity) {
@@ -364,7 +364,7 @@ func TestGroupNormOfChosenNumbers(t *testing.T) {
 				n := newNormed(t, k, op, size{1, 1}, x, normals(rng, len(x)), rng)
 				n.name += ", " + name
 				n.checkForward(n.forward(noActivation), 1)
-				n.checkBackward(n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1}), 0)
+				n.checkBackward(n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1}), 0)
 			}
 		}
 	}
@@ -380,11 +380,11 @@ func TestGroupNormKeepsNaN(t *testing.T) {
 			x, dy := normals(rng, s.capacity*size), normals(rng, s.capacity*size)
 			clean := newNormed(t, k, op, s, x, dy, rand.New(rand.NewPCG(1, 1)))
 			wantY := clean.forward(noActivation)
-			want := clean.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1})
+			want := clean.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1})
 			x[size/2] = bad // of the second group
 			n := newNormed(t, k, op, s, x, dy, rand.New(rand.NewPCG(1, 1)))
 			y := n.forward(noActivation)
-			got := n.backward(GroupNormBack{Dx: 1, Kept: 1, Norm2: 1})
+			got := n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1})
 			for i := range y {
 				if spoilt := i >= size/3 && i < size*2/3; !spoilt && (y[i] != wantY[i] || got.dx[i] != want.dx[i]) {
 					t.Fatalf("%s: value %d became %v and %v", n.name, i, y[i], got.dx[i])
@@ -408,7 +408,7 @@ func TestGroupNormFits(t *testing.T) {
 			if k.plain() {
 				forward, back = GroupNormActivated, GroupNormBackward
 			}
-			for _, l := range []Launch{forward(Batch{}, op, noActivation, 0, 0, 0, 0, 0), back(Batch{}, op, GroupNormBack{})} {
+			for _, l := range []Launch{forward(Batch{}, op, noActivation, 0, 0, 0, 0, 0), back(Batch{}, op, NormBack{})} {
 				if l.Shared+own > optIn {
 					t.Errorf("%s, %s of %v in %d groups takes %d bytes of shared memory", k, l.Name, op.Shape, op.Groups, l.Shared+own)
 				}

@@ -70,7 +70,7 @@ func TestLongMissingBarriers(t *testing.T) {
 				op := normOp(1, true, 264, 2, []int{4, 1, 2, 2}[i])
 				n := ir.Size(op.Shape)
 				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, 264))
-				back := GroupNormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
+				back := NormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(MomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * 264), Stride: 2 * 264, Norm2: m.doubles([]float64{0})}
 				forward, backward := k.GroupNormActivated, k.GroupNormBackward
 				if k.plain() {
 					forward, backward = GroupNormActivated, GroupNormBackward
@@ -100,15 +100,12 @@ func TestLongMissingBarriers(t *testing.T) {
 			return all
 		}},
 		{"layernorm", 2, func(m *machine) (all []Launch) {
-			// A row that a block shares; then elements in two rounds, of one group and of eight.
-			for _, l := range [][2]int{{1, 600}, {8, 40}} {
-				rows, n := l[0], l[1]
-				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, rows*n)), m.floats(normals(rng, n))
-				moments := m.alloc(LayerNormMomentBytes(rows))
-				all = append(all,
-					LayerNorm(b, rows, n, 1, x, w, w, m.empty(rows*n), moments),
-					LayerNormGrad(b, rows, n, x, x, w, moments, m.empty(rows*n), false),
-					LayerNormStore(b, rows, n, x, x, moments, m.empty(2*n), 2*n, m.doubles([]float64{0}), true))
+			// Rows that several warps share, one after the other, and rows in two chunks; of large examples and of small ones, which are one chunk.
+			for _, l := range [][2]int{{7, 600}, {7, 601}, {600, 8}, {600, 3}, {1, 600}, {1, 601}, {20, 30}} {
+				op, n := layerOp(l[0], l[1], true), l[0]*l[1]
+				b, x, w := m.batch(size{1, 1}), m.floats(normals(rng, n)), m.floats(normals(rng, l[1]))
+				back := NormBack{X: x, Dy: x, Weight: w, Moments: m.alloc(LayerNormMomentBytes(op)), Dx: m.empty(n), Kept: m.empty(2 * l[1]), Stride: 2 * l[1], Norm2: m.doubles([]float64{0})}
+				all = append(all, LayerNorm(b, op, x, w, w, m.empty(n), back.Moments), LayerNormBackward(b, op, back))
 			}
 			return all
 		}},

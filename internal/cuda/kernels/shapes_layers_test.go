@@ -21,8 +21,9 @@ func (s *wide) layerNorm(rows, n, keptAt, stride int) {
 	all := s.b.Capacity * rows * n
 	x, dy, y, dx := s.floats(all), s.floats(all), s.floats(all), s.floats(all)
 	weight, bias, own, moments := s.floats(n), s.floats(n), s.floats(4*s.b.Capacity*rows), s.floats(4*s.b.Capacity*rows)
-	one := &ir.Op{Groups: 1, Epsilon: 1e-3}
-	s.check(LayerNorm(s.b, rows, n, one.Epsilon, x.Ptr, weight.Ptr, bias.Ptr, y.Ptr, own.Ptr), result{place: y, name: "y", row: rows * n, bound: 0x1p-22,
+	op := layerOp(rows, n, true)
+	one := &ir.Op{Groups: 1, Epsilon: op.Epsilon}
+	s.check(LayerNorm(s.b, op, x.Ptr, weight.Ptr, bias.Ptr, y.Ptr, own.Ptr), result{place: y, name: "y", row: rows * n, bound: 0x1p-22,
 		want: func(b, e int) (t total) {
 			row := make([]float32, n)
 			for j := range row {
@@ -39,7 +40,9 @@ func (s *wide) layerNorm(rows, n, keptAt, stride int) {
 		scale = moments.double(at + 1)
 		return (x.at(b*rows*n+e) - moments.double(at)) * scale, scale
 	}
-	s.check(LayerNormGrad(s.b, rows, n, x.Ptr, dy.Ptr, weight.Ptr, moments.Ptr, dx.Ptr, false), result{place: dx, name: "dx", row: rows * n, bound: 0x1p-22,
+	kept, norm2 := s.floats(s.b.Capacity*stride), s.zeros(2*s.b.Capacity*LayerNormNorms(op))
+	way := NormBack{X: x.Ptr, Dy: dy.Ptr, Weight: weight.Ptr, Moments: moments.Ptr, Dx: dx.Ptr, Kept: kept.Ptr + Ptr(4*keptAt), Stride: stride, Norm2: norm2.Ptr}
+	s.check(LayerNormBackward(s.b, op, way), result{place: dx, name: "dx", row: rows * n, bound: 0x1p-20,
 		want: func(b, e int) (t total) {
 			var mean, slope float64
 			for j := range n {
@@ -52,10 +55,8 @@ func (s *wide) layerNorm(rows, n, keptAt, stride int) {
 			t.add(-mean * scale)
 			t.add(-v * slope * scale)
 			return t
-		}})
-	kept, norm2 := s.floats(s.b.Capacity*stride), s.zeros(2*s.b.Capacity)
-	s.check(LayerNormStore(s.b, rows, n, x.Ptr, dy.Ptr, moments.Ptr, kept.Ptr+Ptr(4*keptAt), stride, norm2.Ptr, true),
-		result{place: kept, name: "kept", row: stride, skip: keptAt, bound: 0x1p-23, want: func(b, e int) (t total) {
+		}},
+		result{place: kept, name: "kept", row: stride, skip: keptAt, bound: 0x1p-19, want: func(b, e int) (t total) {
 			for r := range rows {
 				d := dy.at((b*rows+r)*n + e%n)
 				if v, _ := hat(b, r*n+e%n); e < n {

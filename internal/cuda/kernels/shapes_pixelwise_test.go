@@ -69,7 +69,7 @@ func TestRealShapesOfPixels(t *testing.T) {
 			return t
 		}})
 	kept := s.floats(s.b.Capacity * 1000)
-	way := GroupNormBack{X: x.Ptr, Dy: dy.Ptr, Weight: w.Ptr, Moments: moments.Ptr, Kept: kept.Ptr + 4*500, Stride: 1000}
+	way := NormBack{X: x.Ptr, Dy: dy.Ptr, Weight: w.Ptr, Moments: moments.Ptr, Kept: kept.Ptr + 4*500, Stride: 1000}
 	s.check(k.GroupNormBackward(s.b, op, way), result{place: kept, name: "kept", row: 1000, skip: 500, bound: 24 * unit, want: func(b, e int) (t total) {
 		m := 2 * (b*op.Groups + e%c/4)
 		for p := range n {

@@ -251,3 +251,18 @@ func TestStandardizedConvolution(t *testing.T) {
 		within(t, fmt.Sprint("derivative by parameter ", i), got[i], quotient, 1e-4+0x1p-23*math.Abs(quotient))
 	}
 }
+
+// once compares with what was computed in float64 and rounded once, and perhaps added to before.
+func once(t *testing.T, what string, got []float32, want []float64, before float32) {
+	t.Helper()
+	for i, w := range want {
+		bound := 0x1.01p-24*math.Abs(w) + 1e-12
+		if before != 0 {
+			w += float64(before)
+			bound += 0x1p-24 * math.Abs(w)
+		}
+		if !(math.Abs(float64(got[i])-w) <= bound) {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, got[i], w)
+		}
+	}
+}

@@ -203,6 +203,11 @@ func linePrograms() []*ir.Program {
 			x = b.Dense(b.LayerNorm(b.Reshape(x, 45), true), 7, true)
 			b.LayerNorm(b.Dense(b.Act(ir.Tanh, b.Add(x, b.LayerNorm(x, true))), 4, false), true)
 		}),
+		build("layer-norm-relu", ce, []int{3, 8}, func(b *Builder) { // before it and behind it
+			x := b.Act(ir.ReLU, b.LayerNorm(ir.Input, true))
+			x = b.LayerNorm(b.Act(ir.ReLU, b.Dense(b.Reshape(x, 24), 12, true)), true)
+			b.Dense(b.Act(ir.ReLU, b.LayerNorm(x, false)), 4, true)
+		}),
 		build("gelu", ce, []int{9}, func(b *Builder) {
 			x := b.Act(ir.GELU, b.Dense(ir.Input, 8, true))
 			x = b.Act(ir.GELU, b.Act(ir.ReLU, b.Act(ir.GELU, b.Dense(x, 6, true))))
