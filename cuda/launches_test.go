@@ -50,7 +50,7 @@ func model(name string) *ir.Program {
 // TestLaunches counts what a private step takes: small networks are bound by it. docs/internals/gpu.md has the table. A plain step of a
 // network that is all trunk and dense layers takes no more.
 func TestLaunches(t *testing.T) {
-	for name, launches := range map[string][2]int{"mlp-mnist": {6, 6}, "cnn-mnist": {11, 11}, "mnist-tf": {9, 9}, "cifar-small": {32, 57}, "cifar-paper": {35, 60}} {
+	for name, launches := range map[string][2]int{"mlp-mnist": {6, 6}, "cnn-mnist": {11, 11}, "mnist-tf": {9, 9}, "cifar-small": {32, 57}, "cifar-paper": {35, 65}} {
 		for precision, want := range launches {
 			s, err := perexample.Private(model(name), perexample.Options{Strategy: perexample.Auto, Clipping: ir.Flat, Costs: costs(132), Batch: 300})
 			if err != nil {

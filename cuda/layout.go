@@ -62,11 +62,22 @@ type copied struct {
 }
 
 // leastFilters is how many outputs a convolution has at least whose products fill tiles of tensor cores; leastRows how many examples go
-// together at least where those of a dense op do.
+// together at least where those of any dense op do.
 const (
 	leastFilters = 16
 	leastRows    = 1024
 )
+
+// leastProducts is how many products a dense op of fewer examples has at least, so that tensor cores save more than conversions take: those are
+// launches, whatever their size. By the model, tensor cores take longer in tf32 for 235 million products, and no longer for 401 million; in bf16
+// for 60 and 103 million.
+var leastProducts = map[device.Precision]int{device.TF32: 1 << 28, device.BF16: 1 << 26}
+
+// fills says whether a dense op is worth tensor cores, of so many examples at a time at most. How many there are in fact changes nothing.
+func fills(op *ir.Op, m device.Precision, examples int) bool {
+	out, in, _ := op.Columns()
+	return examples >= leastRows || examples*in*out >= leastProducts[m]
+}
 
 // onPixels chooses the ops that take pixels: products that fill tiles of tensor cores, and what follows them. The op that gives the logits
 // is in float32. The first ops, of a trunk, are left alone.
@@ -83,7 +94,7 @@ func onPixels(p *ir.Program, m device.Precision, trunk, examples int) []bool {
 		case op.Kind == ir.Conv:
 			on[i] = op.Out[0] >= leastFilters
 		case op.Kind == ir.Dense:
-			on[i] = examples >= leastRows
+			on[i] = fills(op, m, examples)
 		default:
 			on[i] = op.In[0] != ir.Input && on[op.In[0]-1]
 		}

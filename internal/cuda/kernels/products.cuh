@@ -307,13 +307,20 @@ TILE(64, 64, 2, 2, 2, 4, 4)
 TILE(64, 32, 2, 2, 2, 2, 4)
 
 // weights lays a convolution's weights out for sums: for each line, all taps, for each the padded terms. Lines are filters and
-// terms channels. What does not exist is zero.
-KERNEL __launch_bounds__(256) weights(const float *w, Precision::Element *to, int channels, int out, int taps, int count) {
+// terms channels. What does not exist is zero. A thread has one term of EIGHT lines; threads is how many there are.
+KERNEL __launch_bounds__(256) weights(const float *w, Precision::Element *to, int channels, int out, int taps, int threads) {
 	int i = index();
-	if (i >= count)
+	if (i >= threads)
 		return;
-	int c = i % padded(channels), tap = i / padded(channels) % taps, o = i / padded(channels) / taps;
-	Precision::put(to + i, c < channels && o < out ? w[(o * channels + c) * taps + tap] : 0);
+	int terms = taps * padded(channels), at = i % terms, o = i / terms * EIGHT, c = at % padded(channels), row = channels * taps;
+	int from = o * row + c * taps + at / padded(channels);
+	float v[EIGHT];
+#pragma unroll
+	for (int k = 0; k < EIGHT; k++)
+		v[k] = w[hidden(c < channels && o + k < out ? from + k * row : 0)]; // all loads go together
+#pragma unroll
+	for (int k = 0; k < EIGHT; k++)
+		Precision::put(to + (o + k) * terms + at, c < channels && o + k < out ? v[k] : 0);
 }
 
 // weights_turned is the other way round: lines are channels, and terms filters. That is a matrix of filters by channels' taps

@@ -128,7 +128,7 @@ func weightShape(op *ir.Op) (out, in, taps int) {
 func (m Math) Weights(op *ir.Op, t Turn, w, to Ptr) Launch {
 	out, in, taps := weightShape(op)
 	if t == Filters {
-		n := WeightElements(op, t)
+		n := WeightElements(op, t) / eight
 		return line(m.inPixels("products"), "weights", ceil(n, 256), 256, w, to, I(in), I(out), I(taps), I(n))
 	}
 	const square = 32

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -110,6 +111,34 @@ func productsOf(t *testing.T, rng *rand.Rand, k Math, d convShape, op *ir.Op) {
 func taskTerms(op *ir.Op) int {
 	_, terms, _ := image(op).Columns()
 	return terms
+}
+
+// Weights lie as Forward and InputGrad read them, with zeros where there are none: what is beside them may be infinite.
+func TestWeightsInLines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(58, 5))
+	for _, k := range pixelMaths {
+		for _, op := range []*ir.Op{denseOp(20, 130, false), denseOp(300, 3, false), imageOp(ir.Conv, 3, 5, 5, 12, ir.Square(3, 1, 1), false)} {
+			out, in, taps := weightShape(op)
+			for _, turn := range []Turn{Filters, Channels} {
+				m := newMachine(t)
+				w := normals(rng, out*in*taps)
+				w[0] = float32(math.Inf(1))
+				lines, terms, from := out, in, func(line, term int) int { return line*in + term }
+				if turn == Channels {
+					lines, terms, from = in, out, func(line, term int) int { return term*in + line }
+				}
+				all := WeightElements(op, turn)
+				want := make([]float32, all)
+				for i := range want {
+					line, tap, term := i/padded(terms)/taps, i/padded(terms)%taps, i%padded(terms)
+					if line < lines && term < terms {
+						want[i] = k.nearest(w[from(line, term)*taps+tap])
+					}
+				}
+				same(t, fmt.Sprintf("%s, %d to %d, %d taps, %d: weights", k, in, out, taps, turn), m.readPixels(k, []int{all}, m.laidOut(k, op, turn, m.floats(w)), 1), want)
+			}
+		}
+	}
 }
 
 // An example that is not finite stays alone.
