@@ -246,29 +246,39 @@ func (w *warp) row(l *launch, in *inst, m uint32, base *vec, n int, kind accessK
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	out := w.loaded[:in.count]
 	n := in.width * in.count
+	var to [4]*vec
+	out := to[:in.count]
+	for j := range out {
+		if to[j] = &w.loaded[j]; m == full && in.list[j] != in.src[0] { // at once where it belongs
+			to[j] = &w.regs[in.list[j]]
+		}
+	}
 	if b := w.row(l, in, m, base, n, in.reads); b != nil {
-		for j := range out {
-			getLanes(&out[j], b[j*in.width:], in.width, n)
+		for j, v := range out {
+			getLanes(v, b[j*in.width:], in.width, n)
 		}
 	} else if f := w.loadEach(l, in, m, base, out); f != nil {
 		return f
 	}
 	signed := in.ty.signed()
-	for j := range out {
+	for j, v := range out {
 		if signed {
-			for i, x := range out[j] {
-				out[j][i] = in.ty.extend(x, in.regSize)
+			for i, x := range v {
+				v[i] = in.ty.extend(x, in.regSize)
 			}
 		}
-		w.set(in.list[j], m, &out[j])
+		if v == &w.loaded[j] {
+			w.set(in.list[j], m, v)
+		} else {
+			w.init[in.list[j]] = full
+		}
 	}
 	return nil
 }
 
 // loadEach loads lane by lane.
-func (w *warp) loadEach(l *launch, in *inst, m uint32, base *vec, out []vec) *Fault {
+func (w *warp) loadEach(l *launch, in *inst, m uint32, base *vec, out []*vec) *Fault {
 	n := in.width * in.count
 	me := w.access(l, in)
 	var p place
