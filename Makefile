@@ -78,7 +78,7 @@ demo: build ## train on Fashion-MNIST at epsilon 3, delta 1e-5, by the best know
 # Tests leave much garbage. Collecting it less often saves a tenth of their time. The slowest
 # packages begin first: at the end no processor waits for one of them. Scratch files lie in
 # memory, where there is room.
-SLOW = ./train ./cmd ./cuda ./internal/cuda/... ./internal/cpu ./accountant ./audit
+SLOW = ./cuda ./train ./cmd ./internal/cuda/kernels ./internal/cpu ./audit ./accountant/... ./internal/plan ./internal/device/reference ./features
 TEST = GOGC=400 GOMEMLIMIT=2GiB '$(CURDIR)/scripts/scratch.sh' $(GO) test -vet=off -timeout 40m
 test: ## run the tests, but for the long ones (minutes)
 	$(TEST) -skip '^TestLong' $(SLOW) ./...

@@ -43,6 +43,9 @@ func (o offered) Load(name string, image []byte) (driver.Module, error) {
 		kind = "ptx"
 	}
 	for _, capability := range kernels.Capabilities {
+		if kind != "unknown" {
+			break
+		}
 		code, _, err := kernels.Cubin(name, capability)
 		if err != nil {
 			return nil, err

@@ -19,11 +19,12 @@ import (
 // same on every device.
 func TestRunOnGPU(t *testing.T) {
 	var log bytes.Buffer // of the latest run
+	records := 400
 	run := func(t *testing.T, c Config, d device.Device) *Result {
 		t.Helper()
 		log.Reset()
 		c.Steps, c.TrainLossNoise, c.EvalEvery = ptr(2), ptr(1.0), 2
-		r := finished(t, c, Options{Sources: sources(made(1, 400)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		r := finished(t, c, Options{Sources: sources(made(1, records)), Out: filepath.Join(t.TempDir(), "run"), Device: d, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		return r
 	}
 	open := func(t *testing.T) device.Device {
@@ -48,6 +49,8 @@ func TestRunOnGPU(t *testing.T) {
 		})
 	}
 	t.Run("features", func(t *testing.T) {
+		records = 120 // in one chunk of a map, as more would be: in several, TestMapByChunks has them
+		defer func() { records = 400 }()
 		c := small()
 		c.Noise, c.Features, c.Whiten = dpoptim.Seeded, "scatter", "none"
 		got := run(t, c, open(t))

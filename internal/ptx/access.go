@@ -246,29 +246,39 @@ func (w *warp) row(l *launch, in *inst, m uint32, base *vec, n int, kind accessK
 
 func (w *warp) load(l *launch, in *inst, m uint32) *Fault {
 	base := w.get(l, in.src[0])
-	out := w.loaded[:in.count]
 	n := in.width * in.count
+	var to [4]*vec
+	out := to[:in.count]
+	for j := range out {
+		if to[j] = &w.loaded[j]; m == full && in.list[j] != in.src[0] { // at once where it belongs
+			to[j] = &w.regs[in.list[j]]
+		}
+	}
 	if b := w.row(l, in, m, base, n, in.reads); b != nil {
-		for j := range out {
-			getLanes(&out[j], b[j*in.width:], in.width, n)
+		for j, v := range out {
+			getLanes(v, b[j*in.width:], in.width, n)
 		}
 	} else if f := w.loadEach(l, in, m, base, out); f != nil {
 		return f
 	}
 	signed := in.ty.signed()
-	for j := range out {
+	for j, v := range out {
 		if signed {
-			for i, x := range out[j] {
-				out[j][i] = in.ty.extend(x, in.regSize)
+			for i, x := range v {
+				v[i] = in.ty.extend(x, in.regSize)
 			}
 		}
-		w.set(in.list[j], m, &out[j])
+		if v == &w.loaded[j] {
+			w.set(in.list[j], m, v)
+		} else {
+			w.init[in.list[j]] = full
+		}
 	}
 	return nil
 }
 
 // loadEach loads lane by lane.
-func (w *warp) loadEach(l *launch, in *inst, m uint32, base *vec, out []vec) *Fault {
+func (w *warp) loadEach(l *launch, in *inst, m uint32, base *vec, out []*vec) *Fault {
 	n := in.width * in.count
 	me := w.access(l, in)
 	var p place
@@ -402,6 +412,7 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 	from, to, count := w.get(l, in.src[0]), w.get(l, in.src[1]), w.get(l, in.src[2])
 	n := in.width
 	me := w.access(l, in)
+	var p, dst place
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		c := copied{addr: to[lane] + in.off2, n: n, commit: w.commits[lane]}
@@ -411,13 +422,18 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 			return l.fault(w, in, lane, Misaligned, addr, "a copy of %d bytes needs an address that is a multiple of %d", n, n)
 		}
 		if k > 0 {
-			// Only k bytes are read: see that these lie inside.
-			p, f := w.resolve(l, in, lane, inGlobal, addr, 1)
-			if f != nil {
-				return f
+			whole := p.holds(lane, addr, n)
+			if !whole {
+				var f *Fault
+				if p, f = w.resolve(l, in, lane, inGlobal, addr, 1); f != nil {
+					return f
+				}
+				if p.span -= uint64(n - 1); p.s.size < uint64(n) {
+					p.lanes = 0 // holds none of so many bytes
+				}
 			}
 			s, o := p.s, addr-p.from
-			if o+uint64(k) > s.size {
+			if !whole && o+uint64(k) > s.size { // only k bytes are read: these lie inside
 				return l.fault(w, in, lane, OutOfBounds, addr, "%d bytes at offset %d of %s, which has %d", k, o, s.name, s.size)
 			}
 			if f := w.checkRead(l, in, lane, s, o, addr, k); f != nil {
@@ -428,18 +444,20 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 			}
 			copy(c.data[:k], s.bytes(o, k))
 		}
-		p, f := w.resolve(l, in, lane, inShared, c.addr, n)
-		if f != nil {
+		if !dst.holds(lane, c.addr, n) {
+			var f *Fault
+			if dst, f = w.resolve(l, in, lane, inShared, c.addr, n); f != nil {
+				return f
+			}
+		}
+		o := c.addr - dst.from
+		if f := w.checkWrite(l, in, lane, dst.s, o, c.addr, n); f != nil {
 			return f
 		}
-		o := c.addr - p.from
-		if f := w.checkWrite(l, in, lane, p.s, o, c.addr, n); f != nil {
+		if f := w.race(l, in, lane, &dst, c.addr, n, writes, &me); f != nil {
 			return f
 		}
-		if f := w.race(l, in, lane, &p, c.addr, n, writes, &me); f != nil {
-			return f
-		}
-		p.s.mark(o, n, inFlight)
+		dst.s.mark(o, n, inFlight)
 		w.copies[lane] = append(w.copies[lane], c)
 	}
 	return nil
@@ -448,6 +466,8 @@ func (w *warp) copyAsync(l *launch, in *inst, m uint32) *Fault {
 // wait delivers all copies but those of the last groups, and with a count of -1 those of no group too.
 func (w *warp) wait(l *launch, in *inst, m uint32) *Fault {
 	me := w.access(l, in)
+	var p place
+	n := 0 // bytes of an access for which p was found
 	for r := m; r != 0; r &= r - 1 {
 		lane := bits.TrailingZeros32(r) & 31
 		rest := w.copies[lane][:0]
@@ -456,9 +476,12 @@ func (w *warp) wait(l *launch, in *inst, m uint32) *Fault {
 				rest = append(rest, c)
 				continue
 			}
-			p, f := w.resolve(l, in, lane, inShared, c.addr, c.n)
-			if f != nil {
-				return f
+			if c.n != n || !p.holds(lane, c.addr, n) {
+				var f *Fault
+				if p, f = w.resolve(l, in, lane, inShared, c.addr, c.n); f != nil {
+					return f
+				}
+				n = c.n
 			}
 			o := c.addr - p.from
 			p.s.mark(o, c.n, written)

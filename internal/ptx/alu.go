@@ -272,15 +272,17 @@ func comparison(op string, t ty) func(a, b *vec) uint32 {
 		if test == nil {
 			return nil
 		}
-		get := func(x uint64) float64 { return math.Float64frombits(x) }
 		if t == f32 {
-			get = func(x uint64) float64 { return float64(float32frombits(x)) }
+			return func(a, b *vec) (m uint32) {
+				for i := range a {
+					m |= bit(test(float64(float32frombits(a[i])), float64(float32frombits(b[i])))) << i
+				}
+				return m
+			}
 		}
 		return func(a, b *vec) (m uint32) {
 			for i := range a {
-				if test(get(a[i]), get(b[i])) {
-					m |= 1 << i
-				}
+				m |= bit(test(math.Float64frombits(a[i]), math.Float64frombits(b[i]))) << i
 			}
 			return m
 		}

@@ -156,6 +156,9 @@ func (w *warp) checkSources(l *launch, in *inst, m uint32) *Fault {
 			return l.fault(w, in, bits.TrailingZeros32(m&^w.init[s]), Uninitialised, 0, "reads a register that was never written")
 		}
 	}
+	if in.psrc[0] < 0 && in.psrc[1] < 0 {
+		return nil
+	}
 	for _, p := range in.psrc {
 		if p >= 0 && m&^w.pinit[p] != 0 {
 			return l.fault(w, in, bits.TrailingZeros32(m&^w.pinit[p]), Uninitialised, 0, "reads a predicate that was never written")

@@ -17,6 +17,13 @@ func nan32(x float32) uint64 {
 	return uint64(math.Float32bits(x))
 }
 
+func nan64(x float64) uint64 {
+	if x != x {
+		return canonicalNaN64
+	}
+	return math.Float64bits(x)
+}
+
 // oddSum is a+b in float64, rounded to odd: the nearest smaller in magnitude
 // with the last bit set if anything was lost. A second rounding to float32 is then
 // that of the exact sum (Boldo and Melquiond, Emulation of a FMA and correctly
@@ -61,12 +68,7 @@ func wrap32(f func(a, b, c float32) float32) alu {
 func wrap64(f func(a, b, c float64) float64) alu {
 	return func(d, a, b, c *vec) {
 		for i := range d {
-			r := f(math.Float64frombits(a[i]), math.Float64frombits(b[i]), math.Float64frombits(c[i]))
-			if r != r {
-				d[i] = canonicalNaN64
-				continue
-			}
-			d[i] = math.Float64bits(r)
+			d[i] = nan64(f(math.Float64frombits(a[i]), math.Float64frombits(b[i]), math.Float64frombits(c[i])))
 		}
 	}
 }
@@ -107,7 +109,18 @@ func floats(t table) {
 		t.add(o.op+".f32", wrap32(o.f32), f32, []ty{f32, f32, f32}[:o.sources]...)
 		t.add(o.op+".f64", wrap64(o.f64), f64, []ty{f64, f64, f64}[:o.sources]...)
 	}
-	t.add("fma.rn.f32", func(d, a, b, c *vec) { // as above, but the most frequent of all
+	frequent(t)
+	signs(t)
+	t.add("cvt.rn.bf16x2.f32", func(d, a, b, _ *vec) { // the first becomes the upper half: ISA 9.7.8.21
+		for i := range d {
+			d[i] = toBF16(a[i])<<16 | toBF16(b[i])
+		}
+	}, b32, f32, f32)
+}
+
+// frequent adds the most frequent ones once more, without a call for each lane.
+func frequent(t table) {
+	t.add("fma.rn.f32", func(d, a, b, c *vec) {
 		for i := range d {
 			x, y, z := float32frombits(a[i]), float32frombits(b[i]), float32frombits(c[i])
 			s := float64(x)*float64(y) + float64(z)
@@ -120,12 +133,41 @@ func floats(t table) {
 			}
 		}
 	}, f32, f32, f32, f32)
-	signs(t)
-	t.add("cvt.rn.bf16x2.f32", func(d, a, b, _ *vec) { // the first becomes the upper half: ISA 9.7.8.21
+	t.add("add.rn.f32", func(d, a, b, _ *vec) {
 		for i := range d {
-			d[i] = toBF16(a[i])<<16 | toBF16(b[i])
+			d[i] = nan32(float32frombits(a[i]) + float32frombits(b[i]))
 		}
-	}, b32, f32, f32)
+	}, f32, f32, f32)
+	t.add("sub.rn.f32", func(d, a, b, _ *vec) {
+		for i := range d {
+			d[i] = nan32(float32frombits(a[i]) - float32frombits(b[i]))
+		}
+	}, f32, f32, f32)
+	t.add("mul.rn.f32", func(d, a, b, _ *vec) {
+		for i := range d {
+			d[i] = nan32(float32frombits(a[i]) * float32frombits(b[i]))
+		}
+	}, f32, f32, f32)
+	t.add("add.rn.f64", func(d, a, b, _ *vec) {
+		for i := range d {
+			d[i] = nan64(math.Float64frombits(a[i]) + math.Float64frombits(b[i]))
+		}
+	}, f64, f64, f64)
+	t.add("sub.rn.f64", func(d, a, b, _ *vec) {
+		for i := range d {
+			d[i] = nan64(math.Float64frombits(a[i]) - math.Float64frombits(b[i]))
+		}
+	}, f64, f64, f64)
+	t.add("mul.rn.f64", func(d, a, b, _ *vec) {
+		for i := range d {
+			d[i] = nan64(math.Float64frombits(a[i]) * math.Float64frombits(b[i]))
+		}
+	}, f64, f64, f64)
+	t.add("fma.rn.f64", func(d, a, b, c *vec) {
+		for i := range d {
+			d[i] = nan64(math.FMA(math.Float64frombits(a[i]), math.Float64frombits(b[i]), math.Float64frombits(c[i])))
+		}
+	}, f64, f64, f64, f64)
 }
 
 // signs adds what works on the sign alone, and keeps the bits of NaNs.

@@ -314,9 +314,12 @@ const pageCells = 1024
 // page holds the latest accesses to 1024 cells. Those of blocks before since, which what
 // is going on cannot race with, count as none, so that pages need not be cleared.
 type page struct {
-	w, r [pageCells]access
-	a    []access // atomics, if there were any
+	cells [pageCells]cell
+	a     []access // atomics, if there were any
 }
+
+// cell has a write and reads: an access looks at both.
+type cell struct{ w, r access }
 
 func conflict(r, me *access, since uint32) bool {
 	switch {
@@ -369,26 +372,34 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		s.pages = make([]*page, (s.size>>s.shift)/pageCells+1)
 	}
 	for c, end := o>>s.shift, (o+uint64(n)-1)>>s.shift; c <= end; c++ {
-		p := s.page(c / pageCells)
+		p := s.pages[c/pageCells]
+		if p == nil {
+			p = new(page)
+			s.pages[c/pageCells] = p
+		}
 		i := c % pageCells
-		if w := &p.w[i]; w.block >= since && (kind == cached || conflict(w, me, since)) {
-			return w, "written"
+		at := &p.cells[i]
+		if at.w.block >= since && (kind == cached || conflict(&at.w, me, since)) {
+			return &at.w, "written"
 		}
 		if p.a != nil && kind != atomics && conflict(&p.a[i], me, since) {
 			return &p.a[i], "accessed atomically"
 		}
-		r := &p.r[i]
+		r := &at.r
 		if kind <= cached {
-			if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
+			switch {
+			case r.block < since:
+				*r = *me
+			case r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps):
 				r.join(me, since)
 			}
 			continue
 		}
-		if conflict(r, me, since) {
+		if r.block >= since && conflict(r, me, since) {
 			return r, "read"
 		}
 		if kind == writes {
-			p.w[i] = *me
+			at.w = *me
 			continue
 		}
 		if p.a == nil {
@@ -397,13 +408,6 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		p.a[i].join(me, since)
 	}
 	return nil, ""
-}
-
-func (s *segment) page(i uint64) *page {
-	if s.pages[i] == nil {
-		s.pages[i] = new(page)
-	}
-	return s.pages[i]
 }
 
 // split goes over to a cell for every byte.
@@ -428,7 +432,7 @@ func (s *segment) split() {
 			}
 			for c := range pageCells {
 				from := j*pageCells/4 + c/4
-				q.w[c], q.r[c] = p.w[from], p.r[from]
+				q.cells[c] = p.cells[from]
 				if p.a != nil {
 					q.a[c] = p.a[from]
 				}

@@ -88,28 +88,20 @@ func (w *warp) mma(l *launch, in *inst, m uint32) *Fault {
 func addProducts(places uint64, c float32, a, b *[pass]float64) float32 {
 	const sign, special = 1 << 63, 0x7ff << 52
 	first := float64(c)
-	largest := math.Float64bits(first) &^ sign // bits of magnitudes are in their order, and what is special comes last
-	var products [pass]float64
-	for i := range products {
-		p := a[i] * b[i] // exact: at most 22 digits, and normal unless 0 or special
-		products[i] = p
-		largest = max(largest, math.Float64bits(p)&^sign)
-	}
+	// Products are exact, with at most 22 digits, and normal unless 0 or special.
+	p, q, r, s := a[0]*b[0], a[1]*b[1], a[2]*b[2], a[3]*b[3]
+	size := func(x float64) uint64 { return math.Float64bits(x) &^ sign } // in the order of magnitudes; what is special comes last
+	largest := max(size(first), size(p), size(q), size(r), size(s))
 	if largest == 0 || largest >= special {
-		for _, p := range products {
-			first += p
-		}
-		return float32(first)
+		return float32(first + p + q + r + s)
 	}
 	e := largest >> 52
 	scale := math.Float64frombits((2*1023 + places - e) << 52) // 2 to the places over the largest's power of two
-	sum := int64(first * scale)                                // by a power of two: exact, then toward zero
-	for _, p := range products {
-		sum += int64(p * scale)
-	}
+	// By a power of two: exact, then toward zero.
+	sum := int64(first*scale) + int64(p*scale) + int64(q*scale) + int64(r*scale) + int64(s*scale)
 	exact := float64(sum) * math.Float64frombits((e-places)<<52)
 	out := float32(exact)
-	if size := math.Abs(exact); size < 0x1p128 && math.Abs(float64(out)) > size {
+	if most := math.Abs(exact); most < 0x1p128 && math.Abs(float64(out)) > most {
 		return math.Nextafter32(out, 0)
 	}
 	return out

@@ -344,13 +344,17 @@ func testBadView(t *testing.T, d device.Device) {
 			in = w
 		}
 	}
-	for _, name := range []string{"wrn", "mnist-tf", "resnet"} {
+	for i, name := range []string{"wrn", "mnist-tf", "resnet"} {
 		p := program(name)
 		good := overflowing(t, d, p)
 		c := good.with(0, 1)
 		bad := int32(c.Rows.Count - 1)
 		c.Features[int(bad)*c.Rows.Width] = 255
-		for _, s := range viewsOf(t, p, 2, crop) {
+		schedules := viewsOf(t, p, 2, crop)
+		if i > 0 { // what schedules do with the record's norm and factor is the same in every network
+			schedules = some(d, schedules)
+		}
+		for _, s := range schedules {
 			t.Run(name+" "+s.name, func(t *testing.T) {
 				x := Open(t, d, s.Schedule, c, 3)
 				of := func(rows []int32, first, second uint32) []float32 {
@@ -373,12 +377,14 @@ func testViewsInParts(t *testing.T, d device.Device) {
 	c := newCase(t, d, program("wrn"), 7, 86)
 	rows, w := c.All(), words(7*3, 87)
 	want := viewOracle(t, c, rows, 3, flipAndCrop, w, 0.5)
-	for _, capacity := range []int{1, 3, 7} {
-		for _, chunk := range []int{0, 1, 2} {
-			s := viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)
-			s.Chunk = chunk
-			Near(t, Open(t, d, s, c, capacity).ofViews(t, rows, w, 3, 0.5), want, tolerance(d))
-		}
+	for _, parts := range []struct{ capacity, chunk int }{
+		{1, 0},                 // runs of a record
+		{3, 0}, {3, 2}, {3, 1}, // several runs: of one chunk, of chunks of which the last has fewer, and of a record each
+		{7, 0}, {7, 2}, {7, 1}, // the same in one run
+	} {
+		s := viewed(t, c.Program, perexample.Materialise, ir.Flat, 3, flipAndCrop)
+		s.Chunk = parts.chunk
+		Near(t, Open(t, d, s, c, parts.capacity).ofViews(t, rows, w, 3, 0.5), want, tolerance(d))
 	}
 }
 

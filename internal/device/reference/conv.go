@@ -1,77 +1,131 @@
 package reference
 
-import "github.com/privgrad/privgrad/internal/ir"
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/internal/ir"
+)
 
 var conv = operation{
 	forward: func(c *call) {
 		c.begin()
 		convolve(c.op, c.y, c.x[0], c.weight)
 	},
-	back: func(c *call) {
-		taps(c.op, func(o, i, k int) { c.dx[0][i] += c.weight[k] * c.dy[o] })
-	},
+	back: func(c *call) { deconvolve(c.op, c.dx[0], c.dy, c.weight) },
 	grad: func(c *call) []float64 {
 		_, k, _ := c.op.Columns()
 		g := make([]float64, c.op.Out[0]*k)
-		taps(c.op, func(o, i, k int) { g[k] += c.dy[o] * c.x[0][i] })
+		correlate(c.op, g, c.dy, c.x[0])
 		return append(g, c.biases()...)
 	},
 }
 
-// convolve adds every product that taps visits to y, in its order for each output: the bits are the same, and lines of
-// outputs go together, which is many times as fast.
+// The sums of a convolution run over lines of outputs, which is many times as fast as product by product. Each element
+// gets its products in the order of the definition, outputs ascending and then weights, so that the bits are the same.
+
+// convolve adds each weight times the input that an output reads through it to the output.
 func convolve(op *ir.Op, y, x, weights []float64) {
-	win := op.Window
-	c, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
-	oh, ow := op.Out[1], op.Out[2]
+	taps, image, stride := windowLines(op), op.Shape[1]*op.Shape[2], op.Window.StrideW
 	for oc := range op.Out[0] {
-		for k := range c * win.H * win.W {
-			ic, ky, kx := k/(win.H*win.W), k/win.W%win.H, k%win.W
-			weight := weights[oc*c*win.H*win.W+k]
-			left := kx*win.DilationW - win.PadLeft
-			first := 0 // output that reads a pixel
-			if left < 0 {
-				first = (-left + win.StrideW - 1) / win.StrideW
-			}
-			for oy := range oh {
-				row := oy*win.StrideH - win.PadTop + ky*win.DilationH
-				if row < 0 || row >= h {
-					continue
-				}
-				in, out := x[(ic*h+row)*w:][:w], y[(oc*oh+oy)*ow:][:ow]
-				for ox, at := first, first*win.StrideW+left; ox < ow && at < w; ox, at = ox+1, at+win.StrideW {
-					out[ox] += weight * in[at]
+		out := y[oc*op.Out[1]*op.Out[2]:]
+		for ic := range op.Shape[0] {
+			in := x[ic*image:][:image]
+			for k, lines := range taps {
+				weight := weights[(oc*op.Shape[0]+ic)*len(taps)+k]
+				for _, l := range lines {
+					axpy(out[l.o:][:l.n], weight, in[l.i:], stride)
 				}
 			}
 		}
 	}
 }
 
-// taps visits every product of a convolution: output element o reads input
-// element i through weight k. Padding is zero and visited by nobody.
-func taps(op *ir.Op, f func(o, i, k int)) {
-	win := op.Window
-	c, h, w := op.Shape[0], op.Shape[1], op.Shape[2]
-	o := 0
+func axpy(y []float64, a float64, x []float64, stride int) {
+	if stride == 1 {
+		for i, v := range x[:len(y)] {
+			y[i] += a * v
+		}
+		return
+	}
+	for i := range y {
+		y[i] += a * x[i*stride]
+	}
+}
+
+// deconvolve adds each weight times the output's gradient to the gradient of the input that it reads. Of an output
+// channel, a later weight takes an input to an earlier output.
+func deconvolve(op *ir.Op, dx, dy, weights []float64) {
+	taps, image, stride := windowLines(op), op.Shape[1]*op.Shape[2], op.Window.StrideW
 	for oc := range op.Out[0] {
-		for oy := range op.Out[1] {
-			for ox := range op.Out[2] {
-				for ic := range c {
-					for ky := range win.H {
-						y := oy*win.StrideH - win.PadTop + ky*win.DilationH
-						if y < 0 || y >= h {
-							continue
-						}
-						row, k := (ic*h+y)*w, ((oc*c+ic)*win.H+ky)*win.W
-						for kx := range win.W {
-							if x := ox*win.StrideW - win.PadLeft + kx*win.DilationW; x >= 0 && x < w {
-								f(o, row+x, k+kx)
-							}
-						}
+		out := dy[oc*op.Out[1]*op.Out[2]:]
+		for ic := range op.Shape[0] {
+			in := dx[ic*image:][:image]
+			for k, lines := range slices.Backward(taps) {
+				weight := weights[(oc*op.Shape[0]+ic)*len(taps)+k]
+				for _, l := range lines {
+					to := in[l.i:]
+					for i, d := range out[l.o:][:l.n] {
+						to[i*stride] += weight * d
 					}
 				}
-				o++
 			}
 		}
 	}
+}
+
+// correlate adds each output's gradient times the input that it reads to the gradient of the weight. Four output
+// channels go together, since a sum waits for each of its products; the last of them stands in for those that are not there.
+func correlate(op *ir.Op, g, dy, x []float64) {
+	taps, image, positions, stride := windowLines(op), op.Shape[1]*op.Shape[2], op.Out[1]*op.Out[2], op.Window.StrideW
+	for first := 0; first < op.Out[0]; first += 4 {
+		var at [4]int
+		var out [4][]float64
+		for j := range at {
+			oc := min(first+j, op.Out[0]-1)
+			at[j], out[j] = oc*op.Shape[0]*len(taps), dy[oc*positions:][:positions]
+		}
+		for ic := range op.Shape[0] {
+			in := x[ic*image:][:image]
+			for k, lines := range taps {
+				k += ic * len(taps)
+				a, b, c, d := g[at[0]+k], g[at[1]+k], g[at[2]+k], g[at[3]+k]
+				for _, l := range lines {
+					from, n := in[l.i:], l.n
+					da, db, dc, dd := out[0][l.o:][:n], out[1][l.o:][:n], out[2][l.o:][:n], out[3][l.o:][:n]
+					for i := range n {
+						v := from[i*stride]
+						a += da[i] * v
+						b += db[i] * v
+						c += dc[i] * v
+						d += dd[i] * v
+					}
+				}
+				g[at[0]+k], g[at[1]+k], g[at[2]+k], g[at[3]+k] = a, b, c, d
+			}
+		}
+	}
+}
+
+// line is n outputs of a channel from o on that read inputs of a channel from i on, StrideW apart.
+type line struct{ o, i, n int }
+
+// windowLines has the lines of each tap of a window. Padding is zero and visited by nobody.
+func windowLines(op *ir.Op) [][]line {
+	win, h, w := op.Window, op.Shape[1], op.Shape[2]
+	taps := make([][]line, win.H*win.W)
+	for k := range taps {
+		ky, kx := k/win.W, k%win.W
+		left := kx*win.DilationW - win.PadLeft // input that output 0 reads
+		first := 0                             // output that reads an input
+		if left < 0 {
+			first = (-left + win.StrideW - 1) / win.StrideW
+		}
+		n := min(op.Out[2], (w-left+win.StrideW-1)/win.StrideW) - first
+		for oy := range op.Out[1] {
+			if row := oy*win.StrideH - win.PadTop + ky*win.DilationH; n > 0 && row >= 0 && row < h {
+				taps[k] = append(taps[k], line{oy*op.Out[2] + first, row*w + first*win.StrideW + left, n})
+			}
+		}
+	}
+	return taps
 }

@@ -19,7 +19,15 @@ func gramNorm2(op *ir.Op, x, dy []float64) float64 {
 	for t := range cols {
 		cols[t] = make([]float64, k)
 	}
-	taps(op, func(o, i, weight int) { cols[o%positions][weight%k] = x[i] })
+	taps, image := windowLines(op), op.Shape[1]*op.Shape[2]
+	for tap := range k {
+		from := x[tap/len(taps)*image:]
+		for _, l := range taps[tap%len(taps)] {
+			for j := range l.n {
+				cols[l.o+j][tap] = from[l.i+j*op.Window.StrideW]
+			}
+		}
+	}
 	gram := func(s, t int) (a, d float64) {
 		for j, v := range cols[s] {
 			a += v * cols[t][j]
