@@ -34,9 +34,10 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 		out := make([]float64, ir.Size(op.Out))
 		switch op.Kind {
 		case ir.Dense:
+			w := at(op.Weight)
 			for o := range out {
 				for i, v := range x {
-					out[o] += v * float64(at(op.Weight)[o*len(x)+i])
+					out[o] += v * float64(w[o*len(x)+i])
 				}
 			}
 		case ir.Conv, ir.MaxPool, ir.AvgPool:
@@ -71,14 +72,18 @@ func evaluate(p *ir.Program, params []float32, input []float64) []float64 {
 				}
 			})
 		case ir.GroupNorm:
+			size := len(x) / op.Groups
+			var mean, scale float64 // of a group
 			for i := range out {
-				size, channel := len(x)/op.Groups, i/(len(x)/op.Shape[0])
-				sum, squares := 0.0, 0.0
-				for _, v := range x[i/size*size:][:size] {
-					sum, squares = sum+v, squares+v*v
+				if i%size == 0 {
+					sum, squares := 0.0, 0.0
+					for _, v := range x[i:][:size] {
+						sum, squares = sum+v, squares+v*v
+					}
+					mean = sum / float64(size)
+					scale = math.Sqrt(squares/float64(size) - mean*mean + op.Epsilon)
 				}
-				mean := sum / float64(size)
-				out[i] = (x[i] - mean) / math.Sqrt(squares/float64(size)-mean*mean+op.Epsilon) * float64(at(op.Weight)[channel])
+				out[i] = (x[i] - mean) / scale * float64(at(op.Weight)[i/(len(x)/op.Shape[0])])
 			}
 		case ir.LayerNorm:
 			n := op.Shape[len(op.Shape)-1]

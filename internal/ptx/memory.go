@@ -372,11 +372,7 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		s.pages = make([]*page, (s.size>>s.shift)/pageCells+1)
 	}
 	for c, end := o>>s.shift, (o+uint64(n)-1)>>s.shift; c <= end; c++ {
-		p := s.pages[c/pageCells]
-		if p == nil {
-			p = new(page)
-			s.pages[c/pageCells] = p
-		}
+		p := s.page(c / pageCells)
 		i := c % pageCells
 		at := &p.cells[i]
 		if at.w.block >= since && (kind == cached || conflict(&at.w, me, since)) {
@@ -387,15 +383,12 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		}
 		r := &at.r
 		if kind <= cached {
-			switch {
-			case r.block < since:
-				*r = *me
-			case r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps):
+			if r.block != me.block || r.epoch != me.epoch || r.many != manyWarps && (r.thread != me.thread || r.warps != me.warps) {
 				r.join(me, since)
 			}
 			continue
 		}
-		if r.block >= since && conflict(r, me, since) {
+		if conflict(r, me, since) {
 			return r, "read"
 		}
 		if kind == writes {
@@ -408,6 +401,13 @@ func (s *segment) record(o uint64, n int, kind accessKind, me *access, since uin
 		p.a[i].join(me, since)
 	}
 	return nil, ""
+}
+
+func (s *segment) page(i uint64) *page {
+	if s.pages[i] == nil {
+		s.pages[i] = new(page)
+	}
+	return s.pages[i]
 }
 
 // split goes over to a cell for every byte.

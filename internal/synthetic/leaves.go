@@ -73,16 +73,22 @@ func (l *leaves) leaf(u uniforms) {
 	l.mix(u)
 	shade := float64((u.next() - .5) * leafShade)
 
-	reach := radius * 1.5 // more than the half diagonal of the square around it
-	y0, y1 := max(int(cy-reach), 0), min(int(cy+reach)+2, height)
-	x0, x1 := max(int(cx-reach), 0), min(int(cx+reach)+2, width)
+	across := float64(aspect * radius)
+	wide := float64(radius*math.Abs(cos)) + float64(across*math.Abs(sin)) // half of what the square or ellipse can take, and below a pixel more
+	tall := float64(radius*math.Abs(sin)) + float64(across*math.Abs(cos))
+	y0, y1 := max(int(cy-tall), 0), min(int(cy+tall)+2, height)
+	x0, x1 := max(int(cx-wide), 0), min(int(cx+wide)+2, width)
 	for y := y0; y < y1; y++ {
 		dy := float64(y) - cy
 		for x := x0; x < x1; x++ {
 			dx := float64(x) - cx
-			a := (float64(dx*cos) + float64(dy*sin)) / radius
-			b := (float64(dy*cos) - float64(dx*sin)) / float64(aspect*radius)
-			if round && float64(a*a)+float64(b*b) >= 1 || max(math.Abs(a), math.Abs(b)) >= 1 {
+			a := float64(dx*cos) + float64(dy*sin)
+			b := float64(dy*cos) - float64(dx*sin)
+			if math.Abs(a) >= radius || math.Abs(b) >= across { // most pixels, before a division; only then a quotient is rounded to 1 or more
+				continue
+			}
+			a, b = a/radius, b/across
+			if round && float64(a*a)+float64(b*b) >= 1 {
 				continue
 			}
 			slope := b

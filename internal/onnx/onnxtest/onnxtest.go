@@ -370,17 +370,31 @@ func conv(n node) tensor {
 
 // shift adds to sums a place of the window, times its weight.
 func (w window) shift(sums, image []float64, weight float64, place int) {
-	left := place%w.kernel[1]*w.dilation[1] - w.pad[1]
+	left, stride := place%w.kernel[1]*w.dilation[1]-w.pad[1], w.stride[1]
+	first, end := 0, w.outWidth // columns that read the image
+	for first < end && first*stride+left < 0 {
+		first++
+	}
+	for first < end && (end-1)*stride+left >= w.width {
+		end--
+	}
+	if first == end {
+		return
+	}
 	for row := range w.outHeight {
 		y := row*w.stride[0] - w.pad[0] + place/w.kernel[1]*w.dilation[0]
 		if y < 0 || y >= w.height {
 			continue
 		}
-		line, to := image[y*w.width:][:w.width], sums[row*w.outWidth:][:w.outWidth]
-		for column := range to {
-			if x := column*w.stride[1] + left; x >= 0 && x < w.width {
-				to[column] += weight * line[x]
+		line, to := image[y*w.width+first*stride+left:], sums[row*w.outWidth:][first:end]
+		if stride == 1 {
+			for i, v := range line[:len(to)] {
+				to[i] += weight * v
 			}
+			continue
+		}
+		for i := range to {
+			to[i] += weight * line[i*stride]
 		}
 	}
 }
