@@ -12,9 +12,17 @@ var table = []Recipe{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
+	{"fmnist", [3]int{1, 28, 28}, 60000, 2, "", Settings{
+		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0476, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
+	}},
 	{"fmnist", [3]int{1, 28, 28}, 60000, 3, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
+	}},
+	{"fmnist", [3]int{1, 28, 28}, 60000, 4, "", Settings{
+		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.127, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"fmnist", [3]int{1, 28, 28}, 60000, 8, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
@@ -28,7 +36,15 @@ var table = []Recipe{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
+	{"mnist", [3]int{1, 28, 28}, 60000, 2, "", Settings{
+		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
+	}},
 	{"mnist", [3]int{1, 28, 28}, 60000, 3, "", Settings{
+		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
+	}},
+	{"mnist", [3]int{1, 28, 28}, 60000, 4, "", Settings{
 		Features: "scatter", Whiten: "leaves", Mirror: false, Deskew: true, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
@@ -44,9 +60,17 @@ var table = []Recipe{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
+	{"cifar10", [3]int{3, 32, 32}, 50000, 2, "", Settings{
+		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0635, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 3, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0635, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+	}},
+	{"cifar10", [3]int{3, 32, 32}, 50000, 4, "", Settings{
+		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0952, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 8, "", Settings{
 		Features: "scatter+patches", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
