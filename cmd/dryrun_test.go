@@ -80,6 +80,7 @@ func TestDryRunOfFewSteps(t *testing.T) {
 		"banco":        "--data mnist --published-set --epsilon 1",
 		"bassily-sgd":  "--classes 3,5 --epsilon 1 --radius 10",
 		"dp-adam":      "--classes 3,5 --noise-multiplier 1", // to find noise for an ε takes longer
+		"dp-adamw":     "--classes 3,5 --noise-multiplier 1",
 		"dp-nesterov":  "--classes 3,5 --noise-multiplier 1",
 		"dp-sgd":       "--classes 3,5 --noise-multiplier 1",
 		"l2p":          "--classes 3,5 --epsilon 1 --protector mnist",

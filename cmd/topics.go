@@ -159,7 +159,7 @@ fix in advance. It trains nothing.`,
 	},
 	{
 		Name:    "adam",
-		Short:   "Settings of dp-adam and adam",
+		Short:   "Settings of dp-adam, dp-adamw and adam",
 		Text:    "Adam divides the learning rate of each weight by the root of its second moment. The\nmoments are computed from noisy gradients and cost no privacy. beta1, beta2, adam_epsilon\nand subtract_noise_variance are keys of a file, which -c gives.",
 		Example: "  privgrad train --epsilon 3 --optimizer dp-adam --lr 0.001",
 	},

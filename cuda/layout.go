@@ -69,8 +69,8 @@ const (
 )
 
 // leastProducts is how many products a dense op of fewer examples has at least, so that tensor cores save more than conversions take: those are
-// launches, whatever their size. By the model, tensor cores take longer in tf32 for 235 million products, and no longer for 401 million; in bf16
-// for 60 and 103 million.
+// launches, whatever their size. By the model, a step of 235 million products is slower with them in tf32, and one of 401 million is not. In bf16
+// that is so for 60 and 103 million.
 var leastProducts = map[device.Precision]int{device.TF32: 1 << 28, device.BF16: 1 << 26}
 
 // fills says whether a dense op is worth tensor cores, of so many examples at a time at most. How many there are in fact changes nothing.

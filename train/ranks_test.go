@@ -55,9 +55,10 @@ func TestRanksAreOneRun(t *testing.T) {
 		set func(*Config)
 		cut []int // public sizes, by which eight files get other numbers of records; none: each rank takes its part of the set
 	}{
-		"dp-sgd":  {func(c *Config) {}, nil},
-		"dp-adam": {func(c *Config) { c.Optimizer, c.LR = "dp-adam", ptr(0.02) }, nil},
-		"views":   {withViews, nil},
+		"dp-sgd":   {func(c *Config) {}, nil},
+		"dp-adam":  {func(c *Config) { c.Optimizer, c.LR = "dp-adam", ptr(0.02) }, nil},
+		"dp-adamw": {func(c *Config) { c.Optimizer, c.LR, c.L2 = "dp-adamw", ptr(0.02), 0.3 }, nil},
+		"views":    {withViews, nil},
 		// 8 files of 50, 7 of 20 and one of 250, and 3 of 125, 1 of 15 and 4 of none.
 		"shards": {func(c *Config) { c.Classes, c.PublicN, c.Delta, c.TestIsPublic = nil, ptr(400), ptr(1e-5), true }, []int{400, 160, 1000}},
 	} {

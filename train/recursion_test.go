@@ -177,7 +177,7 @@ func adam(r *replay) {
 	}
 }
 
-// adamW has its decay outside the moments (Loshchilov and Hutter 2019, algorithm 2).
+// adamW has its decay outside the moments (Loshchilov and Hutter 2019), times the rate.
 func adamW(r *replay) {
 	m, v := make([]float64, len(r.w)), make([]float64, len(r.w))
 	for t := 1.0; r.more(); t++ {

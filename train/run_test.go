@@ -77,7 +77,6 @@ func TestBadSettings(t *testing.T) {
 		"warmup 25: must be 0 to 24":           func(c *Config) { c.Warmup = 25 },
 		"warmup -1":                            func(c *Config) { c.Warmup = -1 },
 		"average 1: must":                      func(c *Config) { c.Average = 1 },
-		"dp-adamw without weight decay":        func(c *Config) { c.Optimizer = "dp-adamw" },
 		"dp-adam has moments":                  func(c *Config) { c.Optimizer, c.Momentum = "dp-adam", 0.9 },
 		"memory 2B: logistic":                  func(c *Config) { c.Memory = "2B" },
 		"threads 3000000":                      func(c *Config) { c.Threads = 3000000 },

@@ -69,7 +69,7 @@ import (
 //	EvalEvery              int       // steps between evaluations (default 0: each epoch; full batches: 20 in all)
 //	TensorBoard            bool      // also write evaluations for TensorBoard, in the run directory
 //	Momentum               float64   // heavy-ball momentum (default 0)
-//	L2                     float64   // weight decay (default 0)
+//	L2                     float64   // weight decay (default 0; dp-adamw 0.01)
 //	ClassWeights           []float64 // multiply the gradients of each class by its number, before clipping, such as [1, 3]; the numbers must be public
 //	LRSchedule             string    // learning rate over the run: constant, cosine, which falls to 0
 //	Warmup                 int       // steps in which the learning rate rises to --lr (default 0)
@@ -79,7 +79,7 @@ import (
 //	Adam.Beta1             *float64  // decay of the first moment (default 0.9)
 //	Adam.Beta2             *float64  // decay of the second moment (default 0.999)
 //	Adam.Epsilon           *float64  // added to the root of the second moment (default 1e-08)
-//	Adam.SubtractNoise     bool      // dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)
+//	Adam.SubtractNoise     bool      // dp-adam, dp-adamw: take the noise's known variance out of the second moment (DP-AdamBC)
 //	L2P.Protector          string    // a name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote
 //	L2P.Weights            string    // refuse a protector with other weights; filled in for config.yaml
 //	L2P.NormNoise          *float64  // also release the norm of each sum of gradients, with this noise multiplier; costs privacy

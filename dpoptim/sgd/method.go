@@ -41,7 +41,7 @@ func (Settings) Rows() []setting.Row {
 		{Key: "beta1", InFile: true, Group: on, Help: "decay of the first moment (default 0.9)"},
 		{Key: "beta2", InFile: true, Group: on, Help: "decay of the second moment (default 0.999)"},
 		{Key: "adam_epsilon", InFile: true, Group: on, Help: "added to the root of the second moment (default 1e-08)"},
-		{Key: "subtract_noise_variance", InFile: true, Group: on, Help: "dp-adam: take the noise's known variance out of the second moment (DP-AdamBC)"},
+		{Key: "subtract_noise_variance", InFile: true, Group: on, Help: "dp-adam, dp-adamw: take the noise's known variance out of the second moment (DP-AdamBC)"},
 	}
 }
 
@@ -64,14 +64,14 @@ func (s Settings) check(optimizer string, c dpoptim.Settings) error {
 	if adapts(optimizer) && c.Momentum != 0 {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
 	}
-	if optimizer == DPAdamW && c.L2 == 0 {
-		return usage.Errorf("l2 0: %s without weight decay is %s; give --l2, such as 0.01, or use --optimizer %s", optimizer, DPAdam, DPAdam)
-	}
 	if s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat) {
 		return usage.Errorf("subtract_noise_variance true: the noise of clipping %s moves with the clip norm, and the second moment is of several variances; use another --clipping", c.Clipping)
 	}
 	return usage.Wrap(s.moments().validate())
 }
+
+// defaultDecay is the weight decay of DP-AdamW; without one it would be DP-Adam.
+const defaultDecay = 0.01
 
 // adapts says that an optimizer is a form of Adam.
 func adapts(optimizer string) bool {
@@ -123,6 +123,9 @@ func (m *Method) Check(c dpoptim.Settings) (dpoptim.Settings, error) {
 func (m *Method) Complete(c dpoptim.Settings, _ dpoptim.Network) (dpoptim.Settings, dpoptim.Notes, error) {
 	if c.LR == nil {
 		c.LR = new(DefaultRate(m.name, m.settings.SubtractNoise, c))
+	}
+	if m.name == DPAdamW && c.L2 == 0 {
+		c.L2 = defaultDecay
 	}
 	return c, dpoptim.Notes{}, nil
 }

@@ -63,8 +63,8 @@ func NewSGD(n vectors, c Config) (*Optimizer, error) {
 // γ′ = Φ/10.
 func newAdam(n vectors, c Config) (*Optimizer, error) { return newMoments(n, c, device.Adam) }
 
-// newAdamW is Adam whose L2 shrinks weights by the factor 1 − ηλ before each step, and has no part in the gradient (Loshchilov and Hutter
-// 2019, algorithm 2). On private gradients it is DP-AdamW (arXiv 2511.07843).
+// newAdamW is Adam whose L2 shrinks weights by the factor 1 − ηλ before each step, and has no part in the gradient: the decoupled decay of
+// Loshchilov and Hutter (2019), times the learning rate, as in PyTorch. On private gradients it is DP-AdamW (arXiv 2511.07843).
 func newAdamW(n vectors, c Config) (*Optimizer, error) { return newMoments(n, c, device.AdamW) }
 
 func newMoments(n vectors, c Config, rule device.Rule) (*Optimizer, error) {

@@ -127,7 +127,7 @@ var ofRuns = []setting.Row{
 		Help: "steps between evaluations (default 0: each epoch; full batches: 20 in all)"},
 	{Key: "tensorboard", Group: inTraining, Resume: setting.Always, Help: "also write evaluations for TensorBoard, in the run directory"},
 	{Key: "momentum", Group: onOptimizers, Limit: setting.BelowOne, Help: "heavy-ball momentum (default 0)"},
-	{Key: "l2", Group: onOptimizers, Limit: setting.Within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay (default 0)"},
+	{Key: "l2", Group: onOptimizers, Limit: setting.Within(0, math.MaxFloat64, "a finite number, 0 or more"), Help: "weight decay (default 0; dp-adamw 0.01)"},
 	{Key: "class_weights", InFile: true, Group: inTraining, Limit: classWeights,
 		Help: "multiply the gradients of each class by its number, before clipping, such as [1, 3]; the numbers must be public"},
 	{Key: "lr_schedule", Group: onSchedules, Help: "learning rate over the run: " + setting.Choices(dpoptim.Shapes()) + ", which falls to 0"},

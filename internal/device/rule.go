@@ -22,7 +22,7 @@ const (
 	// would else mostly be (Tang, Shpilevskiy and Lécuyer 2024, algorithm 1).
 	// State: first and second moment.
 	Adam
-	// AdamW is Adam whose decay is outside the moments (Loshchilov and Hutter 2019, algorithm 2): without an L2 term in the gradient, and
+	// AdamW is Adam whose decay is outside the moments (Loshchilov and Hutter 2019, times the rate): without an L2 term in the gradient, and
 	// p −= Rate·L2·p before the step. State: as Adam's.
 	AdamW
 	// Average: p = (1 − Blend)·p + Blend·g, of any two vectors and without

@@ -16,7 +16,7 @@ const (
 
 // Forward, a lane adds up at most layerRun numbers of a row in float32, in four sums, and such sums in float64. What lanes have is added in float64, in a tree of
 // halves. Differences d from the first number of a lane's run are summed up, and their squares: so how large numbers are does not matter, only how far apart
-// they lie. With u = 2⁻²⁴ a sum of d errs by at most 6u times the sum of |d|: the difference, three additions and two of the four sums. That of d² errs by 8u
+// they lie. With u = 2⁻²⁴ a sum of d errs by at most 6u times the sum of |d|: the difference, three additions and two of the four sums. The sum of d² errs by 8u
 // of it. With c the distance of a run's first number from the mean, the mean errs by 6u times the mean |d|, and the variance v by 8u times the mean d² and 12u
 // times the mean |d|·c. The first number is one of its run, so that the mean d², and the mean |d|·c, is at most 16·v. What float64 rounds is a millionth of it.
 

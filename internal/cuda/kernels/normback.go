@@ -9,7 +9,7 @@ type NormBack struct {
 	// Through is the ReLU that gave X, or none: Dx is then the gradient at its input.
 	Through ir.Kind
 	// Dx, unless 0, gets the gradient at the input: with g = dy·weight and x̂ = (x−μ)/√(v+ε) it is (g − mean(g) − x̂·mean(g·x̂))/√(v+ε), the means over
-	// what has one μ. Where Add is set, it is added to what Dx has.
+	// what has one μ. Where Add is set, it is added to what Dx has. It must share no memory with X or Dy: blocks of an example read what others write.
 	Dx  Ptr
 	Add bool
 	// Kept, unless 0, gets each example's gradient at Kept[b·Stride…]: Σ dy·x̂ of what has one weight, then, where the op has a bias, Σ dy.
