@@ -108,6 +108,13 @@ func fillIn(file string, tables map[string]string) error {
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
+func counted(runs int) string {
+	if runs == 1 {
+		return "1 run"
+	}
+	return fmt.Sprint(runs, " runs")
+}
+
 func measuredTable(all []measured, o options) string {
 	var b bytes.Buffer
 	b.WriteString("| data set | ε | accuracy, % | least, most | seconds | processor seconds | memory, GiB | published |\n|---|---|---|---|---|---|---|---|\n")
@@ -124,8 +131,8 @@ func measuredTable(all []measured, o options) string {
 					beside = fmt.Sprintf("%.1f (%s, in an abstract)", p.accuracy[epsilon], p.by)
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %g | **%s** (%d runs) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
-				names[data], epsilon, c, c.runs, c.least, c.most, c.seconds, c.cpu, c.peak, beside)
+			fmt.Fprintf(&b, "| %s | %g | **%s** (%s) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
+				names[data], epsilon, c, counted(c.runs), c.least, c.most, c.seconds, c.cpu, c.peak, beside)
 		}
 	}
 	return b.String()
