@@ -124,54 +124,45 @@ var add = operation{
 	},
 }
 
-var groupNorm = operation{
-	forward: func(l *list, o operands) {
-		l.launch(kernels.GroupNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
-	},
-	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(kernels.GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
-	},
-	back: func(l *list, o operands, x, dx kernels.Ptr, add bool) {
-		l.launch(kernels.GroupNormGrad(o.Batch, o.op, x, o.dy, o.weight, o.moments, dx, add))
-	},
-	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
-	},
-	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
-	},
-	both: func(l *list, o operands, w kernels.NormBack) {
-		l.launch(kernels.GroupNormBackward(o.Batch, o.op, o.normBack(w)))
-	},
-	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) },
-	moments: kernels.MomentBytes,
-}
+var (
+	groupNorm = normalization(
+		func(_ *list, o operands, act ir.Kind, y kernels.Ptr) kernels.Launch {
+			return kernels.GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments)
+		},
+		func(_ *list, o operands, w kernels.NormBack) kernels.Launch {
+			return kernels.GroupNormBackward(o.Batch, o.op, w)
+		},
+		func(_ kernels.Math, op *ir.Op) int { return kernels.GroupNormNorms(op) }, kernels.MomentBytes)
 
-// normBack adds what a way back reads.
-func (o operands) normBack(w kernels.NormBack) kernels.NormBack {
-	w.X, w.Dy, w.Weight, w.Moments = o.x[0], o.dy, o.weight, o.moments
-	return w
-}
+	layerNorm = normalization(
+		func(_ *list, o operands, act ir.Kind, y kernels.Ptr) kernels.Launch {
+			return kernels.LayerNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments)
+		},
+		func(_ *list, o operands, w kernels.NormBack) kernels.Launch {
+			return kernels.LayerNormBackward(o.Batch, o.op, w)
+		},
+		func(_ kernels.Math, op *ir.Op) int { return kernels.LayerNormNorms(op) }, kernels.LayerNormMomentBytes)
+)
 
-var layerNorm = operation{
-	forward: func(l *list, o operands) {
-		l.launch(kernels.LayerNorm(o.Batch, o.op, o.x[0], o.weight, o.bias, o.y, o.moments))
-	},
-	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(kernels.LayerNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
-	},
-	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Add: add})))
-	},
-	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
-	},
-	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
-	},
-	both: func(l *list, o operands, w kernels.NormBack) {
-		l.launch(kernels.LayerNormBackward(o.Batch, o.op, o.normBack(w)))
-	},
-	norms:   func(_ kernels.Math, op *ir.Op) int { return kernels.LayerNormNorms(op) },
-	moments: kernels.LayerNormMomentBytes,
+// normalization is the operation of two launches: forward, with the ReLU act behind it or none, and back, for whatever is asked.
+func normalization(forward func(l *list, o operands, act ir.Kind, y kernels.Ptr) kernels.Launch,
+	backward func(l *list, o operands, w kernels.NormBack) kernels.Launch, norms func(kernels.Math, *ir.Op) int, moments func(*ir.Op) int) operation {
+	back := func(l *list, o operands, w kernels.NormBack) {
+		w.X, w.Dy, w.Weight, w.Moments = o.x[0], o.dy, o.weight, o.moments
+		l.launch(backward(l, o, w))
+	}
+	return operation{
+		forward:   func(l *list, o operands) { l.launch(forward(l, o, 0, o.y)) },
+		activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) { l.launch(forward(l, o, act, y)) },
+		back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
+			back(l, o, kernels.NormBack{Dx: dx, Add: add})
+		},
+		store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
+			back(l, o, kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})
+		},
+		through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
+			back(l, o, kernels.NormBack{Dx: dx, Through: act})
+		},
+		both: back, norms: norms, moments: moments,
+	}
 }

@@ -110,26 +110,15 @@ var pixelAdd = operation{
 	},
 }
 
-var pixelGroupNorm = operation{
-	takes: kernels.Math.FitsGroupNorm,
-	forward: func(l *list, o operands) {
-		l.launch(l.math().GroupNormActivated(o.Batch, o.op, 0, o.x[0], o.weight, o.bias, o.y, o.moments))
-	},
-	activated: func(l *list, o operands, act ir.Kind, y kernels.Ptr) {
-		l.launch(l.math().GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments))
-	},
-	back: func(l *list, o operands, _, dx kernels.Ptr, add bool) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Add: add})))
-	},
-	through: func(l *list, o operands, act ir.Kind, dx kernels.Ptr) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Dx: dx, Through: act})))
-	},
-	store: func(l *list, o operands, to kernels.Ptr, stride int, norms kernels.Ptr) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(kernels.NormBack{Kept: to, Stride: stride, Norm2: norms})))
-	},
-	both: func(l *list, o operands, w kernels.NormBack) {
-		l.launch(l.math().GroupNormBackward(o.Batch, o.op, o.normBack(w)))
-	},
-	norms:   kernels.Math.GroupNormNorms,
-	moments: kernels.MomentBytes,
-}
+var pixelGroupNorm = func() operation {
+	o := normalization(
+		func(l *list, o operands, act ir.Kind, y kernels.Ptr) kernels.Launch {
+			return l.math().GroupNormActivated(o.Batch, o.op, act, o.x[0], o.weight, o.bias, y, o.moments)
+		},
+		func(l *list, o operands, w kernels.NormBack) kernels.Launch {
+			return l.math().GroupNormBackward(o.Batch, o.op, w)
+		},
+		kernels.Math.GroupNormNorms, kernels.MomentBytes)
+	o.takes = kernels.Math.FitsGroupNorm
+	return o
+}()

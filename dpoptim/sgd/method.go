@@ -61,7 +61,7 @@ func (s Settings) moments() Moments {
 
 // check finds faults.
 func (s Settings) check(optimizer string, c dpoptim.Settings) error {
-	if adapts(optimizer) && c.Momentum != 0 {
+	if Adapts(optimizer) && c.Momentum != 0 {
 		return usage.Errorf("momentum %v: %s has moments of its own; leave momentum at 0 or use another optimizer", c.Momentum, optimizer)
 	}
 	if s.SubtractNoise && c.Clipping == string(perexample.AdaptiveFlat) {
@@ -73,8 +73,8 @@ func (s Settings) check(optimizer string, c dpoptim.Settings) error {
 // defaultDecay is the weight decay of DP-AdamW; without one it would be DP-Adam.
 const defaultDecay = 0.01
 
-// adapts says that an optimizer is a form of Adam.
-func adapts(optimizer string) bool {
+// Adapts says that an optimizer is a form of Adam.
+func Adapts(optimizer string) bool {
 	return optimizer == DPAdam || optimizer == DPAdamW || optimizer == PlainAdam
 }
 
@@ -140,7 +140,7 @@ func (m *Method) Open(e dpoptim.Engine) (dpoptim.Steps, error) {
 	switch {
 	case m.name == DPAdamW:
 		create = newAdamW
-	case adapts(m.name):
+	case Adapts(m.name):
 		create = newAdam
 	}
 	o, err := create(e, m.config)

@@ -68,7 +68,7 @@ func (p *Plan) defaultsFrom() string {
 		return p.Config.RecipeChosenOn
 	case p.Notes.DefaultsFrom != "":
 		return p.Notes.DefaultsFrom
-	case p.Set.Classes == 0 && p.Config.Private() && p.Config.Optimizer != sgd.DPAdam && p.Config.Optimizer != sgd.DPAdamW: // whose rate is the same for all losses
+	case p.Set.Classes == 0 && p.Config.Private() && !sgd.Adapts(p.Config.Optimizer): // whose rate is the same for all losses
 		return "held-out training records of wine (public benchmark data)"
 	}
 	return "Fashion-MNIST test set (public benchmark data)"

@@ -134,11 +134,6 @@ func (m Math) GroupNormBackward(b Batch, op *ir.Op, w NormBack) Launch {
 	return m.pixelSlab(op).back(b, op, w)
 }
 
-// GroupNormGrad is GroupNormBackward for the input's gradient alone.
-func GroupNormGrad(b Batch, op *ir.Op, x, dy, weight, moments, dx Ptr, add bool) Launch {
-	return GroupNormBackward(b, op, NormBack{X: x, Dy: dy, Weight: weight, Moments: moments, Dx: dx, Add: add})
-}
-
 // GroupNormStore is GroupNormBackward for the gradients that are kept alone, and their squared norm in one part, norm2[b]. Its blocks have all channels, at most
 // MostGroupChannels.
 func GroupNormStore(b Batch, op *ir.Op, x, dy, moments, kept Ptr, stride int, norm2 Ptr) Launch {

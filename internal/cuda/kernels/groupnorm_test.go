@@ -334,7 +334,7 @@ func TestGroupNormAlone(t *testing.T) {
 			n.launch(GroupNorm(n.twin.b, n.op, n.xs, n.ws, n.bs, y, moments))
 			return n.result("y", y, untouched)
 		}(), n.forward(noActivation))
-		n.launch(GroupNormGrad(n.twin.b, n.op, n.xs, n.dys, n.ws, moments, dx, false))
+		n.launch(GroupNormBackward(n.twin.b, n.op, NormBack{X: n.xs, Dy: n.dys, Weight: n.ws, Moments: moments, Dx: dx}))
 		n.launch(GroupNormStore(n.twin.b, n.op, n.xs, n.dys, moments, kept, n.stride(), norms))
 		want := n.backward(NormBack{Dx: 1, Kept: 1, Norm2: 1})
 		same(t, n.name+": dx", n.result("dx", dx, untouched), want.dx)

@@ -85,7 +85,7 @@ func (o *wideOp) groupNorm(keptAt, stride int) {
 		scale = moments.double(at + 1)
 		return (o.x.at(b*o.in+e) - moments.double(at)) * scale, scale
 	}
-	o.check(GroupNormGrad(o.b, o.op, o.x.Ptr, o.dy.Ptr, weight.Ptr, moments.Ptr, o.dx.Ptr, false), result{place: o.dx, name: "dx", row: o.in, bound: 0x1p-20,
+	o.check(GroupNormBackward(o.b, o.op, NormBack{X: o.x.Ptr, Dy: o.dy.Ptr, Weight: weight.Ptr, Moments: moments.Ptr, Dx: o.dx.Ptr}), result{place: o.dx, name: "dx", row: o.in, bound: 0x1p-20,
 		want: func(b, e int) (t total) {
 			var mean, slope float64
 			for i := e / size * size; i < (e/size+1)*size; i++ {
