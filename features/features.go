@@ -38,7 +38,7 @@ const Scale = 63
 
 // Spec names a front end.
 type Spec struct {
-	Kind   string    // "scatter", "patches", "scatter+patches"; see Kinds
+	Kind   string    // "scatter", "patches", "pairs", or some of them joined by +; see Kinds
 	Whiten Whitening // what the channels' covariance comes from
 	Mirror bool      // average each image's features with those of its mirror image
 	Deskew bool      // shear each image upright first; constants do not depend on it
@@ -51,10 +51,12 @@ const (
 	maxSide     = 96
 )
 
-// A kind is one way to make features: one file, and a line in kinds.
+// A kind is one way to make features: one file, and a line in kinds. Where its features are whitened in several parts, there is
+// a kind for each of them, and all have one name.
 type kind struct {
 	name   string
-	weight float64 // of its part of a row's squared norm, beside other kinds
+	label  string  // of its constants and of its block of a row
+	weight float64 // of its block's squared norm, beside other blocks
 	damp   float64 // what is added to the covariance, in units of its mean diagonal
 	halves bool    // its whitener is rounded to half precision, as there is much of it
 	// check says in words what shape it needs, or nothing if that is met.
@@ -63,7 +65,7 @@ type kind struct {
 	// shapes lists the constants that it needs, beside those of whitening.
 	shapes func(shape [3]int) map[string][]int
 	// fit makes these constants.
-	fit func(shape [3]int) map[string][]float32
+	fit func(shape [3]int) (map[string][]float32, error)
 	// fitTime is about how long that takes on this machine; nil: no time.
 	fitTime func(shape [3]int) time.Duration
 	// open gives the map that the constants make.
@@ -75,7 +77,7 @@ type kind struct {
 // half reports whether a constant is kept in half precision.
 func (k kind) half(constant string) bool { return k.halves && constant == whitenerName }
 
-var kinds = []kind{scatterKind, patchesKind}
+var kinds = []kind{scatterKind, patchesKind, pairsKind(6, 64, 2), pairsKind(4, 32, 3)}
 
 // A layer maps images to channels on a grid.
 type layer struct {
@@ -90,12 +92,17 @@ type layer struct {
 
 // Kinds lists what Spec.Kind may be: the kinds, and kinds joined by +.
 func Kinds() []string {
-	var all []string
-	for n := range 1 << len(kinds) {
+	var all, single []string
+	for _, k := range kinds {
+		if !slices.Contains(single, k.name) {
+			single = append(single, k.name)
+		}
+	}
+	for n := range 1 << len(single) {
 		var names []string
-		for i, k := range kinds {
+		for i, name := range single {
 			if n>>i&1 == 1 {
-				names = append(names, k.name)
+				names = append(names, name)
 			}
 		}
 		if len(names) > 0 {

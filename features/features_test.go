@@ -18,6 +18,8 @@ var small = []Spec{
 	{Kind: "scatter+patches", Whiten: None, Mirror: true, Shape: [3]int{1, 16, 16}},
 	{Kind: "scatter", Whiten: None, Deskew: true, Shape: [3]int{2, 12, 16}},
 	{Kind: "patches", Whiten: None, Mirror: true, Deskew: true, Shape: [3]int{1, 16, 12}},
+	{Kind: "pairs", Whiten: None, Mirror: true, Shape: [3]int{1, 18, 17}},
+	{Kind: "scatter+pairs", Whiten: None, Shape: [3]int{2, 20, 24}},
 }
 
 // fronts gives the small front ends, made once, and those that are shipped.
@@ -77,13 +79,14 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 			if got := norm(row); math.Abs(got-Scale) > Scale*2*halfRounding {
 				t.Errorf("row %d has norm %g", i, got)
 			}
+			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs6": .5, "pairs4": .5}, 0.
 			for _, b := range f.blocks {
-				want := Scale * math.Sqrt(map[string]float64{"scatter": .3, "patches": .7}[b.name])
-				if len(f.blocks) == 1 {
-					want = Scale
-				}
+				all += weights[b.label]
+			}
+			for _, b := range f.blocks {
+				want := Scale * math.Sqrt(weights[b.label]/all)
 				if got := norm(row[:b.width()]); math.Abs(got-want) > want*2*halfRounding {
-					t.Errorf("block %s of row %d has norm %g, want %g", b.name, i, got, want)
+					t.Errorf("block %s of row %d has norm %g, want %g", b.label, i, got, want)
 				}
 				row = row[b.width():]
 			}
@@ -179,7 +182,7 @@ func TestLeftHalfSuffices(t *testing.T) {
 			if b.keep == b.cols {
 				continue
 			}
-			t.Run(f.spec.name()+" "+b.name, func(t *testing.T) {
+			t.Run(f.spec.name()+" "+b.label, func(t *testing.T) {
 				whole := *b
 				whole.keep = whole.cols
 				const n = 3

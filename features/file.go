@@ -70,7 +70,7 @@ func (f *Front) Write(w io.Writer) error {
 	for _, b := range f.blocks {
 		shapes := f.spec.shapes(b.kind)
 		for _, name := range slices.Sorted(maps.Keys(shapes)) {
-			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.half(name)})
+			tensors = append(tensors, safetensors.Tensor{Name: b.label + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.half(name)})
 		}
 	}
 	return safetensors.Write(w, tensors, f.spec.metadata())
@@ -101,13 +101,13 @@ func Read(r io.Reader) (*Front, error) {
 	constants := map[string]map[string][]float32{}
 	count := 0
 	for _, k := range spec.kinds() {
-		constants[k.name] = map[string][]float32{}
+		constants[k.label] = map[string][]float32{}
 		for name, shape := range spec.shapes(k) {
-			data, err := find(tensors, k.name+"."+name, shape, k.half(name))
+			data, err := find(tensors, k.label+"."+name, shape, k.half(name))
 			if err != nil {
 				return nil, fmt.Errorf("reading features: %w", err)
 			}
-			constants[k.name][name] = data
+			constants[k.label][name] = data
 			count++
 		}
 	}

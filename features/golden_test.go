@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 		case "scatter":
 			l = scatterKind.open(c.Shape, false, nil)
 		case "patches": // of the first atoms, both signs
-			p := newPatches(c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2))
+			p := newPatches("patches", c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2)).ready()
 			l = layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, worker: p.worker}
 		default:
 			t.Fatal(c.Kind)
@@ -108,7 +108,7 @@ func TestGoldenWhitened(t *testing.T) {
 			maps, out := make([]float32, b.channels*b.rows*b.cols), make([]float32, b.channels*b.rows*b.keep)
 			b.worker()(maps, image)
 			b.whiten()(out, maps)
-			name := spec.name() + " " + b.name
+			name := spec.name() + " " + b.label
 			if *update {
 				for i := 0; i < len(out); i += stride {
 					golden[name] = append(golden[name], out[i])

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
@@ -42,6 +43,7 @@ var (
 
 var patchesKind = kind{
 	name:   "patches",
+	label:  "patches",
 	weight: .7,
 	damp:   .01,
 	halves: true,
@@ -59,18 +61,23 @@ var patchesKind = kind{
 		}
 		return all
 	},
-	fit: func(shape [3]int) map[string][]float32 {
+	fit: func(shape [3]int) (map[string][]float32, error) {
 		all := map[string][]float32{}
 		for _, side := range patchSides {
-			all[atomsName(side)] = dictionary(shape, side)
+			all[atomsName(side)] = dictionary(shape, side, patchAtoms)
+		}
+		return all, nil
+	},
+	fitTime: func(shape [3]int) (all time.Duration) {
+		for _, side := range patchSides {
+			all += dictionaryTime(shape, side, patchAtoms)
 		}
 		return all
 	},
-	fitTime: dictionariesTime,
 	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
 		var all []*patches
 		for _, side := range patchSides {
-			all = append(all, newPatches(shape, mirror, side, constants[atomsName(side)]))
+			all = append(all, newPatches("patches", shape, mirror, side, constants[atomsName(side)]).ready())
 		}
 		return layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: func() func(dst, image []float32) {
 			var workers []func(dst, image []float32)
@@ -88,7 +95,7 @@ var patchesKind = kind{
 		var parts []ir.Value
 		for _, side := range patchSides {
 			atoms := constants[atomsName(side)]
-			parts = append(parts, newPatches(shape, mirror, side, atoms).program(b, image, withMirrored(atoms, mirror, side)))
+			parts = append(parts, newPatches("patches", shape, mirror, side, atoms).program(b, image))
 		}
 		return b.Concat(1, []int{patchChannels, patchGrid, patchGrid}, parts...)
 	},
@@ -98,27 +105,37 @@ func atomsName(side int) string { return fmt.Sprintf("atoms%d", side) }
 
 // patches holds what goroutines share, for patches of one side.
 type patches struct {
+	label      string // of constants
 	side       int
 	shape      [3]int
 	mirror     bool
-	rows, cols int          // places of a patch
-	taps       *gemm.Taps   // of a row of places
-	atoms      gemm.PackedB // a column an atom; behind them the mirrored ones
-	width      int          // of that
+	flat       float64   // added to a patch's variance
+	shrink     float64   // products move as far towards zero
+	rows, cols int       // places of a patch
+	count      int       // atoms
+	atoms      []float32 // these, and the mirrored ones behind them
+	width      int       // of both together
+
+	taps   *gemm.Taps   // of a row of places
+	packed gemm.PackedB // a column an atom
 }
 
-func newPatches(shape [3]int, mirror bool, side int, atoms []float32) *patches {
-	p := &patches{side: side, shape: shape, mirror: mirror, rows: shape[1] - side + 1, cols: shape[2] - side + 1, width: patchAtoms}
+func newPatches(label string, shape [3]int, mirror bool, side int, atoms []float32) *patches {
+	p := &patches{label: label, side: side, shape: shape, mirror: mirror, flat: patchFlat, shrink: patchShrink,
+		rows: shape[1] - side + 1, cols: shape[2] - side + 1, atoms: withMirrored(atoms, mirror, side)}
+	p.count, p.width = len(atoms)/p.size(), len(p.atoms)/p.size()
+	return p
+}
+
+// ready prepares what workers share.
+func (p *patches) ready() *patches {
 	size := p.size()
 	var offsets []int
 	for i := range size {
-		offsets = append(offsets, i/(side*side)*shape[1]*shape[2]+i/side%side*shape[2]+i%side)
+		offsets = append(offsets, i/(p.side*p.side)*p.shape[1]*p.shape[2]+i/p.side%p.side*p.shape[2]+i%p.side)
 	}
-	p.taps = gemm.NewTaps(offsets, 1, p.cols, shape[2])
-	if mirror {
-		p.width *= 2
-	}
-	gemm.PackB(&p.atoms, gemm.RowMajor(withMirrored(atoms, mirror, side), p.width, size).T())
+	p.taps = gemm.NewTaps(offsets, 1, p.cols, p.shape[2])
+	gemm.PackB(&p.packed, gemm.RowMajor(p.atoms, p.width, size).T())
 	return p
 }
 
@@ -189,7 +206,7 @@ func (p *patches) worker() func(dst, image []float32) {
 				}
 			}
 			clear(lines[:(y1-y0)*line])
-			gemm.AddExcess(lines, parts, &p.atoms, patchShrink, &ws)
+			gemm.AddExcess(lines, parts, &p.packed, float32(p.shrink), &ws)
 			for y := y0; y < y1; y++ {
 				for c := range patchGrid {
 					if from, to := extent(p.rows, c); from <= y && y < to {
@@ -210,46 +227,58 @@ func (p *patches) arrange(dst, grid []float32) {
 		y0, y1 := extent(p.rows, y)
 		x0, x1 := extent(p.cols, x)
 		share := 1 / float32((y1-y0)*(x1-x0))
-		from, other := grid[o*2*p.width:], grid[(o-x+patchGrid-1-x)*2*p.width+p.width-patchAtoms:]
-		out := dst[o*patchChannels:][:2*patchAtoms]
-		for k := range patchAtoms {
+		from, other := grid[o*2*p.width:], grid[(o-x+patchGrid-1-x)*2*p.width+p.width-p.count:]
+		out := dst[o*patchChannels:][:2*p.count]
+		for k := range p.count {
 			if p.mirror {
 				out[k] = .5 * share * (from[k] + other[k])
-				out[patchAtoms+k] = .5 * share * (from[p.width+k] + other[p.width+k])
+				out[p.count+k] = .5 * share * (from[p.width+k] + other[p.width+k])
 			} else {
-				out[k], out[patchAtoms+k] = share*from[k], share*from[p.width+k]
+				out[k], out[p.count+k] = share*from[k], share*from[p.width+k]
 			}
 		}
 	}
 }
 
 // program is worker: the contrast is a factor at every place, behind the products.
-func (p *patches) program(b *fixed.Builder, image ir.Value, atoms []float32) ir.Value {
-	shape, window := p.shape[:], ir.Square(p.side, 1, 0)
+func (p *patches) program(b *fixed.Builder, image ir.Value) ir.Value {
+	cells := p.cells(b, image)
+	if !p.mirror {
+		return cells
+	}
+	const grid = patchGrid * patchGrid
+	var first, second []int32 // of the atoms in the image, and of the mirrored ones on the other side
+	for i := range 2 * p.count * grid {
+		sign, k, x := i/(p.count*grid), i/grid%p.count, i%patchGrid
+		at := (sign*p.width+k)*grid + i%grid
+		first = append(first, int32(at))
+		second = append(second, int32(at+p.count*grid+patchGrid-1-2*x))
+	}
+	return b.HalfSum(cells, []int{2 * p.width, patchGrid, patchGrid}, []int{2 * p.count, patchGrid, patchGrid}, first, second)
+}
+
+// cells are the means of excess.
+func (p *patches) cells(b *fixed.Builder, image ir.Value) ir.Value {
+	found, shape := p.excess(b, image)
+	return b.Planes(found, shape, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
+		fmt.Sprintf("%s.cells%d", p.label, p.side), p.shares())
+}
+
+// excess is how far products exceed the threshold at every place and, behind it, their negatives.
+func (p *patches) excess(b *fixed.Builder, image ir.Value) (found ir.Value, shape []int) {
+	in, window := p.shape[:], ir.Square(p.side, 1, 0)
 	plane, both := []int{p.width, p.rows, p.cols}, []int{2 * p.width, p.rows, p.cols}
 	one := func(kind ir.Kind, x ...ir.Value) ir.Value {
 		return b.Add(ir.Op{Kind: kind, In: x, Shape: plane, Out: plane})
 	}
-	deviation := b.Add(ir.Op{Kind: ir.Contrast, In: []ir.Value{image}, Shape: shape, Out: []int{1, p.rows, p.cols}, Window: window, Epsilon: patchFlat})
-	products := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{image}, Shape: shape, Out: plane, Window: window},
-		b.Constant("patches."+atomsName(p.side), []int{p.width, p.shape[0], p.side, p.side}, atoms))
+	deviation := b.Add(ir.Op{Kind: ir.Contrast, In: []ir.Value{image}, Shape: in, Out: []int{1, p.rows, p.cols}, Window: window, Epsilon: p.flat})
+	products := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{image}, Shape: in, Out: plane, Window: window},
+		b.Constant(p.label+"."+atomsName(p.side), []int{p.width, p.shape[0], p.side, p.side}, p.atoms))
 	products = one(ir.Divide, products, deviation)
-	shrink := b.Scalar(-patchShrink)
+	shrink := b.Scalar(float32(-p.shrink))
 	above := one(ir.ReLU, b.Affine(products, plane, ir.None, shrink))
 	below := one(ir.ReLU, b.Affine(products, plane, b.Scalar(-1), shrink))
-	cells := b.Planes(b.Concat(1, both, above, below), both, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
-		fmt.Sprintf("patches.cells%d", p.side), p.shares())
-	if !p.mirror {
-		return cells
-	}
-	var first, second []int32 // of the atoms in the image, and of the mirrored ones on the other side
-	for i := range 2 * patchAtoms * patchGrid * patchGrid {
-		sign, k, x := i/(patchAtoms*patchGrid*patchGrid), i/(patchGrid*patchGrid)%patchAtoms, i%patchGrid
-		at := (sign*2*patchAtoms+k)*patchGrid*patchGrid + i%(patchGrid*patchGrid)
-		first = append(first, int32(at))
-		second = append(second, int32(at+patchAtoms*patchGrid*patchGrid+patchGrid-1-2*x))
-	}
-	return b.HalfSum(cells, []int{2 * p.width, patchGrid, patchGrid}, []int{2 * patchAtoms, patchGrid, patchGrid}, first, second)
+	return b.Concat(1, both, above, below), both
 }
 
 // shares are means over cells, as weights of every place for each.
@@ -287,7 +316,7 @@ func (p *patches) contrast() func(inverse, image []float32) {
 			at := i/p.cols*width + i%p.cols
 			mean := sum[at] / n
 			variance := max(square[at]/n-mean*mean, 0)
-			inverse[i] = 1 / float32(math.Sqrt(float64(variance+patchFlat)))
+			inverse[i] = 1 / float32(math.Sqrt(float64(variance+float32(p.flat))))
 		}
 	}
 }
@@ -309,8 +338,8 @@ func box(plane []float32, height, width, side int) {
 	}
 }
 
-// dictionary makes the atoms, for products of deviation 1 on dead leaves.
-func dictionary(shape [3]int, side int) []float32 {
+// dictionary makes atoms, for products of deviation 1 on dead leaves.
+func dictionary(shape [3]int, side, count int) []float32 {
 	size := shape[0] * side * side
 	below := patchBelow(side)
 	samples := patchSamples(shape, side, patchImages, below)
@@ -318,10 +347,10 @@ func dictionary(shape [3]int, side int) []float32 {
 		return patchDamp * eigenvalues[len(eigenvalues)-1]
 	})
 
-	atoms := make([]float32, patchAtoms*size)
+	atoms := make([]float32, count*size)
 	atom, whitened := make([]float64, size), make([]float64, size)
 	taken := map[string]bool{} // synthetic patches may be equal; atoms are not
-	for k := range patchAtoms {
+	for k := range count {
 		var sample []float64
 		var text string
 		for again := true; again; again = taken[text] {
@@ -398,7 +427,7 @@ func normalized(image []float32, shape [3]int, side, y, x int) []float64 {
 
 // spreadOf is the standard deviation of the products of patches with atoms, over some images.
 func spreadOf(shape [3]int, side int, atoms []float32, images int) float64 {
-	p := newPatches(shape, false, side, atoms)
+	p := newPatches("", shape, false, side, atoms).ready()
 	m := p.matcher()
 	image, source := make([]float32, volume(shape)), synthetic.Leaves(shape)
 	var packed gemm.PackedA
@@ -409,7 +438,7 @@ func spreadOf(shape [3]int, side int, atoms []float32, images int) float64 {
 			places := (y1 - y0) * p.cols
 			gemm.PackA(&packed, gemm.RowMajor(m.columns, places, p.size()))
 			products := make([]float32, places*p.width)
-			gemm.MulPacked(gemm.RowMajor(products, places, p.width), &packed, &p.atoms, false)
+			gemm.MulPacked(gemm.RowMajor(products, places, p.width), &packed, &p.packed, false)
 			for ; len(products) > 0; products = products[p.cols*p.width:] {
 				row := products[:p.cols*p.width] // its sums keep their bits
 				sum += vec.Sum(row)

@@ -32,9 +32,9 @@ func Rehearse(spec Spec) (*Front, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	constants := map[string]map[string][]float32{}
 	for _, k := range spec.kinds() {
-		constants[k.name] = map[string][]float32{}
+		constants[k.label] = map[string][]float32{}
 		for name, shape := range spec.shapes(k) {
-			constants[k.name][name] = randoms(random, shape)
+			constants[k.label][name] = randoms(random, shape)
 		}
 	}
 	f := assemble(spec, constants)
@@ -67,46 +67,45 @@ func (f *Front) FitTime() time.Duration {
 			all += b.fitTime(f.spec.Shape)
 		}
 		if f.spec.Whiten != None {
-			all += whitenTime(b.layer, f.spec.Whiten, f.spec.Shape)
+			all += momentsTime(b.layer, f.spec.Whiten, f.spec.Shape, whitenImages) + factorTime(b.channels)
 		}
 	}
 	return all
 }
 
-// whitenTime is about how long fitWhitening takes.
-func whitenTime(l layer, from Whitening, shape [3]int) time.Duration {
-	const images, side = 32, 512 // images for each goroutine; rows of a small covariance
+// momentsTime is about how long covarianceOf takes.
+func momentsTime(l layer, from Whitening, shape [3]int, images int) time.Duration {
+	const few = 32 // images for each goroutine
 	threads := runtime.GOMAXPROCS(0)
 	about := make([]float32, l.channels)
 	together := stopwatch(func() {
 		_ = work.Parallel(threads, threads, func() func(int) {
 			source, maps := from.source(shape), l.worker()
-			return func(i int) { l.moments(about, source, maps, volume(shape), i*images, (i+1)*images) }
+			return func(i int) { l.moments(about, source, maps, volume(shape), i*few, (i+1)*few) }
 		})
 	})
-	each := together / images
 	shards := (whitenShards + threads - 1) / threads // of the goroutine that has most
-	all := each * time.Duration(whitenFirst+shards*whitenImages/whitenShards)
+	return together / few * time.Duration(whitenFirst+shards*images/whitenShards)
+}
 
-	n := min(l.channels, side)
+// factorTime is about how long the root of a covariance takes.
+func factorTime(channels int) time.Duration {
+	n := min(channels, 512)
 	identity := make([]float64, n*n)
 	for i := range n {
 		identity[i*n+i] = 1
 	}
-	ratio := float64(l.channels) / float64(n)
-	return all + scaled(stopwatch(func() { whiten.InverseFactor(identity, n) }), ratio*ratio*ratio)
+	ratio := float64(channels) / float64(n)
+	return scaled(stopwatch(func() { whiten.InverseFactor(identity, n) }), ratio*ratio*ratio)
 }
 
-// dictionariesTime is about how long the atoms of every side take.
-func dictionariesTime(shape [3]int) (all time.Duration) {
+// dictionaryTime is about how long the atoms of a side take.
+func dictionaryTime(shape [3]int, side, count int) time.Duration {
 	const part, spreads = 50, 10
-	for _, side := range patchSides {
-		size := shape[0] * side * side
-		atoms := randoms(rand.New(rand.NewPCG(1, 2)), []int{patchAtoms, size})
-		all += scaled(stopwatch(func() { whiten.SecondMoments(patchSamples(shape, side, patchImages/part, patchBelow(side)), size) }), part)
-		all += scaled(stopwatch(func() { spreadOf(shape, side, atoms, patchSpread/spreads) }), spreads)
-	}
-	return all
+	size := shape[0] * side * side
+	atoms := randoms(rand.New(rand.NewPCG(1, 2)), []int{count, size})
+	return scaled(stopwatch(func() { whiten.SecondMoments(patchSamples(shape, side, patchImages/part, patchBelow(side)), size) }), part) +
+		scaled(stopwatch(func() { spreadOf(shape, side, atoms, patchSpread/spreads) }), spreads)
 }
 
 func stopwatch(work func()) time.Duration {

@@ -33,6 +33,32 @@ type moments struct {
 
 // fitWhitening gives the mean of the channels and the lower triangle of the matrix.
 func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress func(share float64)) (mean, lower []float32, err error) {
+	mean, covariance, _, err := covarianceOf(l, from, shape, whitenImages, progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := l.channels
+	for i := range c {
+		covariance[i*c+i] += damp
+	}
+	inverse := whiten.InverseFactor(covariance, c)
+	if inverse == nil {
+		return nil, nil, singular(shape, c)
+	}
+	for i := range c {
+		for j := range i + 1 {
+			lower = append(lower, float32(inverse.At(i, j)))
+		}
+	}
+	return mean, lower, nil
+}
+
+func singular(shape [3]int, channels int) error {
+	return fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), channels)
+}
+
+// covarianceOf gives the mean of the channels, and their covariance over its mean diagonal.
+func covarianceOf(l layer, from Whitening, shape [3]int, images int, progress func(share float64)) (mean []float32, covariance []float64, diagonal float64, err error) {
 	about := provisionalMean(l, from.source(shape), shape)
 	var total moments
 	waiting := map[int]moments{} // until all before them are in total
@@ -41,7 +67,7 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 	err = work.Parallel(runtime.GOMAXPROCS(0), whitenShards, func() func(int) {
 		source, maps := from.source(shape), l.worker()
 		return func(i int) {
-			shard := l.moments(about, source, maps, volume(shape), i*whitenImages/whitenShards, (i+1)*whitenImages/whitenShards)
+			shard := l.moments(about, source, maps, volume(shape), i*images/whitenShards, (i+1)*images/whitenShards)
 			lock.Lock()
 			defer lock.Unlock()
 			for waiting[i] = shard; waiting[next].first != nil; next++ {
@@ -53,30 +79,20 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 		}
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	mean, covariance := total.covariance(about)
+	mean, covariance = total.covariance(about)
 	c := l.channels
-	diagonal := 0.
 	for i := range c {
 		diagonal += covariance[i*c+i] / float64(c)
+	}
+	if !(diagonal > 0) {
+		return nil, nil, 0, singular(shape, c)
 	}
 	for i := range covariance {
 		covariance[i] /= diagonal
 	}
-	for i := range c {
-		covariance[i*c+i] += damp
-	}
-	inverse := whiten.InverseFactor(covariance, c)
-	if inverse == nil || !(diagonal > 0) {
-		return nil, nil, fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), c)
-	}
-	for i := range c {
-		for j := range i + 1 {
-			lower = append(lower, float32(inverse.At(i, j)))
-		}
-	}
-	return mean, lower, nil
+	return mean, covariance, diagonal, nil
 }
 
 // provisionalMean need not be exact: it keeps sums of squares from cancelling.

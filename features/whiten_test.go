@@ -123,7 +123,7 @@ func TestFitDependsOnTheSpecAlone(t *testing.T) {
 func TestDictionary(t *testing.T) {
 	shape := [3]int{1, 12, 12}
 	const side = 6
-	atoms := dictionary(shape, side)
+	atoms := dictionary(shape, side, patchAtoms)
 	size := len(atoms) / patchAtoms
 	for k := range patchAtoms {
 		sum, square := 0., 0.
@@ -143,7 +143,7 @@ func TestDictionary(t *testing.T) {
 	if d := spreadOf(shape, side, atoms, patchSpread); math.Abs(d-1) > 1e-5 {
 		t.Errorf("products have deviation %g", d)
 	}
-	if !slices.Equal(atoms, dictionary(shape, side)) {
+	if !slices.Equal(atoms, dictionary(shape, side, patchAtoms)) {
 		t.Error("it differs from time to time")
 	}
 }

@@ -1,0 +1,382 @@
+package features
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/cpu/vec"
+	"github.com/privgrad/privgrad/internal/fixed"
+	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/whiten"
+)
+
+// Patches of patches, as in convolutional kernel networks (Mairal 2016): what patches have in common with atoms is averaged
+// over a few places, and reduced to directions in which it varies most. Patches of this are compared with random vectors of
+// signs. What exceeds a threshold counts, whatever its sign: so a feature sees which pairs of atoms are found together. A fast
+// Hadamard transform makes the products (Le, Sarlós and Smola 2013).
+
+const (
+	pairsMean       = 5    // places that are averaged, each way, or a few more
+	pairsDirections = 56   // that are kept of the first layer
+	pairsSide       = 3    // of a patch of the second layer
+	pairsShrink     = 1    // in standard deviations of its products
+	pairsFlat       = .001 // added to its variance
+	pairsChannels   = 2048
+	pairsLength     = 512 // of a Hadamard transform: a power of two, and at least as many as a patch has values
+
+	pairsSeed   = 5
+	pairsImages = 1000 // over which the first layer's covariance is measured
+	pairsPowers = 4    // of the covariance, by which random directions turn to those of most variance
+	pairsDamp   = .001 // added to the covariance, in units of its mean diagonal
+)
+
+// The constants of a kind, beside its atoms.
+const (
+	pairsProject = "project" // from the first layer to directions
+	pairsOffset  = "offset"  // added there
+)
+
+// pairsKind compares patches of so many pixels, each way, with atoms and their mirror images. The means that it takes are
+// stride places apart.
+func pairsKind(side, atoms, stride int) kind {
+	label := "pairs" + string(rune('0'+side))
+	open := func(shape [3]int, mirror bool, constants map[string][]float32) *pairs {
+		p := newPairs(label, shape, side, stride, constants[atomsName(side)])
+		p.mirror, p.project, p.offset = mirror, constants[pairsProject], constants[pairsOffset]
+		return p
+	}
+	return kind{
+		name:   "pairs",
+		label:  label,
+		weight: .5,
+		damp:   .01,
+		halves: true,
+		check: func(shape [3]int) string {
+			if min(shape[1], shape[2]) < 17 {
+				return "of 17×17 pixels or more"
+			}
+			return ""
+		},
+		depth: func([3]int) int { return pairsChannels },
+		shapes: func(shape [3]int) map[string][]int {
+			return map[string][]int{
+				atomsName(side): {atoms, shape[0], side, side},
+				pairsProject:    {pairsDirections, 4 * atoms},
+				pairsOffset:     {pairsDirections},
+			}
+		},
+		fit: func(shape [3]int) (map[string][]float32, error) {
+			list := dictionary(shape, side, atoms)
+			project, offset, err := newPairs(label, shape, side, stride, list).directions(shape)
+			return map[string][]float32{atomsName(side): list, pairsProject: project, pairsOffset: offset}, err
+		},
+		fitTime: func(shape [3]int) time.Duration {
+			random := randoms(rand.New(rand.NewPCG(1, 2)), []int{atoms, shape[0], side, side})
+			first := newPairs(label, shape, side, stride, random).firstLayer()
+			return dictionaryTime(shape, side, atoms) + momentsTime(first, Leaves, shape, pairsImages)
+		},
+		open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
+			p := open(shape, mirror, constants)
+			p.ready()
+			return layer{channels: pairsChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: p.worker}
+		},
+		program: func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
+			return open(shape, mirror, constants).program(b, image)
+		},
+	}
+}
+
+// pairs holds what goroutines share.
+type pairs struct {
+	label      string
+	mirror     bool
+	first      *patches
+	stride     int
+	rows, cols int // means of the first layer
+	window     [2]int
+	project    []float32
+	offset     []float32
+	second     *patches // of the directions; its atoms are vectors of signs, over their norm
+
+	signs   []float32       // a vector for each transform
+	packed  [2]gemm.PackedA // project, for the image and for its mirror image, where sums stand for means
+	sharing gemm.PackedA    // means over cells: a row a cell, a column a place
+	pitch   int             // of places in a transform
+}
+
+func newPairs(label string, shape [3]int, side, stride int, atoms []float32) *pairs {
+	p := &pairs{label: label, stride: stride, first: newPatches(label, shape, true, side, atoms)}
+	count := func(places int) (means, window int) {
+		means = (places-pairsMean)/stride + 1
+		return means, places - (means-1)*stride // all places count
+	}
+	p.rows, p.window[0] = count(p.first.rows)
+	p.cols, p.window[1] = count(p.first.cols)
+	random := rand.NewPCG(pairsSeed, uint64(side))
+	for range pairsChannels {
+		p.signs = append(p.signs, float32(1-2*int(random.Uint64()>>63)))
+	}
+	p.second = newPatches(label+".signs", [3]int{pairsDirections, p.rows, p.cols}, false, pairsSide, nil)
+	p.second.shrink, p.second.flat = pairsShrink, pairsFlat
+	return p
+}
+
+// ready prepares what workers share.
+func (p *pairs) ready() {
+	p.first.ready()
+	turned := slices.Clone(p.project) // of atoms and mirrored ones exchanged
+	for i := range turned {
+		at := i % p.first.width
+		turned[i] = p.project[i-at+(at+p.first.count)%p.first.width]
+	}
+	channels := 2 * p.first.width
+	gemm.PackA(&p.packed[0], gemm.RowMajor(p.project, pairsDirections, channels))
+	gemm.PackA(&p.packed[1], gemm.RowMajor(turned, pairsDirections, channels))
+
+	second := p.second
+	p.pitch = (second.rows-1)*p.cols + second.cols
+	images := 1
+	if p.mirror {
+		images = 2
+	}
+	sharing, shares, grid := []float32{}, second.shares(), patchGrid*patchGrid
+	for cell := range grid {
+		line := make([]float32, images*p.pitch)
+		for i, share := range shares[cell*second.rows*second.cols:][:second.rows*second.cols] {
+			for k := range images { // both images, and .5 as in program
+				line[k*p.pitch+i/second.cols*p.cols+i%second.cols] = .5 * share
+			}
+		}
+		sharing = append(sharing, line...)
+	}
+	p.pitch *= images
+	gemm.PackA(&p.sharing, gemm.RowMajor(sharing, grid, p.pitch))
+}
+
+// firstLayer is the means of what patches have in common with atoms.
+func (p *pairs) firstLayer() layer {
+	p.first.ready()
+	return layer{channels: 2 * p.first.width, rows: p.rows, cols: p.cols, keep: p.cols, worker: p.means}
+}
+
+// means gives the worker of the first layer.
+func (p *pairs) means() func(dst, image []float32) {
+	f, m := p.first, p.first.matcher()
+	products := make([]float32, mostPlaces*f.width)
+	line := make([]float32, p.cols*2*f.width) // sums over places of a row
+	share := 1 / float32(p.window[0]*p.window[1])
+	shrink := float32(f.shrink)
+	var packed gemm.PackedA
+	return func(dst, image []float32) {
+		clear(dst)
+		m.read(image, func(y0, y1 int) {
+			places := (y1 - y0) * f.cols
+			gemm.PackA(&packed, gemm.RowMajor(m.columns, places, f.size()))
+			gemm.MulPacked(gemm.RowMajor(products, places, f.width), &packed, &f.packed, false)
+			for y := y0; y < y1; y++ {
+				clear(line)
+				for c := range p.cols {
+					above, below := line[2*c*f.width:][:f.width], line[(2*c+1)*f.width:][:f.width]
+					for x := range p.window[1] {
+						found := products[((y-y0)*f.cols+c*p.stride+x)*f.width:][:f.width]
+						vec.AddExcess(above, 1, found, shrink)
+						vec.AddExcess(below, -1, found, shrink)
+					}
+				}
+				for r := range p.rows {
+					if from := r * p.stride; from <= y && y < from+p.window[0] {
+						vec.AddVec(dst[r*len(line):][:len(line)], line)
+					}
+				}
+			}
+		})
+		vec.Scale(dst, share)
+	}
+}
+
+// directions finds those in which the first layer varies most over dead leaves, and scales them so that they have variance 1
+// and no covariance. Powers of the covariance turn random directions to them. What comes out changes little where
+// the covariance changes by rounding, as eigenvectors would not.
+func (p *pairs) directions(shape [3]int) (project, offset []float32, err error) {
+	l := p.firstLayer()
+	n := l.channels
+	mean, values, diagonal, err := covarianceOf(l, Leaves, shape, pairsImages, func(float64) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range n {
+		values[i*n+i] += pairsDamp
+	}
+	covariance := mat.NewDense(n, n, values)
+	random := rand.NewPCG(pairsSeed, 0)
+	start := make([]float64, n*pairsDirections)
+	for i := range start {
+		start[i] = float64(1 - 2*int(random.Uint64()>>63))
+	}
+	basis := mat.NewDense(n, pairsDirections, start)
+	var moved, within, linear mat.Dense
+	for range pairsPowers {
+		moved.Mul(covariance, basis)
+		var qr mat.QR
+		qr.Factorize(&moved)
+		var q mat.Dense
+		qr.QTo(&q)
+		basis.Copy(q.Slice(0, n, 0, pairsDirections))
+	}
+	moved.Mul(covariance, basis)
+	within.Mul(basis.T(), &moved)
+	root := whiten.InverseFactor(within.RawMatrix().Data, pairsDirections)
+	if root == nil {
+		return nil, nil, singular(shape, n)
+	}
+	linear.Mul(root, basis.T())
+	linear.Scale(1/math.Sqrt(diagonal), &linear)
+	for i := range pairsDirections {
+		less := 0.
+		for j, v := range linear.RawRowView(i) {
+			project = append(project, float32(v))
+			less -= v * float64(mean[j])
+		}
+		offset = append(offset, float32(less))
+	}
+	return project, offset, nil
+}
+
+// worker computes as program does, with a Hadamard transform in place of products.
+func (p *pairs) worker() func(dst, image []float32) {
+	means, l := p.means(), p.cols*p.rows
+	maps := make([]float32, l*2*p.first.width)
+	directions := make([]float32, pairsDirections*l)
+	contrast, inverse := p.second.contrast(), make([]float32, p.second.rows*p.second.cols)
+	over := make([]float32, p.pitch)              // 1 over the norm of a patch; 0 between rows of places
+	patch := make([]float32, pairsLength*p.pitch) // values of patches over their norm, place by place; the last ones stay 0
+	products := make([]float32, pairsLength*p.pitch)
+	others := make([]float32, pairsLength*p.pitch)
+	var columns, excess gemm.PackedB
+	images := 1
+	if p.mirror {
+		images = 2
+	}
+	one := p.pitch / images
+	return func(dst, image []float32) {
+		means(maps, image)
+		gemm.PackB(&columns, gemm.RowMajor(maps, l, 2*p.first.width).T())
+		for k := range images {
+			gemm.MulPacked(gemm.RowMajor(directions, pairsDirections, l), &p.packed[k], &columns, false)
+			for m, offset := range p.offset {
+				plane := directions[m*l:][:l]
+				vec.Normalize(plane, plane, 0, 1, offset)
+			}
+			if k == 1 {
+				for line := range slices.Chunk(directions, p.cols) {
+					slices.Reverse(line)
+				}
+			}
+			contrast(inverse, directions)
+			pitched := over[k*one:][:one]
+			for y := range p.second.rows {
+				copy(pitched[y*p.cols:], inverse[y*p.second.cols:][:p.second.cols])
+			}
+			vec.Scale(pitched, float32(1/math.Sqrt(float64(p.second.size()))))
+			for i := range p.second.size() {
+				m, r, c := i/(pairsSide*pairsSide), i/pairsSide%pairsSide, i%pairsSide
+				vec.Mul(patch[i*p.pitch+k*one:][:one], directions[m*l+r*p.cols+c:], pitched)
+			}
+		}
+		for from := 0; from < pairsChannels; from += pairsLength {
+			hadamard(products, others, patch, p.signs[from:], p.pitch)
+			clear(others)
+			vec.AddExcess(others, 1, products, pairsShrink)
+			vec.AddExcess(others, -1, products, pairsShrink)
+			gemm.PackB(&excess, gemm.RowMajor(others, pairsLength, p.pitch).T())
+			grid := gemm.RowMajor(dst, patchGrid*patchGrid, pairsChannels)
+			gemm.MulPacked(grid.Slice(0, patchGrid*patchGrid, from, from+pairsLength), &p.sharing, &excess, false)
+		}
+	}
+}
+
+// hadamard transforms vectors whose elements are rows of x, times signs. Every step has the same form, and adds and
+// subtracts the rows of the first half and those of the second. What it needs room for goes to other.
+func hadamard(dst, other, x, signs []float32, pitch int) {
+	step := func(dst, x, signs []float32) {
+		for i := range pairsLength / 2 {
+			j := i + pairsLength/2
+			a, b := float32(1), float32(1)
+			if signs != nil {
+				a, b = signs[i], signs[j]
+			}
+			first, second := x[i*pitch:][:pitch], x[j*pitch:][:pitch]
+			vec.Mix(dst[2*i*pitch:][:pitch], a, first, b, second)
+			vec.Mix(dst[(2*i+1)*pitch:][:pitch], a, first, -b, second)
+		}
+	}
+	steps := bits.Len(pairsLength) - 1
+	if steps%2 == 0 {
+		dst, other = other, dst
+	}
+	step(dst, x, signs)
+	for range steps - 1 {
+		dst, other = other, dst
+		step(dst, other, nil)
+	}
+}
+
+// program is worker: where that transforms, this has a convolution with signs.
+func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {
+	found, shape := p.first.excess(b, image)
+	area := p.window[0] * p.window[1]
+	share := slices.Repeat([]float32{1 / float32(area)}, area)
+	maps := b.Planes(found, shape, ir.Window{H: p.window[0], W: p.window[1], StrideH: p.stride, StrideW: p.stride, DilationH: 1, DilationW: 1}, p.label+".means", share)
+	means := []int{shape[0], p.rows, p.cols}
+	second := p.second
+	second.atoms = p.vectors()
+	second.count, second.width = pairsChannels, pairsChannels
+	project := b.Constant(p.label+"."+pairsProject, []int{pairsDirections, shape[0], 1, 1}, p.project)
+	offset := b.Constant(p.label+"."+pairsOffset, []int{pairsDirections, 1, 1}, p.offset)
+	cells := func(maps ir.Value) ir.Value {
+		u := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{maps}, Shape: means, Out: second.shape[:], Window: ir.Square(1, 1, 0)}, project)
+		return second.cells(b, b.Affine(u, second.shape[:], ir.None, offset))
+	}
+	all, signs := cells(maps), []int{2 * pairsChannels, patchGrid, patchGrid}
+	if p.mirror {
+		var index []int32
+		for i := range shape[0] * p.rows * p.cols {
+			x, line := i%p.cols, i/p.cols
+			atom := line / p.rows % p.first.width
+			other := line + ((atom+p.first.count)%p.first.width-atom)*p.rows
+			index = append(index, int32(other*p.cols+p.cols-1-x))
+		}
+		flipped := b.Add(ir.Op{Kind: ir.Pick, In: []ir.Value{maps}, Shape: means, Out: means, Index: index})
+		all = b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{all, cells(flipped)}, Shape: signs, Out: signs})
+	}
+	var above, below []int32
+	for i := range pairsChannels * patchGrid * patchGrid {
+		above = append(above, int32(i))
+		below = append(below, int32(i+pairsChannels*patchGrid*patchGrid))
+	}
+	return b.HalfSum(all, signs, []int{pairsChannels, patchGrid, patchGrid}, above, below)
+}
+
+// vectors are those that a patch of the second layer is compared with: rows of Hadamard's matrix, times signs, over the norm.
+func (p *pairs) vectors() []float32 {
+	n := p.second.size()
+	share := float32(1 / math.Sqrt(float64(n)))
+	all := make([]float32, 0, pairsChannels*n)
+	for k := range pairsChannels {
+		signs := p.signs[k-k%pairsLength:]
+		for i := range n {
+			v := share * signs[i]
+			if bits.OnesCount(uint(k%pairsLength&i))%2 == 1 {
+				v = -v
+			}
+			all = append(all, v)
+		}
+	}
+	return all
+}
