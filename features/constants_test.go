@@ -5,17 +5,26 @@ import (
 	"flag"
 	"math"
 	"os"
+	"slices"
 	"testing"
 )
 
 var update = flag.Bool("update", false, "write the constants that come with the package anew")
 
-// shipped are the specs whose constants come with the package.
+// shipped are the specs whose constants come with the package, each of one kind.
 var shipped = []Spec{
-	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "scatter", Whiten: Leaves, Shape: [3]int{1, 28, 28}},
+	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
+	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
+	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+	{Kind: "pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+}
+
+// joined are specs of shipped kinds that recipes take.
+var joined = []Spec{
 	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
-	{Kind: "scatter+patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+	{Kind: "scatter+patches+pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 }
 
 // What is committed is what Fit makes, on every machine: rounding of float32 products may
@@ -81,7 +90,7 @@ func TestShippedConstantsAreFew(t *testing.T) {
 	if size > 12e6 {
 		t.Errorf("constants have %d bytes, which every binary carries", size)
 	}
-	for _, spec := range shipped {
+	for _, spec := range slices.Concat(shipped, joined) {
 		if f, err := committed(spec); f == nil || err != nil || f.spec != spec {
 			t.Errorf("no constants of %s come with the package: %v", spec.name(), err)
 		}

@@ -22,11 +22,11 @@ var small = []Spec{
 	{Kind: "scatter+pairs", Whiten: None, Shape: [3]int{2, 20, 24}},
 }
 
-// fronts gives the small front ends, made once, and those that are shipped.
+// fronts gives the small front ends, made once, and those of recipes.
 func fronts(t *testing.T) []*Front {
 	t.Helper()
 	var all []*Front
-	for _, spec := range append(slices.Clone(small), shipped...) {
+	for _, spec := range slices.Concat(small, shipped[:1], joined) {
 		f := made[spec]
 		if f == nil {
 			var err error
@@ -295,14 +295,14 @@ func TestCheck(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(Kinds(), " "); got != "scatter patches scatter+patches" {
+	if got := strings.Join(Kinds(), " "); got != "scatter patches pairs scatter+patches scatter+pairs patches+pairs scatter+patches+pairs" {
 		t.Errorf("kinds are %s", got)
 	}
 	for _, c := range []struct {
 		change func(*Spec)
 		say    string
 	}{
-		{func(s *Spec) { s.Kind = "" }, "use one of scatter, patches, scatter+patches"},
+		{func(s *Spec) { s.Kind = "" }, "use one of scatter, patches, pairs, scatter+patches"},
 		{func(s *Spec) { s.Kind = "patches+scatter" }, "use one of"},
 		{func(s *Spec) { s.Kind = "scatter+scatter" }, "use one of"},
 		{func(s *Spec) { s.Whiten = "" }, "use one of none, leaves, pink"},
@@ -312,6 +312,7 @@ func TestCheck(t *testing.T) {
 		{func(s *Spec) { s.Shape[0] = 9 }, "at most 8 channels"},
 		{func(s *Spec) { s.Shape[1] = 100 }, "96×96"},
 		{func(s *Spec) { s.Kind, s.Shape = "patches", [3]int{1, 6, 30} }, "7×7"},
+		{func(s *Spec) { s.Kind, s.Shape = "scatter+pairs", [3]int{1, 16, 28} }, "17×17"},
 		{func(s *Spec) { s.Shape = [3]int{math.MaxInt, math.MaxInt, 4} }, "smaller"},
 	} {
 		s := good
@@ -336,6 +337,8 @@ var extremes = []Spec{
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 7, 7}, Mirror: true},
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 9, 96}, Mirror: true},
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 96, 9}},
+	{Kind: "pairs", Whiten: None, Shape: [3]int{3, 17, 17}},
+	{Kind: "pairs", Whiten: None, Shape: [3]int{1, 17, 96}, Mirror: true},
 }
 
 func TestExtremeShapes(t *testing.T) {

@@ -23,34 +23,38 @@ const (
 	maxFile    = 256 << 20 // more than the constants of the largest images
 )
 
-// Constants of these specs come with the package. make features writes them anew.
+// Constants of these specs, each of one kind, come with the package. make features writes them anew.
 //
 //go:embed constants/*.safetensors
 var constantFiles embed.FS
 
-func constantPath(s Spec) string {
-	s.Deskew = false
-	return "constants/" + s.name() + ".safetensors"
-}
+func constantPath(s Spec) string { return "constants/" + s.name() + ".safetensors" }
 
-// committed is the front end of a spec whose constants come with the package, else nil.
+// committed is the front end of a spec whose constants come with the package, a file for each kind, else nil.
 func committed(spec Spec) (*Front, error) {
-	file, err := constantFiles.Open(constantPath(spec))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	all := map[string]map[string][]float32{}
+	for _, kind := range strings.Split(spec.Kind, "+") {
+		one := spec
+		one.Kind, one.Deskew = kind, false
+		file, err := constantFiles.Open(constantPath(one))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		found, constants, err := read(file)
+		if err == nil && found != one {
+			err = fmt.Errorf("it holds features %s", found.name())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("constants of features %s: %w", one.name(), err)
+		}
+		maps.Copy(all, constants)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	f, err := Read(file)
-	if err == nil && constantPath(f.spec) != constantPath(spec) {
-		err = fmt.Errorf("it holds features %s", f.spec.name())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("constants of features %s: %w", spec.name(), err)
-	}
-	f.spec, f.origin = spec, fitted
+	f := assemble(spec, all)
+	f.origin = fitted
 	return f, nil
 }
 
@@ -90,13 +94,22 @@ func (s Spec) metadata() map[string]string {
 // Read reads what Write wrote. What is in the file is checked: it is a front end, or an error
 // says why not.
 func Read(r io.Reader) (*Front, error) {
+	spec, constants, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(spec, constants), nil
+}
+
+// read gives what Write wrote of a spec: constants by the label of their kind and by name.
+func read(r io.Reader) (Spec, map[string]map[string][]float32, error) {
 	tensors, metadata, err := safetensors.Read(r, maxFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading features: %w", err)
+		return Spec{}, nil, fmt.Errorf("reading features: %w", err)
 	}
 	spec, err := specOf(metadata)
 	if err != nil {
-		return nil, fmt.Errorf("reading features: %w", err)
+		return Spec{}, nil, fmt.Errorf("reading features: %w", err)
 	}
 	constants := map[string]map[string][]float32{}
 	count := 0
@@ -105,16 +118,16 @@ func Read(r io.Reader) (*Front, error) {
 		for name, shape := range spec.shapes(k) {
 			data, err := find(tensors, k.label+"."+name, shape, k.half(name))
 			if err != nil {
-				return nil, fmt.Errorf("reading features: %w", err)
+				return Spec{}, nil, fmt.Errorf("reading features: %w", err)
 			}
 			constants[k.label][name] = data
 			count++
 		}
 	}
 	if count != len(tensors) {
-		return nil, fmt.Errorf("reading features: %w: there are tensors that %s does not have", safetensors.ErrFormat, spec.name())
+		return Spec{}, nil, fmt.Errorf("reading features: %w: there are tensors that %s does not have", safetensors.ErrFormat, spec.name())
 	}
-	return assemble(spec, constants), nil
+	return spec, constants, nil
 }
 
 // specOf reads the metadata of a file, which must be just what Write writes of a spec.

@@ -2,8 +2,10 @@ package features
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 )
 
@@ -30,6 +32,7 @@ func TestGolden(t *testing.T) {
 		Seed   uint64
 		Maps   int
 		Side   int // of patches
+		Mirror bool
 		Values []float64
 	}
 	if err := json.Unmarshal(text, &cases); err != nil {
@@ -44,6 +47,20 @@ func TestGolden(t *testing.T) {
 		case "patches": // of the first atoms, both signs
 			p := newPatches("patches", c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2)).ready()
 			l = layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, worker: p.worker}
+		case "pairs":
+			k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.label == fmt.Sprint(c.Kind, c.Side) })]
+			constants := map[string][]float32{}
+			for name, shape := range k.shapes(c.Shape) {
+				switch name {
+				case pairsProject:
+					constants[name] = lessHalf(pseudo(c.Seed+200, shape[0]*shape[1]))
+				case pairsOffset:
+					constants[name] = lessHalf(pseudo(c.Seed+300, shape[0]))
+				default:
+					constants[name] = centred(pseudo(c.Seed+100, shape[0]*volume([3]int(shape[1:]))), volume([3]int(shape[1:])))
+				}
+			}
+			l = k.open(c.Shape, c.Mirror, constants)
 		default:
 			t.Fatal(c.Kind)
 		}
@@ -59,7 +76,10 @@ func TestGolden(t *testing.T) {
 		}
 		for i, want := range c.Values {
 			k := i / grid
-			if c.Kind == "patches" && k >= maps/2 {
+			switch {
+			case c.Kind == "pairs":
+				k *= 129 // of each transform some
+			case c.Kind == "patches" && k >= maps/2:
 				k += patchAtoms - maps/2
 			}
 			if v := float64(got[i%grid*l.channels+k]); !(math.Abs(v-want) <= 1e-5*largest) {
@@ -71,17 +91,28 @@ func TestGolden(t *testing.T) {
 
 // someAtoms are n atoms of mean 0, and zeros.
 func someAtoms(seed uint64, size, n int) []float32 {
-	atoms := pseudo(seed, n*size)
-	for k := 0; k < len(atoms); k += size {
+	return append(centred(pseudo(seed, n*size), size), make([]float32, (patchAtoms-n)*size)...)
+}
+
+// centred takes its mean from every atom.
+func centred(atoms []float32, size int) []float32 {
+	for atom := range slices.Chunk(atoms, size) {
 		mean := 0.
-		for _, v := range atoms[k : k+size] {
+		for _, v := range atom {
 			mean += float64(v) / float64(size)
 		}
-		for i := range size {
-			atoms[k+i] = float32(float64(atoms[k+i]) - mean)
+		for i, v := range atom {
+			atom[i] = float32(float64(v) - mean)
 		}
 	}
-	return append(atoms, make([]float32, (patchAtoms-n)*size)...)
+	return atoms
+}
+
+func lessHalf(x []float32) []float32 {
+	for i := range x {
+		x[i] -= .5
+	}
+	return x
 }
 
 // Whitening makes rounding larger. testdata/whitened.json has every 31st value of kernels with AVX-512, which

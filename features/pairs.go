@@ -28,6 +28,7 @@ const (
 	pairsShrink     = 1    // in standard deviations of its products
 	pairsFlat       = .001 // added to its variance
 	pairsChannels   = 2048
+	pairsLanes      = 16  // places of a transform are a multiple: kernels are slow on what is left over
 	pairsLength     = 512 // of a Hadamard transform: a power of two, and at least as many as a patch has values
 
 	pairsSeed   = 5
@@ -140,22 +141,15 @@ func (p *pairs) ready() {
 	gemm.PackA(&p.packed[1], gemm.RowMajor(turned, pairsDirections, channels))
 
 	second := p.second
-	p.pitch = (second.rows-1)*p.cols + second.cols
-	images := 1
-	if p.mirror {
-		images = 2
-	}
+	p.pitch = ((second.rows-1)*p.cols + second.cols + pairsLanes - 1) / pairsLanes * pairsLanes
 	sharing, shares, grid := []float32{}, second.shares(), patchGrid*patchGrid
 	for cell := range grid {
-		line := make([]float32, images*p.pitch)
+		line := make([]float32, p.pitch)
 		for i, share := range shares[cell*second.rows*second.cols:][:second.rows*second.cols] {
-			for k := range images { // both images, and .5 as in program
-				line[k*p.pitch+i/second.cols*p.cols+i%second.cols] = .5 * share
-			}
+			line[i/second.cols*p.cols+i%second.cols] = .5 * share // as in program
 		}
 		sharing = append(sharing, line...)
 	}
-	p.pitch *= images
 	gemm.PackA(&p.sharing, gemm.RowMajor(sharing, grid, p.pitch))
 }
 
@@ -252,80 +246,83 @@ func (p *pairs) directions(shape [3]int) (project, offset []float32, err error) 
 func (p *pairs) worker() func(dst, image []float32) {
 	means, l := p.means(), p.cols*p.rows
 	maps := make([]float32, l*2*p.first.width)
-	directions := make([]float32, pairsDirections*l)
+	directions := make([]float32, pairsDirections*l+pairsLanes)
 	contrast, inverse := p.second.contrast(), make([]float32, p.second.rows*p.second.cols)
 	over := make([]float32, p.pitch)              // 1 over the norm of a patch; 0 between rows of places
 	patch := make([]float32, pairsLength*p.pitch) // values of patches over their norm, place by place; the last ones stay 0
 	products := make([]float32, pairsLength*p.pitch)
 	others := make([]float32, pairsLength*p.pitch)
+	scratch := make([]float32, 16*p.pitch)
 	var columns, excess gemm.PackedB
-	images := 1
+	images := p.packed[:1]
 	if p.mirror {
-		images = 2
+		images = p.packed[:]
 	}
-	one := p.pitch / images
 	return func(dst, image []float32) {
 		means(maps, image)
 		gemm.PackB(&columns, gemm.RowMajor(maps, l, 2*p.first.width).T())
+		grid := gemm.RowMajor(dst, patchGrid*patchGrid, pairsChannels)
 		for k := range images {
-			gemm.MulPacked(gemm.RowMajor(directions, pairsDirections, l), &p.packed[k], &columns, false)
+			gemm.MulPacked(gemm.RowMajor(directions, pairsDirections, l), &images[k], &columns, false)
 			for m, offset := range p.offset {
 				plane := directions[m*l:][:l]
 				vec.Normalize(plane, plane, 0, 1, offset)
 			}
 			if k == 1 {
-				for line := range slices.Chunk(directions, p.cols) {
+				for line := range slices.Chunk(directions[:pairsDirections*l], p.cols) {
 					slices.Reverse(line)
 				}
 			}
 			contrast(inverse, directions)
-			pitched := over[k*one:][:one]
 			for y := range p.second.rows {
-				copy(pitched[y*p.cols:], inverse[y*p.second.cols:][:p.second.cols])
+				copy(over[y*p.cols:], inverse[y*p.second.cols:][:p.second.cols])
 			}
-			vec.Scale(pitched, float32(1/math.Sqrt(float64(p.second.size()))))
+			vec.Scale(over, float32(1/math.Sqrt(float64(p.second.size()))))
 			for i := range p.second.size() {
 				m, r, c := i/(pairsSide*pairsSide), i/pairsSide%pairsSide, i%pairsSide
-				vec.Mul(patch[i*p.pitch+k*one:][:one], directions[m*l+r*p.cols+c:], pitched)
+				vec.Mul(patch[i*p.pitch:][:p.pitch], directions[m*l+r*p.cols+c:], over)
 			}
-		}
-		for from := 0; from < pairsChannels; from += pairsLength {
-			hadamard(products, others, patch, p.signs[from:], p.pitch)
-			clear(others)
-			vec.AddExcess(others, 1, products, pairsShrink)
-			vec.AddExcess(others, -1, products, pairsShrink)
-			gemm.PackB(&excess, gemm.RowMajor(others, pairsLength, p.pitch).T())
-			grid := gemm.RowMajor(dst, patchGrid*patchGrid, pairsChannels)
-			gemm.MulPacked(grid.Slice(0, patchGrid*patchGrid, from, from+pairsLength), &p.sharing, &excess, false)
+			for from := 0; from < pairsChannels; from += pairsLength {
+				hadamard(products, patch, p.signs[from:], scratch, p.pitch)
+				clear(others)
+				vec.AddExcess(others, 1, products, pairsShrink)
+				vec.AddExcess(others, -1, products, pairsShrink)
+				gemm.PackB(&excess, gemm.RowMajor(others, pairsLength, p.pitch).T())
+				gemm.MulPacked(grid.Slice(0, patchGrid*patchGrid, from, from+pairsLength), &p.sharing, &excess, k > 0)
+			}
 		}
 	}
 }
 
-// hadamard transforms vectors whose elements are rows of x, times signs. Every step has the same form, and adds and
-// subtracts the rows of the first half and those of the second. What it needs room for goes to other.
-func hadamard(dst, other, x, signs []float32, pitch int) {
-	step := func(dst, x, signs []float32) {
-		for i := range pairsLength / 2 {
-			j := i + pairsLength/2
-			a, b := float32(1), float32(1)
-			if signs != nil {
-				a, b = signs[i], signs[j]
+// hadamard transforms vectors whose elements are rows of x, times signs. It takes three steps of a factor two at a time, of eight
+// rows that stay in cache.
+func hadamard(dst, x, signs, scratch []float32, pitch int) {
+	const radix = 8
+	row := func(x []float32, i int) []float32 { return x[i*pitch:][:pitch] }
+	both := func(sum, difference []float32, a float32, x []float32, b float32, y []float32) {
+		vec.Mix(sum, a, x, b, y)
+		vec.Mix(difference, a, x, -b, y)
+	}
+	other := scratch[radix*pitch:]
+	for apart := pairsLength / radix; apart > 0; apart /= radix {
+		for i := range pairsLength / radix {
+			base := i/apart*apart*radix + i%apart
+			for j := range radix / 2 {
+				k, l := base+j*apart, base+(j+4)*apart
+				both(row(scratch, j), row(scratch, j+4), signs[k], row(x, k), signs[l], row(x, l))
 			}
-			first, second := x[i*pitch:][:pitch], x[j*pitch:][:pitch]
-			vec.Mix(dst[2*i*pitch:][:pitch], a, first, b, second)
-			vec.Mix(dst[(2*i+1)*pitch:][:pitch], a, first, -b, second)
+			for _, j := range [...]int{0, 1, 4, 5} {
+				both(row(other, j), row(other, j+2), 1, row(scratch, j), 1, row(scratch, j+2))
+			}
+			for j := 0; j < radix; j += 2 {
+				both(row(dst, base+j*apart), row(dst, base+(j+1)*apart), 1, row(other, j), 1, row(other, j+1))
+			}
 		}
-	}
-	steps := bits.Len(pairsLength) - 1
-	if steps%2 == 0 {
-		dst, other = other, dst
-	}
-	step(dst, x, signs)
-	for range steps - 1 {
-		dst, other = other, dst
-		step(dst, other, nil)
+		x, signs = dst, ones[:]
 	}
 }
+
+var ones = [pairsLength]float32(slices.Repeat([]float32{1}, pairsLength))
 
 // program is worker: where that transforms, this has a convolution with signs.
 func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {

@@ -85,12 +85,63 @@ def patches(image, atoms):
     return np.array(maps)
 
 
+def signs(seed1, seed2, n):
+    """Signs by the top bit of PCG-DXSM, the generator of Go's math/rand/v2."""
+    word, state, out = 2**64, seed1 << 64 | seed2, []
+    for _ in range(n):
+        state = (state * 0x2360ED051FC65DA44385DF649FCCF645 + (6364136223846793005 << 64 | 1442695040888963407)) % 2**128
+        hi, lo = state >> 64, state % word
+        hi = (hi ^ hi >> 32) * 0xDA942042E4DD58B5 % word
+        hi = (hi ^ hi >> 48) * (lo | 1) % word
+        out.append(1 - 2 * (hi >> 63))
+    return np.array(out)
+
+
+def hadamard(n):
+    h = np.ones((1, 1))
+    while len(h) < n:
+        h = np.block([[h, h], [h, -h]])
+    return h
+
+
+def products(image, atoms, flat):
+    """What every patch over its contrast has in common with every atom: atoms, rows, columns."""
+    side = atoms.shape[-1]
+    windows = np.lib.stride_tricks.sliding_window_view(image, (side, side), (1, 2))
+    contrast = np.sqrt(windows.transpose(1, 2, 0, 3, 4).reshape(windows.shape[1], windows.shape[2], -1).var(-1) + flat)
+    return np.einsum("cyxij,acij->ayx", windows, atoms) / contrast
+
+
+def means(maps, window, stride):
+    """Averages over windows of places."""
+    h, w = window
+    rows, cols = (maps.shape[1] - h) // stride + 1, (maps.shape[2] - w) // stride + 1
+    return np.array([[[m[y * stride : y * stride + h, x * stride : x * stride + w].mean() for x in range(cols)] for y in range(rows)] for m in maps])
+
+
+def pairs(image, atoms, stride, project, offset, mirror, chosen):
+    """Some of the features of pairs: atoms are without their mirror images."""
+    side = atoms.shape[-1]
+    both = np.concatenate([atoms, atoms[..., ::-1]])
+    vectors = np.concatenate([hadamard(512) * s for s in signs(5, side, 2048).reshape(4, 512)])[chosen, :504] / np.sqrt(504)
+    maps = []
+    for x in [image, image[..., ::-1]][: 1 + mirror]:
+        found = products(x, both, 0.002)
+        found = np.concatenate([np.maximum(found - 0.25, 0), np.maximum(-found - 0.25, 0)])
+        window = [n - (n - 5) // stride * stride for n in found.shape[1:]]
+        u = np.einsum("mk,kyx->myx", project, means(found, window, stride)) + offset[:, None, None]
+        z = np.maximum(abs(products(u, vectors.reshape(-1, 56, 3, 3), 0.001)) - 1, 0)
+        cell = lambda n, c: slice(c * n // 2, -(-(c + 1) * n // 2))
+        maps.append([[[m[cell(len(m), i), cell(len(m[0]), j)].mean() for j in range(2)] for i in range(2)] for m in z])
+    return np.sum(maps, 0) / 2
+
+
 def main():
     cases = []
 
-    def case(kind, shape, seed, maps, side=0):
+    def case(kind, shape, seed, maps, side=0, mirror=False):
         values = [float(f"{v:.7g}") for v in np.asarray(maps).ravel()]
-        cases.append({"kind": kind, "shape": shape, "seed": seed, "maps": len(maps), "side": side, "values": values})
+        cases.append({"kind": kind, "shape": shape, "seed": seed, "maps": len(maps), "side": side, "mirror": mirror, "values": values})
 
     for seed, shape in enumerate([(1, 12, 8), (2, 8, 8), (1, 32, 32)], 1):
         image = draw(seed, *shape)
@@ -99,6 +150,12 @@ def main():
         atoms = draw(seed + 100, 4, shape[0], side, side)
         atoms -= atoms.mean((1, 2, 3), keepdims=True)
         case("patches", shape, seed, patches(draw(seed, *shape), atoms), side)
+    for seed, (side, n, stride, mirror, shape) in enumerate([(6, 64, 2, False, (1, 18, 20)), (4, 32, 3, True, (3, 19, 17))], 21):
+        atoms = draw(seed + 100, n, shape[0], side, side)
+        atoms -= atoms.mean((1, 2, 3), keepdims=True)
+        project, offset = draw(seed + 200, 56, 4 * n) - 0.5, draw(seed + 300, 56) - 0.5
+        chosen = np.arange(16) * 129
+        case("pairs", shape, seed, pairs(draw(seed, *shape), atoms, stride, project, offset, mirror, chosen), side, mirror)
     print("[" + ",\n".join(json.dumps(c) for c in cases) + "]")
 
 

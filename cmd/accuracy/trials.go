@@ -23,7 +23,9 @@ const recipe = "recipe"
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 2: {3, 4, 6}, 3: {4, 6, 8}, 4: {6, 8, 10}, 8: {8, 12, 16}}},
 	{recipe, "mnist", deskew(true), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 2: {4, 6, 8}, 3: {6, 8, 12}, 4: {6, 8, 12}, 8: {8, 12, 16}}},
-	{recipe, "cifar10", nil, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
+	{recipe, "cifar10", kind("scatter+patches+pairs"), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}, 4: {5, 6, 8}, 8: {8, 10, 14}}},
+
+	{"without pairs", "cifar10", kind("scatter+patches"), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
 	{"scattering alone", "fmnist", kind("scatter"), at3(8)},
