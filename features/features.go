@@ -90,24 +90,27 @@ type layer struct {
 	worker func() func(dst, image []float32)
 }
 
-// Kinds lists what Spec.Kind may be: the kinds, and kinds joined by +.
-func Kinds() []string {
-	var all, single []string
+// Names lists the kinds.
+func Names() (all []string) {
 	for _, k := range kinds {
-		if !slices.Contains(single, k.name) {
-			single = append(single, k.name)
+		if !slices.Contains(all, k.name) {
+			all = append(all, k.name)
 		}
 	}
-	for n := range 1 << len(single) {
+	return all
+}
+
+// Kinds lists what Spec.Kind may be: Names, and some of them joined by + in their order.
+func Kinds() (all []string) {
+	single := Names()
+	for n := 1; n < 1<<len(single); n++ {
 		var names []string
 		for i, name := range single {
 			if n>>i&1 == 1 {
 				names = append(names, name)
 			}
 		}
-		if len(names) > 0 {
-			all = append(all, strings.Join(names, "+"))
-		}
+		all = append(all, strings.Join(names, "+"))
 	}
 	slices.SortStableFunc(all, func(a, b string) int { return strings.Count(a, "+") - strings.Count(b, "+") })
 	return all

@@ -29,7 +29,7 @@ const (
 	pairsFlat       = .001 // added to its variance
 	pairsChannels   = 2048
 	pairsLanes      = 16  // places of a transform are a multiple: kernels are slow on what is left over
-	pairsLength     = 512 // of a Hadamard transform: a power of two, and at least as many as a patch has values
+	pairsLength     = 512 // of a Hadamard transform: a power of eight, and at least as many as a patch has values
 
 	pairsSeed   = 5
 	pairsImages = 1000 // over which the first layer's covariance is measured
@@ -252,7 +252,6 @@ func (p *pairs) worker() func(dst, image []float32) {
 	patch := make([]float32, pairsLength*p.pitch) // values of patches over their norm, place by place; the last ones stay 0
 	products := make([]float32, pairsLength*p.pitch)
 	others := make([]float32, pairsLength*p.pitch)
-	scratch := make([]float32, 16*p.pitch)
 	var columns, excess gemm.PackedB
 	images := p.packed[:1]
 	if p.mirror {
@@ -283,7 +282,10 @@ func (p *pairs) worker() func(dst, image []float32) {
 				vec.Mul(patch[i*p.pitch:][:p.pitch], directions[m*l+r*p.cols+c:], over)
 			}
 			for from := 0; from < pairsChannels; from += pairsLength {
-				hadamard(products, patch, p.signs[from:], scratch, p.pitch)
+				for i, sign := range p.signs[from : from+pairsLength] {
+					vec.Normalize(products[i*p.pitch:][:p.pitch], patch[i*p.pitch:], 0, sign, 0)
+				}
+				vec.Hadamard(products, pairsLength)
 				clear(others)
 				vec.AddExcess(others, 1, products, pairsShrink)
 				vec.AddExcess(others, -1, products, pairsShrink)
@@ -293,36 +295,6 @@ func (p *pairs) worker() func(dst, image []float32) {
 		}
 	}
 }
-
-// hadamard transforms vectors whose elements are rows of x, times signs. It takes three steps of a factor two at a time, of eight
-// rows that stay in cache.
-func hadamard(dst, x, signs, scratch []float32, pitch int) {
-	const radix = 8
-	row := func(x []float32, i int) []float32 { return x[i*pitch:][:pitch] }
-	both := func(sum, difference []float32, a float32, x []float32, b float32, y []float32) {
-		vec.Mix(sum, a, x, b, y)
-		vec.Mix(difference, a, x, -b, y)
-	}
-	other := scratch[radix*pitch:]
-	for apart := pairsLength / radix; apart > 0; apart /= radix {
-		for i := range pairsLength / radix {
-			base := i/apart*apart*radix + i%apart
-			for j := range radix / 2 {
-				k, l := base+j*apart, base+(j+4)*apart
-				both(row(scratch, j), row(scratch, j+4), signs[k], row(x, k), signs[l], row(x, l))
-			}
-			for _, j := range [...]int{0, 1, 4, 5} {
-				both(row(other, j), row(other, j+2), 1, row(scratch, j), 1, row(scratch, j+2))
-			}
-			for j := 0; j < radix; j += 2 {
-				both(row(dst, base+j*apart), row(dst, base+(j+1)*apart), 1, row(other, j), 1, row(other, j+1))
-			}
-		}
-		x, signs = dst, ones[:]
-	}
-}
-
-var ones = [pairsLength]float32(slices.Repeat([]float32{1}, pairsLength))
 
 // program is worker: where that transforms, this has a convolution with signs.
 func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {

@@ -147,3 +147,51 @@ func TestDictionary(t *testing.T) {
 		t.Error("it differs from time to time")
 	}
 }
+
+// Over the images that directions were found with, what comes of them has variance 1 and no covariance.
+func TestDirectionsAreApart(t *testing.T) {
+	shape := [3]int{1, 17, 20}
+	const side = 4
+	p := newPairs("pairs4", shape, side, 3, dictionary(shape, side, 32))
+	project, offset, err := p.directions(shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := p.firstLayer()
+	source, maps := synthetic.Leaves(shape), l.worker()
+	image, out := make([]float32, volume(shape)), make([]float32, l.channels*l.rows*l.cols)
+	n, sum, second := 0., make([]float64, pairsDirections), make([]float64, pairsDirections*pairsDirections)
+	u := make([]float64, pairsDirections)
+	for i := range pairsImages {
+		source.Draw(image, whitenSeed, uint64(i))
+		maps(out, image)
+		for place := range slices.Chunk(out, l.channels) {
+			n++
+			for k := range u {
+				u[k] = float64(offset[k])
+				for j, v := range project[k*l.channels:][:l.channels] {
+					u[k] += float64(v) * float64(place[j])
+				}
+				sum[k] += u[k]
+				for j := range k + 1 {
+					second[k*pairsDirections+j] += u[k] * u[j]
+				}
+			}
+		}
+	}
+	for k := range u {
+		for j := range k + 1 {
+			want := 0.
+			if j == k {
+				want = 1
+			}
+			// The least of these directions have some hundredths of the mean variance, to which pairsDamp adds.
+			if got := second[k*pairsDirections+j]/n - sum[k]*sum[j]/(n*n); math.Abs(got-want) > .1 {
+				t.Errorf("directions %d and %d have covariance %g, want %g", k, j, got, want)
+			}
+		}
+		if math.Abs(sum[k]/n) > 1e-3 {
+			t.Errorf("direction %d has mean %g", k, sum[k]/n)
+		}
+	}
+}

@@ -148,6 +148,7 @@ func vec(g *asm) {
 	})
 	gelu(g)
 	columns(g)
+	hadamard(g)
 	lstm(g)
 	grids(g)
 	g.bytes()

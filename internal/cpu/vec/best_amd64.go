@@ -144,6 +144,12 @@ var avx2 = kernels{
 	mixColumns: func(dst, a, b, x, c []float32, rows int) {
 		mixColumnsAVX2(&a[0], &b[0], &c[0], &dst[0], &x[0], len(a), rows)
 	},
+	hadamard: func(x []float32, columns int) {
+		if columns >= 8 {
+			hadamardAVX2(&x[0], columns, columns/8)
+		}
+		hadamard8(x, columns, columns&^7)
+	},
 	// Half of the columns have their sums in registers.
 	squareColumns: func(sum []float64, d, x []float32) {
 		const half = Columns / 2

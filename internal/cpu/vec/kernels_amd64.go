@@ -244,6 +244,11 @@ func addColumnsAVX512(sum *float32, slope *float32, x *float32, y *float32, colu
 //go:noescape
 func mixColumnsAVX512(a *float32, b *float32, c *float32, dst *float32, x *float32, columns int, rows int)
 
+// hadamardAVX2 replaces, at each place of so many vectors of eight floats, eight values apart floats apart by their Hadamard transform. There is at least one vector.
+//
+//go:noescape
+func hadamardAVX2(x *float32, apart int, vectors int)
+
 // gatedAVX2 sets, for the length of dst, dst[i] = sigmoid(o[i]-no)*tanh(x[i]+bx).
 //
 //go:noescape

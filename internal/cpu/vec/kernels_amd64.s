@@ -4812,6 +4812,67 @@ done:
 	VZEROUPPER
 	RET
 
+// func hadamardAVX2(x *float32, apart int, vectors int)
+// Requires: AVX
+TEXT ·hadamardAVX2(SB), NOSPLIT, $0-24
+	MOVQ apart+8(FP), AX
+	SHLQ $0x02, AX
+	MOVQ x+0(FP), CX
+	LEAQ (CX)(AX*2), DX
+	LEAQ (DX)(AX*1), BX
+	LEAQ (DX)(AX*4), SI
+	MOVQ vectors+16(FP), DI
+
+vectors:
+	VMOVUPS (CX), Y0
+	VMOVUPS (CX)(AX*1), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMOVUPS (CX)(AX*4), Y4
+	VMOVUPS (BX)(AX*2), Y5
+	VMOVUPS (SI), Y6
+	VMOVUPS (BX)(AX*4), Y7
+	VSUBPS  Y4, Y0, Y8
+	VADDPS  Y4, Y0, Y0
+	VSUBPS  Y5, Y1, Y4
+	VADDPS  Y5, Y1, Y1
+	VSUBPS  Y6, Y2, Y5
+	VADDPS  Y6, Y2, Y2
+	VSUBPS  Y7, Y3, Y6
+	VADDPS  Y7, Y3, Y3
+	VSUBPS  Y2, Y0, Y7
+	VADDPS  Y2, Y0, Y0
+	VSUBPS  Y3, Y1, Y2
+	VADDPS  Y3, Y1, Y1
+	VSUBPS  Y5, Y8, Y3
+	VADDPS  Y5, Y8, Y8
+	VSUBPS  Y6, Y4, Y5
+	VADDPS  Y6, Y4, Y4
+	VSUBPS  Y1, Y0, Y6
+	VADDPS  Y1, Y0, Y0
+	VSUBPS  Y2, Y7, Y1
+	VADDPS  Y2, Y7, Y7
+	VSUBPS  Y4, Y8, Y2
+	VADDPS  Y4, Y8, Y8
+	VSUBPS  Y5, Y3, Y4
+	VADDPS  Y5, Y3, Y3
+	VMOVUPS Y0, (CX)
+	VMOVUPS Y6, (CX)(AX*1)
+	VMOVUPS Y7, (DX)
+	VMOVUPS Y1, (BX)
+	VMOVUPS Y8, (CX)(AX*4)
+	VMOVUPS Y2, (BX)(AX*2)
+	VMOVUPS Y3, (SI)
+	VMOVUPS Y4, (BX)(AX*4)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	ADDQ    $0x20, SI
+	DECQ    DI
+	JNZ     vectors
+	VZEROUPPER
+	RET
+
 // func gatedAVX2(dst []float32, o []float32, x []float32, no float32, bx float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·gatedAVX2(SB), NOSPLIT, $0-80

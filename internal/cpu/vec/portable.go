@@ -224,6 +224,7 @@ var portable = kernels{
 	},
 	addColumns:    addColumns,
 	mixColumns:    mixColumns,
+	hadamard:      func(x []float32, columns int) { hadamard8(x, columns, 0) },
 	squareColumns: squareColumns,
 	gridSum:       gridSum,
 }

@@ -286,6 +286,7 @@ type kernels struct {
 	dot                             func(x, y []float32) float64
 	addColumns                      func(sum, slope, x, y []float32, rows int) // rows of one value or more, and one row or more
 	mixColumns                      func(dst, a, b, x, c []float32, rows int)  // likewise
+	hadamard                        func(x []float32, columns int)             // of eight rows
 	squareColumns                   func(sum []float64, d, x []float32)
 	gridSum                         func(sum, squares []float64, d, x []float32, stride int, scale []float64)
 }
