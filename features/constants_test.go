@@ -18,6 +18,7 @@ var shipped = []Spec{
 	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
+	{Kind: "pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 }
 
@@ -61,9 +62,9 @@ func TestLongConstants(t *testing.T) {
 						}
 						worst = max(worst, math.Abs(float64(v-had.blocks[i].constants[name][k]))-rounded)
 					}
-					t.Logf("%s.%s: at most %.2g of the largest, %g", b.label, name, worst/largest, largest)
+					t.Logf("%s.%s: at most %.2g of the largest, %g", b.name, name, worst/largest, largest)
 					if !(worst <= 1e-5*largest) {
-						t.Errorf("%s.%s differ by %g, the largest is %g: run make features and say why in the commit", b.label, name, worst, largest)
+						t.Errorf("%s.%s differ by %g, the largest is %g: run make features and say why in the commit", b.name, name, worst, largest)
 					}
 				}
 			}

@@ -51,12 +51,10 @@ const (
 	maxSide     = 96
 )
 
-// A kind is one way to make features: one file, and a line in kinds. Where its features are whitened in several parts, there is
-// a kind for each of them, and all have one name.
+// A kind is one way to make features: one file, and a line in kinds.
 type kind struct {
 	name   string
-	label  string  // of its constants and of its block of a row
-	weight float64 // of its block's squared norm, beside other blocks
+	weight float64 // of its part of a row's squared norm, beside other kinds
 	damp   float64 // what is added to the covariance, in units of its mean diagonal
 	halves bool    // its whitener is rounded to half precision, as there is much of it
 	// check says in words what shape it needs, or nothing if that is met.
@@ -77,7 +75,7 @@ type kind struct {
 // half reports whether a constant is kept in half precision.
 func (k kind) half(constant string) bool { return k.halves && constant == whitenerName }
 
-var kinds = []kind{scatterKind, patchesKind, pairsKind(6, 64, 2), pairsKind(4, 32, 3)}
+var kinds = []kind{scatterKind, patchesKind, pairsKind}
 
 // A layer maps images to channels on a grid.
 type layer struct {
@@ -93,9 +91,7 @@ type layer struct {
 // Names lists the kinds.
 func Names() (all []string) {
 	for _, k := range kinds {
-		if !slices.Contains(all, k.name) {
-			all = append(all, k.name)
-		}
+		all = append(all, k.name)
 	}
 	return all
 }

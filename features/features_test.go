@@ -18,8 +18,8 @@ var small = []Spec{
 	{Kind: "scatter+patches", Whiten: None, Mirror: true, Shape: [3]int{1, 16, 16}},
 	{Kind: "scatter", Whiten: None, Deskew: true, Shape: [3]int{2, 12, 16}},
 	{Kind: "patches", Whiten: None, Mirror: true, Deskew: true, Shape: [3]int{1, 16, 12}},
-	{Kind: "pairs", Whiten: None, Mirror: true, Shape: [3]int{1, 18, 17}},
-	{Kind: "scatter+pairs", Whiten: None, Shape: [3]int{2, 20, 24}},
+	{Kind: "pairs", Whiten: None, Mirror: true, Shape: [3]int{1, 22, 21}},
+	{Kind: "scatter+pairs", Whiten: None, Shape: [3]int{2, 24, 28}},
 }
 
 // fronts gives the small front ends, made once, and those of recipes.
@@ -79,14 +79,14 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 			if got := norm(row); math.Abs(got-Scale) > Scale*2*halfRounding {
 				t.Errorf("row %d has norm %g", i, got)
 			}
-			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs6": .5, "pairs4": .5}, 0.
+			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs": 1}, 0.
 			for _, b := range f.blocks {
-				all += weights[b.label]
+				all += weights[b.name]
 			}
 			for _, b := range f.blocks {
-				want := Scale * math.Sqrt(weights[b.label]/all)
+				want := Scale * math.Sqrt(weights[b.name]/all)
 				if got := norm(row[:b.width()]); math.Abs(got-want) > want*2*halfRounding {
-					t.Errorf("block %s of row %d has norm %g, want %g", b.label, i, got, want)
+					t.Errorf("block %s of row %d has norm %g, want %g", b.name, i, got, want)
 				}
 				row = row[b.width():]
 			}
@@ -182,7 +182,7 @@ func TestLeftHalfSuffices(t *testing.T) {
 			if b.keep == b.cols {
 				continue
 			}
-			t.Run(f.spec.name()+" "+b.label, func(t *testing.T) {
+			t.Run(f.spec.name()+" "+b.name, func(t *testing.T) {
 				whole := *b
 				whole.keep = whole.cols
 				const n = 3
@@ -312,7 +312,7 @@ func TestCheck(t *testing.T) {
 		{func(s *Spec) { s.Shape[0] = 9 }, "at most 8 channels"},
 		{func(s *Spec) { s.Shape[1] = 100 }, "96×96"},
 		{func(s *Spec) { s.Kind, s.Shape = "patches", [3]int{1, 6, 30} }, "7×7"},
-		{func(s *Spec) { s.Kind, s.Shape = "scatter+pairs", [3]int{1, 16, 28} }, "17×17"},
+		{func(s *Spec) { s.Kind, s.Shape = "scatter+pairs", [3]int{1, 20, 28} }, "21×21"},
 		{func(s *Spec) { s.Shape = [3]int{math.MaxInt, math.MaxInt, 4} }, "smaller"},
 	} {
 		s := good
@@ -337,8 +337,8 @@ var extremes = []Spec{
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 7, 7}, Mirror: true},
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 9, 96}, Mirror: true},
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 96, 9}},
-	{Kind: "pairs", Whiten: None, Shape: [3]int{3, 17, 17}},
-	{Kind: "pairs", Whiten: None, Shape: [3]int{1, 17, 96}, Mirror: true},
+	{Kind: "pairs", Whiten: None, Shape: [3]int{3, 21, 21}},
+	{Kind: "pairs", Whiten: None, Shape: [3]int{1, 21, 96}, Mirror: true},
 }
 
 func TestExtremeShapes(t *testing.T) {

@@ -74,7 +74,7 @@ func (f *Front) Write(w io.Writer) error {
 	for _, b := range f.blocks {
 		shapes := f.spec.shapes(b.kind)
 		for _, name := range slices.Sorted(maps.Keys(shapes)) {
-			tensors = append(tensors, safetensors.Tensor{Name: b.label + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.half(name)})
+			tensors = append(tensors, safetensors.Tensor{Name: b.name + "." + name, Shape: shapes[name], Data: b.constants[name], Half: b.half(name)})
 		}
 	}
 	return safetensors.Write(w, tensors, f.spec.metadata())
@@ -114,13 +114,13 @@ func read(r io.Reader) (Spec, map[string]map[string][]float32, error) {
 	constants := map[string]map[string][]float32{}
 	count := 0
 	for _, k := range spec.kinds() {
-		constants[k.label] = map[string][]float32{}
+		constants[k.name] = map[string][]float32{}
 		for name, shape := range spec.shapes(k) {
-			data, err := find(tensors, k.label+"."+name, shape, k.half(name))
+			data, err := find(tensors, k.name+"."+name, shape, k.half(name))
 			if err != nil {
 				return Spec{}, nil, fmt.Errorf("reading features: %w", err)
 			}
-			constants[k.label][name] = data
+			constants[k.name][name] = data
 			count++
 		}
 	}

@@ -83,8 +83,8 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 		if err != nil {
 			return nil, err
 		}
-		constants[k.label] = map[string][]float32{}
-		maps.Copy(constants[k.label], own)
+		constants[k.name] = map[string][]float32{}
+		maps.Copy(constants[k.name], own)
 		if spec.Whiten == None {
 			continue
 		}
@@ -95,7 +95,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 		if err != nil {
 			return nil, err
 		}
-		constants[k.label][meanName], constants[k.label][whitenerName] = mean, whitener
+		constants[k.name][meanName], constants[k.name][whitenerName] = mean, whitener
 		if k.halves {
 			for i, v := range whitener {
 				whitener[i] = half.ToFloat32(half.FromFloat32(v))
@@ -114,7 +114,7 @@ func assemble(spec Spec, constants map[string]map[string][]float32) *Front {
 	width, channels := 0, 0
 	grids := map[[2]int]bool{}
 	for _, k := range spec.kinds() {
-		b := &block{kind: k, layer: k.open(spec.Shape, spec.Mirror, constants[k.label]), constants: constants[k.label]}
+		b := &block{kind: k, layer: k.open(spec.Shape, spec.Mirror, constants[k.name]), constants: constants[k.name]}
 		if spec.Whiten != None {
 			gemm.PackUpper(&b.whitener, triangular(b.constants[whitenerName], b.channels).T())
 		}

@@ -2,11 +2,12 @@ package features
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/privgrad/privgrad/internal/cpu/gemm"
 )
 
 // pseudo repeats the stream of scripts/features_golden.py.
@@ -47,20 +48,17 @@ func TestGolden(t *testing.T) {
 		case "patches": // of the first atoms, both signs
 			p := newPatches("patches", c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2)).ready()
 			l = layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, worker: p.worker}
-		case "pairs":
-			k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.label == fmt.Sprint(c.Kind, c.Side) })]
-			constants := map[string][]float32{}
-			for name, shape := range k.shapes(c.Shape) {
-				switch name {
-				case pairsProject:
-					constants[name] = lessHalf(pseudo(c.Seed+200, shape[0]*shape[1]))
-				case pairsOffset:
-					constants[name] = lessHalf(pseudo(c.Seed+300, shape[0]))
-				default:
-					constants[name] = centred(pseudo(c.Seed+100, shape[0]*volume([3]int(shape[1:]))), volume([3]int(shape[1:])))
-				}
-			}
-			l = k.open(c.Shape, c.Mirror, constants)
+		case "pairs": // of one size
+			size := pairsSizes[slices.IndexFunc(pairsSizes, func(s struct{ side, atoms, stride int }) bool { return s.side == c.Side })]
+			values := c.Shape[0] * c.Side * c.Side
+			work := newPairs(c.Shape, c.Mirror, c.Side, size.stride, map[string][]float32{
+				atomsName(c.Side):   centred(pseudo(c.Seed+100, size.atoms*values), values),
+				projectName(c.Side): lessHalf(pseudo(c.Seed+200, pairsDirections*4*size.atoms)),
+				offsetName(c.Side):  lessHalf(pseudo(c.Seed+300, pairsDirections)),
+			}).ready().worker()
+			l = layer{channels: pairsVectors, rows: patchGrid, cols: patchGrid, worker: func() func(dst, image []float32) {
+				return func(dst, image []float32) { work(gemm.RowMajor(dst, patchGrid*patchGrid, pairsVectors), image) }
+			}}
 		default:
 			t.Fatal(c.Kind)
 		}
@@ -78,7 +76,7 @@ func TestGolden(t *testing.T) {
 			k := i / grid
 			switch {
 			case c.Kind == "pairs":
-				k *= 129 // of each transform some
+				k *= 31
 			case c.Kind == "patches" && k >= maps/2:
 				k += patchAtoms - maps/2
 			}
@@ -139,7 +137,7 @@ func TestGoldenWhitened(t *testing.T) {
 			maps, out := make([]float32, b.channels*b.rows*b.cols), make([]float32, b.channels*b.rows*b.keep)
 			b.worker()(maps, image)
 			b.whiten()(out, maps)
-			name := spec.name() + " " + b.label
+			name := spec.name() + " " + b.name
 			if *update {
 				for i := 0; i < len(out); i += stride {
 					golden[name] = append(golden[name], out[i])

@@ -1,6 +1,7 @@
 package features
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -27,92 +28,115 @@ const (
 	pairsSide       = 3    // of a patch of the second layer
 	pairsShrink     = 1    // in standard deviations of its products
 	pairsFlat       = .001 // added to its variance
-	pairsChannels   = 2048
-	pairsLanes      = 16  // places of a transform are a multiple: kernels are slow on what is left over
-	pairsLength     = 512 // of a Hadamard transform: a power of eight, and at least as many as a patch has values
+	pairsVectors    = 512  // of signs, for patches of each size: a power of eight, and at least as many as such a patch has values
+	pairsLanes      = 16   // places of a transform are a multiple: kernels are slow on what is left over
 
 	pairsSeed   = 5
 	pairsImages = 1000 // over which the first layer's covariance is measured
 	pairsPowers = 4    // of the covariance, by which random directions turn to those of most variance
 	pairsDamp   = .001 // added to the covariance, in units of its mean diagonal
+	pairsLeast  = 21   // pixels, each way
 )
 
-// The constants of a kind, beside its atoms.
-const (
-	pairsProject = "project" // from the first layer to directions
-	pairsOffset  = "offset"  // added there
-)
+// pairsSizes are the patches of the first layer: pixels each way, atoms without their mirror images, and places from one
+// average to the next.
+var pairsSizes = []struct{ side, atoms, stride int }{{4, 32, 3}, {6, 64, 2}, {8, 64, 3}}
 
-// pairsKind compares patches of so many pixels, each way, with atoms and their mirror images. The means that it takes are
-// stride places apart.
-func pairsKind(side, atoms, stride int) kind {
-	label := "pairs" + string(rune('0'+side))
-	open := func(shape [3]int, mirror bool, constants map[string][]float32) *pairs {
-		p := newPairs(label, shape, side, stride, constants[atomsName(side)])
-		p.mirror, p.project, p.offset = mirror, constants[pairsProject], constants[pairsOffset]
-		return p
-	}
-	return kind{
-		name:   "pairs",
-		label:  label,
-		weight: .5,
-		damp:   .01,
-		halves: true,
-		check: func(shape [3]int) string {
-			if min(shape[1], shape[2]) < 17 {
-				return "of 17×17 pixels or more"
+var pairsChannels = pairsVectors * len(pairsSizes)
+
+var pairsKind = kind{
+	name:   "pairs",
+	weight: 1,
+	damp:   .01,
+	halves: true,
+	check: func(shape [3]int) string {
+		if min(shape[1], shape[2]) < pairsLeast {
+			return "of 21×21 pixels or more"
+		}
+		return ""
+	},
+	depth: func([3]int) int { return pairsChannels },
+	shapes: func(shape [3]int) map[string][]int {
+		all := map[string][]int{}
+		for _, s := range pairsSizes {
+			all[atomsName(s.side)] = []int{s.atoms, shape[0], s.side, s.side}
+			all[projectName(s.side)] = []int{pairsDirections, 4 * s.atoms}
+			all[offsetName(s.side)] = []int{pairsDirections}
+		}
+		return all
+	},
+	fit: func(shape [3]int) (map[string][]float32, error) {
+		all := map[string][]float32{}
+		for _, s := range pairsSizes {
+			all[atomsName(s.side)] = dictionary(shape, s.side, s.atoms)
+			project, offset, err := newPairs(shape, false, s.side, s.stride, all).directions(shape)
+			if err != nil {
+				return nil, err
 			}
-			return ""
-		},
-		depth: func([3]int) int { return pairsChannels },
-		shapes: func(shape [3]int) map[string][]int {
-			return map[string][]int{
-				atomsName(side): {atoms, shape[0], side, side},
-				pairsProject:    {pairsDirections, 4 * atoms},
-				pairsOffset:     {pairsDirections},
+			all[projectName(s.side)], all[offsetName(s.side)] = project, offset
+		}
+		return all, nil
+	},
+	fitTime: func(shape [3]int) (all time.Duration) {
+		for _, s := range pairsSizes {
+			random := randoms(rand.New(rand.NewPCG(1, 2)), []int{s.atoms, shape[0], s.side, s.side})
+			first := newPairs(shape, false, s.side, s.stride, map[string][]float32{atomsName(s.side): random}).firstLayer()
+			all += dictionaryTime(shape, s.side, s.atoms) + momentsTime(first, Leaves, shape, pairsImages)
+		}
+		return all
+	},
+	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
+		var all []*pairs
+		for _, s := range pairsSizes {
+			all = append(all, newPairs(shape, mirror, s.side, s.stride, constants).ready())
+		}
+		return layer{channels: pairsChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: func() func(dst, image []float32) {
+			var workers []func(dst gemm.Matrix, image []float32)
+			for _, p := range all {
+				workers = append(workers, p.worker())
 			}
-		},
-		fit: func(shape [3]int) (map[string][]float32, error) {
-			list := dictionary(shape, side, atoms)
-			project, offset, err := newPairs(label, shape, side, stride, list).directions(shape)
-			return map[string][]float32{atomsName(side): list, pairsProject: project, pairsOffset: offset}, err
-		},
-		fitTime: func(shape [3]int) time.Duration {
-			random := randoms(rand.New(rand.NewPCG(1, 2)), []int{atoms, shape[0], side, side})
-			first := newPairs(label, shape, side, stride, random).firstLayer()
-			return dictionaryTime(shape, side, atoms) + momentsTime(first, Leaves, shape, pairsImages)
-		},
-		open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
-			p := open(shape, mirror, constants)
-			p.ready()
-			return layer{channels: pairsChannels, rows: patchGrid, cols: patchGrid, keep: patchGrid, worker: p.worker}
-		},
-		program: func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
-			return open(shape, mirror, constants).program(b, image)
-		},
-	}
+			return func(dst, image []float32) {
+				grid := gemm.RowMajor(dst, patchGrid*patchGrid, pairsChannels)
+				for i, work := range workers {
+					work(grid.Slice(0, patchGrid*patchGrid, i*pairsVectors, (i+1)*pairsVectors), image)
+				}
+			}
+		}}
+	},
+	program: func(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
+		var parts []ir.Value
+		for _, s := range pairsSizes {
+			parts = append(parts, newPairs(shape, mirror, s.side, s.stride, constants).program(b, image))
+		}
+		return b.Concat(1, []int{pairsChannels, patchGrid, patchGrid}, parts...)
+	},
 }
 
-// pairs holds what goroutines share.
+func projectName(side int) string { return fmt.Sprintf("project%d", side) } // from the first layer to directions
+func offsetName(side int) string  { return fmt.Sprintf("offset%d", side) }  // added there
+
+// pairs holds what goroutines share, for patches of one size.
 type pairs struct {
-	label      string
 	mirror     bool
 	first      *patches
 	stride     int
-	rows, cols int // means of the first layer
-	window     [2]int
+	rows, cols int    // means of the first layer
+	window     [2]int // places of a mean
 	project    []float32
 	offset     []float32
-	second     *patches // of the directions; its atoms are vectors of signs, over their norm
+	second     *patches  // of the directions, without atoms
+	signs      []float32 // by which values of a patch are multiplied before they are transformed
 
-	signs   []float32       // a vector for each transform
-	packed  [2]gemm.PackedA // project, for the image and for its mirror image, where sums stand for means
+	packed  [2]gemm.PackedA // project, for the image and for its mirror image
 	sharing gemm.PackedA    // means over cells: a row a cell, a column a place
 	pitch   int             // of places in a transform
 }
 
-func newPairs(label string, shape [3]int, side, stride int, atoms []float32) *pairs {
-	p := &pairs{label: label, stride: stride, first: newPatches(label, shape, true, side, atoms)}
+func newPairs(shape [3]int, mirror bool, side, stride int, constants map[string][]float32) *pairs {
+	p := &pairs{
+		mirror: mirror, stride: stride, first: newPatches("pairs", shape, true, side, constants[atomsName(side)]),
+		project: constants[projectName(side)], offset: constants[offsetName(side)],
+	}
 	count := func(places int) (means, window int) {
 		means = (places-pairsMean)/stride + 1
 		return means, places - (means-1)*stride // all places count
@@ -120,16 +144,16 @@ func newPairs(label string, shape [3]int, side, stride int, atoms []float32) *pa
 	p.rows, p.window[0] = count(p.first.rows)
 	p.cols, p.window[1] = count(p.first.cols)
 	random := rand.NewPCG(pairsSeed, uint64(side))
-	for range pairsChannels {
+	for range pairsVectors {
 		p.signs = append(p.signs, float32(1-2*int(random.Uint64()>>63)))
 	}
-	p.second = newPatches(label+".signs", [3]int{pairsDirections, p.rows, p.cols}, false, pairsSide, nil)
+	p.second = newPatches(fmt.Sprintf("pairs.signs%d", side), [3]int{pairsDirections, p.rows, p.cols}, false, pairsSide, nil)
 	p.second.shrink, p.second.flat = pairsShrink, pairsFlat
 	return p
 }
 
 // ready prepares what workers share.
-func (p *pairs) ready() {
+func (p *pairs) ready() *pairs {
 	p.first.ready()
 	turned := slices.Clone(p.project) // of atoms and mirrored ones exchanged
 	for i := range turned {
@@ -151,6 +175,7 @@ func (p *pairs) ready() {
 		sharing = append(sharing, line...)
 	}
 	gemm.PackA(&p.sharing, gemm.RowMajor(sharing, grid, p.pitch))
+	return p
 }
 
 // firstLayer is the means of what patches have in common with atoms.
@@ -243,24 +268,23 @@ func (p *pairs) directions(shape [3]int) (project, offset []float32, err error) 
 }
 
 // worker computes as program does, with a Hadamard transform in place of products.
-func (p *pairs) worker() func(dst, image []float32) {
+func (p *pairs) worker() func(dst gemm.Matrix, image []float32) {
 	means, l := p.means(), p.cols*p.rows
 	maps := make([]float32, l*2*p.first.width)
 	directions := make([]float32, pairsDirections*l+pairsLanes)
 	contrast, inverse := p.second.contrast(), make([]float32, p.second.rows*p.second.cols)
-	over := make([]float32, p.pitch)              // 1 over the norm of a patch; 0 between rows of places
-	patch := make([]float32, pairsLength*p.pitch) // values of patches over their norm, place by place; the last ones stay 0
-	products := make([]float32, pairsLength*p.pitch)
-	others := make([]float32, pairsLength*p.pitch)
+	over := make([]float32, p.pitch)               // 1 over the norm of a patch; 0 between rows of places
+	patch := make([]float32, pairsVectors*p.pitch) // values of patches over their norm, place by place; the last ones stay 0
+	products := make([]float32, pairsVectors*p.pitch)
+	others := make([]float32, pairsVectors*p.pitch)
 	var columns, excess gemm.PackedB
 	images := p.packed[:1]
 	if p.mirror {
 		images = p.packed[:]
 	}
-	return func(dst, image []float32) {
+	return func(dst gemm.Matrix, image []float32) {
 		means(maps, image)
 		gemm.PackB(&columns, gemm.RowMajor(maps, l, 2*p.first.width).T())
-		grid := gemm.RowMajor(dst, patchGrid*patchGrid, pairsChannels)
 		for k := range images {
 			gemm.MulPacked(gemm.RowMajor(directions, pairsDirections, l), &images[k], &columns, false)
 			for m, offset := range p.offset {
@@ -281,17 +305,15 @@ func (p *pairs) worker() func(dst, image []float32) {
 				m, r, c := i/(pairsSide*pairsSide), i/pairsSide%pairsSide, i%pairsSide
 				vec.Mul(patch[i*p.pitch:][:p.pitch], directions[m*l+r*p.cols+c:], over)
 			}
-			for from := 0; from < pairsChannels; from += pairsLength {
-				for i, sign := range p.signs[from : from+pairsLength] {
-					vec.Normalize(products[i*p.pitch:][:p.pitch], patch[i*p.pitch:], 0, sign, 0)
-				}
-				vec.Hadamard(products, pairsLength)
-				clear(others)
-				vec.AddExcess(others, 1, products, pairsShrink)
-				vec.AddExcess(others, -1, products, pairsShrink)
-				gemm.PackB(&excess, gemm.RowMajor(others, pairsLength, p.pitch).T())
-				gemm.MulPacked(grid.Slice(0, patchGrid*patchGrid, from, from+pairsLength), &p.sharing, &excess, k > 0)
+			for i, sign := range p.signs {
+				vec.Normalize(products[i*p.pitch:][:p.pitch], patch[i*p.pitch:], 0, sign, 0)
 			}
+			vec.Hadamard(products, pairsVectors)
+			clear(others)
+			vec.AddExcess(others, 1, products, pairsShrink)
+			vec.AddExcess(others, -1, products, pairsShrink)
+			gemm.PackB(&excess, gemm.RowMajor(others, pairsVectors, p.pitch).T())
+			gemm.MulPacked(dst, &p.sharing, &excess, k > 0)
 		}
 	}
 }
@@ -301,18 +323,18 @@ func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {
 	found, shape := p.first.excess(b, image)
 	area := p.window[0] * p.window[1]
 	share := slices.Repeat([]float32{1 / float32(area)}, area)
-	maps := b.Planes(found, shape, ir.Window{H: p.window[0], W: p.window[1], StrideH: p.stride, StrideW: p.stride, DilationH: 1, DilationW: 1}, p.label+".means", share)
+	maps := b.Planes(found, shape, ir.Window{H: p.window[0], W: p.window[1], StrideH: p.stride, StrideW: p.stride, DilationH: 1, DilationW: 1}, fmt.Sprintf("pairs.means%d", p.first.side), share)
 	means := []int{shape[0], p.rows, p.cols}
 	second := p.second
 	second.atoms = p.vectors()
-	second.count, second.width = pairsChannels, pairsChannels
-	project := b.Constant(p.label+"."+pairsProject, []int{pairsDirections, shape[0], 1, 1}, p.project)
-	offset := b.Constant(p.label+"."+pairsOffset, []int{pairsDirections, 1, 1}, p.offset)
+	second.count, second.width = pairsVectors, pairsVectors
+	project := b.Constant("pairs."+projectName(p.first.side), []int{pairsDirections, shape[0], 1, 1}, p.project)
+	offset := b.Constant("pairs."+offsetName(p.first.side), []int{pairsDirections, 1, 1}, p.offset)
 	cells := func(maps ir.Value) ir.Value {
 		u := b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{maps}, Shape: means, Out: second.shape[:], Window: ir.Square(1, 1, 0)}, project)
 		return second.cells(b, b.Affine(u, second.shape[:], ir.None, offset))
 	}
-	all, signs := cells(maps), []int{2 * pairsChannels, patchGrid, patchGrid}
+	all, signs := cells(maps), []int{2 * pairsVectors, patchGrid, patchGrid}
 	if p.mirror {
 		var index []int32
 		for i := range shape[0] * p.rows * p.cols {
@@ -325,23 +347,22 @@ func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {
 		all = b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{all, cells(flipped)}, Shape: signs, Out: signs})
 	}
 	var above, below []int32
-	for i := range pairsChannels * patchGrid * patchGrid {
+	for i := range pairsVectors * patchGrid * patchGrid {
 		above = append(above, int32(i))
-		below = append(below, int32(i+pairsChannels*patchGrid*patchGrid))
+		below = append(below, int32(i+pairsVectors*patchGrid*patchGrid))
 	}
-	return b.HalfSum(all, signs, []int{pairsChannels, patchGrid, patchGrid}, above, below)
+	return b.HalfSum(all, signs, []int{pairsVectors, patchGrid, patchGrid}, above, below)
 }
 
 // vectors are those that a patch of the second layer is compared with: rows of Hadamard's matrix, times signs, over the norm.
 func (p *pairs) vectors() []float32 {
 	n := p.second.size()
 	share := float32(1 / math.Sqrt(float64(n)))
-	all := make([]float32, 0, pairsChannels*n)
-	for k := range pairsChannels {
-		signs := p.signs[k-k%pairsLength:]
+	all := make([]float32, 0, pairsVectors*n)
+	for k := range pairsVectors {
 		for i := range n {
-			v := share * signs[i]
-			if bits.OnesCount(uint(k%pairsLength&i))%2 == 1 {
+			v := share * p.signs[i]
+			if bits.OnesCount(uint(k&i))%2 == 1 {
 				v = -v
 			}
 			all = append(all, v)

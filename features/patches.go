@@ -43,7 +43,6 @@ var (
 
 var patchesKind = kind{
 	name:   "patches",
-	label:  "patches",
 	weight: .7,
 	damp:   .01,
 	halves: true,

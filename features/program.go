@@ -42,14 +42,14 @@ func (f *Front) Program() (*ir.Program, []float32) {
 func (b *block) finish(p *fixed.Builder, maps ir.Value, norm float64) ir.Value {
 	shape, c := []int{b.channels, b.rows, b.keep}, b.channels
 	if mean := b.constants[meanName]; mean != nil {
-		maps = p.Affine(maps, shape, ir.None, p.Constant(b.label+".less-mean", []int{c, 1, 1}, negative(mean)))
-		whitener := p.Constant(b.label+"."+whitenerName, []int{c, c, 1, 1}, triangular(b.constants[whitenerName], c).Data)
+		maps = p.Affine(maps, shape, ir.None, p.Constant(b.name+".less-mean", []int{c, 1, 1}, negative(mean)))
+		whitener := p.Constant(b.name+"."+whitenerName, []int{c, c, 1, 1}, triangular(b.constants[whitenerName], c).Data)
 		maps = p.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{maps}, Shape: shape, Out: shape, Window: ir.Square(1, 1, 0)}, whitener)
 	}
 	if b.middle() {
 		weights := slices.Repeat([]float32{1}, b.keep)
 		weights[b.keep-1] = math.Sqrt2 / 2
-		maps = p.Affine(maps, shape, p.Constant(b.label+".columns", []int{b.keep}, weights), ir.None)
+		maps = p.Affine(maps, shape, p.Constant(b.name+".columns", []int{b.keep}, weights), ir.None)
 	}
 	row := []int{b.width()}
 	return p.Add(ir.Op{Kind: ir.Unit, In: []ir.Value{maps}, Shape: row, Out: row, Norm: norm})

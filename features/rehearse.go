@@ -32,9 +32,9 @@ func Rehearse(spec Spec) (*Front, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	constants := map[string]map[string][]float32{}
 	for _, k := range spec.kinds() {
-		constants[k.label] = map[string][]float32{}
+		constants[k.name] = map[string][]float32{}
 		for name, shape := range spec.shapes(k) {
-			constants[k.label][name] = randoms(random, shape)
+			constants[k.name][name] = randoms(random, shape)
 		}
 	}
 	f := assemble(spec, constants)

@@ -25,7 +25,6 @@ const (
 
 var scatterKind = kind{
 	name:   "scatter",
-	label:  "scatter",
 	weight: .3,
 	damp:   .001,
 	check: func(shape [3]int) string {

@@ -150,9 +150,9 @@ func TestDictionary(t *testing.T) {
 
 // Over the images that directions were found with, what comes of them has variance 1 and no covariance.
 func TestDirectionsAreApart(t *testing.T) {
-	shape := [3]int{1, 17, 20}
+	shape := [3]int{1, 21, 23}
 	const side = 4
-	p := newPairs("pairs4", shape, side, 3, dictionary(shape, side, 32))
+	p := newPairs(shape, false, side, 3, map[string][]float32{atomsName(side): dictionary(shape, side, 32)})
 	project, offset, err := p.directions(shape)
 	if err != nil {
 		t.Fatal(err)

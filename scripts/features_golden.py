@@ -120,10 +120,10 @@ def means(maps, window, stride):
 
 
 def pairs(image, atoms, stride, project, offset, mirror, chosen):
-    """Some of the features of pairs: atoms are without their mirror images."""
+    """Some of the features of pairs, of one size: atoms are without their mirror images."""
     side = atoms.shape[-1]
     both = np.concatenate([atoms, atoms[..., ::-1]])
-    vectors = np.concatenate([hadamard(512) * s for s in signs(5, side, 2048).reshape(4, 512)])[chosen, :504] / np.sqrt(504)
+    vectors = (hadamard(512) * signs(5, side, 512))[chosen, :504] / np.sqrt(504)
     maps = []
     for x in [image, image[..., ::-1]][: 1 + mirror]:
         found = products(x, both, 0.002)
@@ -150,11 +150,11 @@ def main():
         atoms = draw(seed + 100, 4, shape[0], side, side)
         atoms -= atoms.mean((1, 2, 3), keepdims=True)
         case("patches", shape, seed, patches(draw(seed, *shape), atoms), side)
-    for seed, (side, n, stride, mirror, shape) in enumerate([(6, 64, 2, False, (1, 18, 20)), (4, 32, 3, True, (3, 19, 17))], 21):
+    for seed, (side, n, stride, mirror, shape) in enumerate([(6, 64, 2, False, (1, 21, 22)), (4, 32, 3, True, (3, 22, 21)), (8, 64, 3, True, (1, 21, 24))], 21):
         atoms = draw(seed + 100, n, shape[0], side, side)
         atoms -= atoms.mean((1, 2, 3), keepdims=True)
         project, offset = draw(seed + 200, 56, 4 * n) - 0.5, draw(seed + 300, 56) - 0.5
-        chosen = np.arange(16) * 129
+        chosen = np.arange(16) * 31
         case("pairs", shape, seed, pairs(draw(seed, *shape), atoms, stride, project, offset, mirror, chosen), side, mirror)
     print("[" + ",\n".join(json.dumps(c) for c in cases) + "]")
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,24 +14,35 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/recipes"
+	"github.com/privgrad/privgrad/train"
 )
 
-// measured is a run of the command by a recipe, on the test files.
+// measured is a run by a recipe, on the test files.
 type measured struct {
 	data         string
 	recipe       string // whose settings it took
 	epsilon      float64
 	seed         int
 	accuracy     float64
-	seconds, cpu float64 // of the whole command; of all its threads
-	peak         float64 // GiB
+	seconds, cpu float64 // of the whole command; of all its threads; NaN where the run was no command
+	peak         float64 // GiB; likewise
 }
 
 var measuredHead = []string{"data", "recipe", "epsilon", "seed", "test_accuracy", "seconds", "processor_seconds", "peak_gib"}
 
 func (m measured) fields() []string {
-	return []string{m.data, m.recipe, text(m.epsilon), fmt.Sprint(m.seed), text(m.accuracy), text(m.seconds), text(m.cpu), text(m.peak)}
+	return []string{m.data, m.recipe, text(m.epsilon), fmt.Sprint(m.seed), text(m.accuracy), known(m.seconds), known(m.cpu), known(m.peak)}
+}
+
+// known is a number, or nothing where it was not measured.
+func known(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	return text(v)
 }
 
 func readMeasured() (all []measured, err error) {
@@ -40,7 +52,12 @@ func readMeasured() (all []measured, err error) {
 	}
 	for _, f := range rows {
 		m := measured{data: f[0], recipe: f[1]}
-		numbers := map[int]*float64{2: &m.epsilon, 4: &m.accuracy, 5: &m.seconds, 6: &m.cpu, 7: &m.peak}
+		numbers := map[int]*float64{2: &m.epsilon, 4: &m.accuracy}
+		for column, into := range map[int]*float64{5: &m.seconds, 6: &m.cpu, 7: &m.peak} {
+			if *into = math.NaN(); f[column] != "" {
+				numbers[column] = into
+			}
+		}
 		if err := parse(measuredFile, f, numbers, 3, &m.seed); err != nil {
 			return nil, err
 		}
@@ -55,6 +72,10 @@ func measure(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	run := o.once
+	if o.together {
+		run = (&together{options: o}).run
+	}
 	for seed := 1; seed <= o.seeds; seed++ {
 		for _, data := range o.sets {
 			for _, epsilon := range o.epsilons {
@@ -63,7 +84,7 @@ func measure(ctx context.Context, o options) error {
 				}) {
 					continue
 				}
-				m, err := o.once(ctx, data, epsilon, seed)
+				m, err := run(ctx, data, epsilon, seed)
 				if err != nil {
 					return err
 				}
@@ -74,6 +95,43 @@ func measure(ctx context.Context, o options) error {
 		}
 	}
 	return nil
+}
+
+// together makes features once for all runs that have the same, in this process. Their times are not measured.
+type together struct {
+	options
+	spec features.Spec
+	set  *datasets.Set
+}
+
+func (t *together) run(ctx context.Context, data string, epsilon float64, seed int) (measured, error) {
+	m := measured{data: data, recipe: cmp.Or(t.recipe, data), epsilon: epsilon, seed: seed, seconds: math.NaN(), cpu: math.NaN(), peak: math.NaN()}
+	r, err := recipes.Find(recipes.Best, m.recipe, [3]int{}, epsilon)
+	if err != nil {
+		return m, err
+	}
+	r.Data = data
+	set, front, err := opened(t.data, r)
+	if err != nil {
+		return m, err
+	}
+	if t.set == nil || t.set.Name != set.Name || t.spec != front.Spec() {
+		t.set = nil // before there is another
+		set.Train, set.Test = rowsOf(front, set.Train), rowsOf(front, set.Test)
+		t.set, t.spec = set, front.Spec()
+	}
+	c := train.Default()
+	delta := 1e-5
+	c.Seed, c.Epsilon, c.Delta = uint64(seed), &epsilon, &delta
+	result, err := trained(ctx, c, t.set, r.Settings)
+	if err != nil {
+		return m, err
+	}
+	if !result.Guarantee || result.TestAccuracy == nil {
+		return m, fmt.Errorf("%s at epsilon %g: the run has no guarantee or no accuracy", data, epsilon)
+	}
+	m.accuracy = *result.TestAccuracy
+	return m, nil
 }
 
 // once is one process, from raw images to a model and its accuracy.

@@ -37,13 +37,18 @@ func of(all []measured, data, recipe string, epsilon float64) cell {
 			continue
 		}
 		x := 100 * m.accuracy
-		a, seconds, cpu = append(a, x), append(seconds, m.seconds), append(cpu, m.cpu)
-		c.least, c.most, c.peak = min(c.least, x), max(c.most, x), max(c.peak, m.peak)
+		a = append(a, x)
+		c.least, c.most = min(c.least, x), max(c.most, x)
+		if !math.IsNaN(m.seconds) {
+			seconds, cpu, c.peak = append(seconds, m.seconds), append(cpu, m.cpu), max(c.peak, m.peak)
+		}
 	}
 	if c.runs = len(a); c.runs == 0 {
 		return c
 	}
-	c.seconds, c.cpu = median(seconds), median(cpu)
+	if len(seconds) > 0 {
+		c.seconds, c.cpu = median(seconds), median(cpu)
+	}
 	mean, deviation := stat.MeanStdDev(a, nil)
 	c.accuracy = mean
 	if n := float64(c.runs); n > 1 {

@@ -295,7 +295,9 @@ func fitTable(ctx context.Context, set sample, r recipes.Settings, epsilon float
 	}
 	c := train.Default()
 	c.Seed, c.Noise, c.Threads = uint64(set.seed), "seeded", 1
-	result, err := trained(ctx, c, set.Set, r, calibrated[key])
+	sigma := calibrated[key]
+	c.NoiseMultiplier = &sigma
+	result, err := trained(ctx, c, set.Set, r)
 	if err != nil {
 		return 0, 0, err
 	}

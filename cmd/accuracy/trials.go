@@ -23,15 +23,19 @@ const recipe = "recipe"
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 2: {3, 4, 6}, 3: {4, 6, 8}, 4: {6, 8, 10}, 8: {8, 12, 16}}},
 	{recipe, "mnist", deskew(true), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 2: {4, 6, 8}, 3: {6, 8, 12}, 4: {6, 8, 12}, 8: {8, 12, 16}}},
-	{recipe, "cifar10", kind("scatter+patches+pairs"), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}, 4: {5, 6, 8}, 8: {8, 10, 14}}},
+	{recipe, "cifar10", withPairs(0.33, 40), map[float64][]float64{0.5: {1, 1.5, 2}, 1: {2, 2.5, 3}, 2: {3, 4}, 3: {5, 7}, 4: {7, 9}, 8: {10, 14, 18}}},
 
-	{"without pairs", "cifar10", kind("scatter+patches"), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
+	{"sampling rate 0.164, 20 epochs", "cifar10", withPairs(0.164, 20), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}, 4: {5, 6}}},
+	{"without pairs", "cifar10", before, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
 	{"scattering alone", "fmnist", kind("scatter"), at3(8)},
 	{"patches alone", "cifar10", kind("patches"), at3(6)},
 	{"patches alone", "fmnist", kind("patches"), at3(8)},
 	{"patches too", "mnist", kind("scatter+patches"), at3(8)},
+	{"pairs too", "mnist", kind("scatter+pairs"), map[float64][]float64{1: {2, 3}, 3: {6, 8}}},
+	{"patches and pairs too", "mnist", kind("scatter+patches+pairs"), map[float64][]float64{1: {2, 3}, 3: {6, 8}}},
+	{"pairs too", "fmnist", kind("scatter+patches+pairs"), map[float64][]float64{1: {1.5, 2, 3}, 8: {8, 12, 16}}},
 	{"without the mirror image", "cifar10", mirror(false), at3(6)},
 	{"without the mirror image", "fmnist", mirror(false), at3(8)},
 	{"with the mirror image", "mnist", mirror(true), at3(8)},
@@ -51,6 +55,14 @@ var trials = []trial{
 }
 
 func at3(rates ...float64) map[float64][]float64 { return map[float64][]float64{3: rates} }
+
+// withPairs is the front end of photographs in color.
+func withPairs(rate, epochs float64) func(*recipes.Settings) {
+	return func(s *recipes.Settings) { s.Features, s.SamplingRate, s.Epochs = "scatter+patches+pairs", rate, epochs }
+}
+
+// before is what the recipe was before there were pairs.
+func before(s *recipes.Settings) { s.Features, s.SamplingRate, s.Epochs = "scatter+patches", 0.164, 20 }
 
 func kind(name string) func(*recipes.Settings) {
 	return func(s *recipes.Settings) { s.Features = name }

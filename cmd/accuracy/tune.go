@@ -59,9 +59,8 @@ func tune(ctx context.Context, o options) error {
 	return nil
 }
 
-// mapped is a data set without its test files: features of the training images, of which the last ones
-// take the place of the test set.
-func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
+// opened is a data set of images, and the front end of a recipe for it.
+func opened(dir string, r recipes.Recipe) (*datasets.Set, *features.Front, error) {
 	source := data.Sources()[r.Data]
 	if source.BuiltIn {
 		dir = ""
@@ -70,21 +69,33 @@ func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
 	}
 	set, err := source.Open(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	front, err := features.New(features.Spec{Kind: r.Features, Whiten: features.Whitening(r.Whiten), Mirror: r.Mirror, Deskew: r.Deskew, Shape: set.Train.Shape}, nil)
+	return set, front, err
+}
+
+// mapped is a data set without its test files: features of the training images, of which the last ones
+// take the place of the test set.
+func mapped(dir string, r recipes.Recipe) (*datasets.Set, error) {
+	set, front, err := opened(dir, r)
 	if err != nil {
 		return nil, err
 	}
-	rows := front.Rows(features.Images{Bytes: set.Train.Features}, runtime.NumCPU(), nil)
+	kept, all := set.Train.Len()-heldOut, rowsOf(front, set.Train)
+	m := *set
+	m.Train, m.Test, m.PublicN, m.PerClass = part(all, 0, kept), part(all, kept, kept+heldOut), kept, nil
+	return &m, nil
+}
+
+// rowsOf is a split with features in place of images.
+func rowsOf(front *features.Front, s datasets.Split) datasets.Split {
+	rows := front.Rows(features.Images{Bytes: s.Features}, runtime.NumCPU(), nil)
 	values := make([]float32, len(rows))
 	for i, h := range rows {
 		values[i] = half.ToFloat32(h)
 	}
-	kept, all := set.Train.Len()-heldOut, datasets.Split{Shape: [3]int{1, 1, front.Width()}, Values: values, Labels: set.Train.Labels}
-	m := *set
-	m.Train, m.Test, m.PublicN, m.PerClass = part(all, 0, kept), part(all, kept, kept+heldOut), kept, nil
-	return &m, nil
+	return datasets.Split{Shape: [3]int{1, 1, front.Width()}, Values: values, Labels: s.Labels}
 }
 
 // fit trains the head and gives its accuracy on the held-out images. The noise is that of all
@@ -96,7 +107,9 @@ func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (fl
 	if err != nil {
 		return 0, err
 	}
-	result, err := trained(ctx, c, set, r.Settings, sigma*float64(set.PublicN)/float64(set.PublicN+heldOut))
+	sigma *= float64(set.PublicN) / float64(set.PublicN+heldOut)
+	c.NoiseMultiplier = &sigma
+	result, err := trained(ctx, c, set, r.Settings)
 	if err != nil {
 		return 0, err
 	}
@@ -116,14 +129,14 @@ func noise(r recipes.Settings, epsilon, delta float64) (float64, error) {
 	return sigma, err
 }
 
-// trained trains by settings on records that are at hand.
-func trained(ctx context.Context, c train.Config, set *datasets.Set, r recipes.Settings, sigma float64) (*train.Result, error) {
+// trained trains by settings on records that are at hand. c says how much noise there is.
+func trained(ctx context.Context, c train.Config, set *datasets.Set, r recipes.Settings) (*train.Result, error) {
 	out, err := os.MkdirTemp("", "accuracy")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(out)
-	c.Data, c.EvalEvery, c.NoiseMultiplier = set.Name, 1<<30, &sigma
+	c.Data, c.EvalEvery = set.Name, 1<<30
 	take(&c, r)
 	return train.Run(ctx, c, train.Options{
 		Out: filepath.Join(out, "run"),
