@@ -18,7 +18,6 @@ var shipped = []Spec{
 	{Kind: "scatter", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "patches", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
-	{Kind: "pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{1, 28, 28}},
 	{Kind: "pairs", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}},
 }
 
