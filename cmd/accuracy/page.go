@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"image/color"
@@ -25,7 +26,7 @@ type cell struct {
 	accuracy, half     float64 // mean and half of its 95 % interval, in percent
 	least, most        float64
 	seconds, cpu, peak float64 // medians, and the largest
-	runs               int
+	runs, timed        int
 }
 
 // of sums up the runs on a data set by a recipe; none gives a cell without runs.
@@ -46,7 +47,7 @@ func of(all []measured, data, recipe string, epsilon float64) cell {
 	if c.runs = len(a); c.runs == 0 {
 		return c
 	}
-	if len(seconds) > 0 {
+	if c.timed = len(seconds); c.timed > 0 {
 		c.seconds, c.cpu = median(seconds), median(cpu)
 	}
 	mean, deviation := stat.MeanStdDev(a, nil)
@@ -67,6 +68,14 @@ func (c cell) String() string {
 	return fmt.Sprintf("%.2f ± %.2f", c.accuracy, c.half)
 }
 
+// cost are the columns of time and memory of those runs that were commands.
+func (c cell) cost() string {
+	if c.timed == 0 {
+		return "– | – | –"
+	}
+	return fmt.Sprintf("%.0f | %.0f | %.1f", c.seconds, c.cpu, c.peak)
+}
+
 // writePage fills in the tables between the pages' markers, draws the picture, and writes what a scoreboard takes.
 func writePage(_ context.Context, o options) error {
 	all, err := readMeasured()
@@ -79,7 +88,7 @@ func writePage(_ context.Context, o options) error {
 	}
 	pages := map[string]map[string]string{
 		pageFile: {
-			"measured": measuredTable(all, o), "elsewhere": elsewhereTable(all), "chosen": chosenTable(tries), "tried": triedTable(tries),
+			"measured": measuredTable(all, tries, o), "elsewhere": elsewhereTable(all), "chosen": chosenTable(tries), "tried": triedTable(tries),
 		},
 		besideFile: {"beside": besideTable(all, o)},
 	}
@@ -120,9 +129,15 @@ func counted(runs int) string {
 	return fmt.Sprint(runs, " runs")
 }
 
-func measuredTable(all []measured, o options) string {
+func measuredTable(all []measured, tries []tried, o options) string {
 	var b bytes.Buffer
-	b.WriteString("| data set | ε | accuracy, % | least, most | seconds | processor seconds | memory, GiB | published |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| data set | ε | accuracy, % | least, most | without noise, % | seconds | processor seconds | memory, GiB | published |\n|---|---|---|---|---|---|---|---|---|\n")
+	ceilings := map[string]string{}
+	for _, m := range best(tries) {
+		if m.note == noNoise {
+			ceilings[m.Data] = fmt.Sprintf("%.1f", 100*m.accuracy)
+		}
+	}
 	for _, data := range o.sets {
 		for _, epsilon := range o.epsilons {
 			c := of(all, data, data, epsilon)
@@ -136,8 +151,8 @@ func measuredTable(all []measured, o options) string {
 					beside = fmt.Sprintf("%.1f (%s, in an abstract)", p.accuracy[epsilon], p.by)
 				}
 			}
-			fmt.Fprintf(&b, "| %s | %g | **%s** (%s) | %.2f, %.2f | %.0f | %.0f | %.1f | %s |\n",
-				names[data], epsilon, c, counted(c.runs), c.least, c.most, c.seconds, c.cpu, c.peak, beside)
+			fmt.Fprintf(&b, "| %s | %g | **%s** (%s) | %.2f, %.2f | %s | %s | %s |\n",
+				names[data], epsilon, c, counted(c.runs), c.least, c.most, cmp.Or(ceilings[data], "–"), c.cost(), beside)
 		}
 	}
 	return b.String()
@@ -198,7 +213,7 @@ func triedTable(tries []tried) string {
 	var b bytes.Buffer
 	b.WriteString("| what | data set | ε | features | rate · 63 | epochs | held-out accuracy, % (runs) |\n|---|---|---|---|---|---|---|\n")
 	for _, m := range best(tries) {
-		if m.note == recipe {
+		if m.note == recipe || m.note == noNoise {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s | %g | %s | %.3g, %s | %g | %.2f (%d) |\n", m.note, names[m.Data], m.Epsilon, front(m), m.LR*63, m.LRSchedule, m.Epochs, 100*m.accuracy, m.runs)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/privgrad/privgrad/features"
@@ -17,16 +18,23 @@ type trial struct {
 	rates  map[float64][]float64   // ε → rates times 63
 }
 
-// recipe is the note of the trials that make the table.
-const recipe = "recipe"
+// Notes with a meaning.
+const (
+	recipe  = "recipe"   // of the trials that make the table
+	noNoise = "no noise" // what the features allow
+)
 
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 2: {3, 4, 6}, 3: {4, 6, 8}, 4: {6, 8, 10}, 8: {8, 12, 16}}},
 	{recipe, "mnist", deskew(true), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 2: {4, 6, 8}, 3: {6, 8, 12}, 4: {6, 8, 12}, 8: {8, 12, 16}}},
 	{recipe, "cifar10", withPairs(0.33, 40), map[float64][]float64{0.5: {1, 1.5, 2}, 1: {2, 2.5, 3}, 2: {3, 4}, 3: {5, 7}, 4: {7, 9}, 8: {10, 14, 18}}},
 
+	{noNoise, "fmnist", nil, without(12, 30, 100)},
+	{noNoise, "mnist", nil, without(12, 30, 100)},
+	{noNoise, "cifar10", nil, without(14, 30, 100)},
+
 	{"sampling rate 0.164, 20 epochs", "cifar10", withPairs(0.164, 20), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}, 4: {5, 6}}},
-	{"without pairs", "cifar10", before, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
+	{"without pairs", "cifar10", withoutPairs, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
 	{"scattering alone", "fmnist", kind("scatter"), at3(8)},
@@ -56,6 +64,10 @@ var trials = []trial{
 
 func at3(rates ...float64) map[float64][]float64 { return map[float64][]float64{3: rates} }
 
+func batches(rate, epochs float64) func(*recipes.Settings) {
+	return func(s *recipes.Settings) { s.SamplingRate, s.Epochs = rate, epochs }
+}
+
 // withPairs is the front end of photographs in color.
 func withPairs(rate, epochs float64) func(*recipes.Settings) {
 	return func(s *recipes.Settings) {
@@ -63,8 +75,14 @@ func withPairs(rate, epochs float64) func(*recipes.Settings) {
 	}
 }
 
-// before is what the recipe was before there were pairs.
-func before(s *recipes.Settings) { s.Features, s.SamplingRate, s.Epochs = "scatter+patches", 0.164, 20 }
+// withoutPairs is the recipe from before there were pairs.
+func withoutPairs(s *recipes.Settings) {
+	s.Features, s.SamplingRate, s.Epochs = "scatter+patches", 0.164, 20
+}
+
+func without(rates ...float64) map[float64][]float64 {
+	return map[float64][]float64{math.Inf(1): rates}
+}
 
 func kind(name string) func(*recipes.Settings) {
 	return func(s *recipes.Settings) { s.Features = name }
@@ -79,7 +97,7 @@ func adam(s *recipes.Settings)                 { s.Optimizer, s.Momentum = "dp-a
 // settings are the trial's recipes, without those of other budgets than the given ones.
 func (t trial) settings(epsilons []float64) (all []recipes.Recipe, err error) {
 	for _, epsilon := range slices.Sorted(maps.Keys(t.rates)) {
-		if !slices.Contains(epsilons, epsilon) {
+		if !slices.Contains(epsilons, epsilon) && !math.IsInf(epsilon, 1) {
 			continue
 		}
 		r, err := recipes.Find(recipes.Best, t.data, [3]int{}, epsilon)

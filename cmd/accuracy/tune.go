@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -119,8 +120,11 @@ func fit(ctx context.Context, set *datasets.Set, r recipes.Recipe, seed int) (fl
 	return *result.TestAccuracy, nil
 }
 
-// noise is the multiplier that settings need.
+// noise is the multiplier that settings need: 0 without a budget.
 func noise(r recipes.Settings, epsilon, delta float64) (float64, error) {
+	if math.IsInf(epsilon, 1) {
+		return 0, nil
+	}
 	c := train.Default()
 	sigma, _, err := accountant.Schedule{
 		SamplingRate: r.SamplingRate, Steps: max(1, int(r.Epochs/r.SamplingRate*(1+1e-12))),
