@@ -52,11 +52,11 @@ func recipeFront(t *testing.T, data string) *features.Front {
 	return front
 }
 
-// The front ends of recipes run on the device, also where it has little memory. Patches of each size are one launch from their products to the
+// The front ends of recipes run on the device, also where it has little memory. Patches of each size, of images and of what pairs see, are one launch from their products to the
 // means of cells, and values that live together do not lie one upon another.
 func TestRecipesMap(t *testing.T) {
 	d, _ := openFake(t, fake.Options{})
-	for data, cells := range map[string]int{"mnist": 0, "fmnist": 2, "cifar10": 2} {
+	for data, cells := range map[string]int{"mnist": 0, "fmnist": 2, "cifar10": 8} {
 		front := recipeFront(t, data)
 		if err := d.Maps(front); err != nil {
 			t.Errorf("%s: the device %v", data, err)
