@@ -62,8 +62,8 @@ type kind struct {
 	depth func(shape [3]int) int // number of channels
 	// shapes lists the constants that it needs, beside those of whitening.
 	shapes func(shape [3]int) map[string][]int
-	// fit makes these constants.
-	fit func(shape [3]int) (map[string][]float32, error)
+	// fit makes these constants, and says how far it is.
+	fit func(shape [3]int, progress func(share float64)) (map[string][]float32, error)
 	// fitTime is about how long that takes on this machine; nil: no time.
 	fitTime func(shape [3]int) time.Duration
 	// open gives the map that the constants make.
@@ -110,6 +110,20 @@ func Kinds() (all []string) {
 	}
 	slices.SortStableFunc(all, func(a, b string) int { return strings.Count(a, "+") - strings.Count(b, "+") })
 	return all
+}
+
+// Taking leaves out of joined kinds what takes no images of a shape, as long as one is left.
+func Taking(kind string, shape [3]int) string {
+	var left []string
+	for _, k := range (Spec{Kind: kind}).kinds() {
+		if k.check(shape) == "" {
+			left = append(left, k.name)
+		}
+	}
+	if len(left) == 0 {
+		return kind
+	}
+	return strings.Join(left, "+")
 }
 
 // kinds are those that the spec joins, in the order of the registry.

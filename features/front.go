@@ -70,7 +70,7 @@ func New(spec Spec, progress func(percent int)) (*Front, error) {
 }
 
 // Fit makes the constants of a spec from synthetic images, in up to a minute on two
-// cores. They depend on the spec alone. progress, unless nil, gets 1 to 100.
+// cores for 32×32 pixels. They depend on the spec alone. progress, unless nil, gets 1 to 100.
 func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
@@ -79,7 +79,12 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 	constants := map[string]map[string][]float32{}
 	list := spec.kinds()
 	for i, k := range list {
-		own, err := k.fit(spec.Shape)
+		part := func(second int) func(share float64) {
+			return func(share float64) {
+				p.To(int(100 * (float64(i) + (float64(second)+share)/2) / float64(len(list))))
+			}
+		}
+		own, err := k.fit(spec.Shape, part(0))
 		if err != nil {
 			return nil, err
 		}
@@ -89,9 +94,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 			continue
 		}
 		l := k.open(spec.Shape, spec.Mirror, own)
-		mean, whitener, err := fitWhitening(l, k.damp, spec.Whiten, spec.Shape, func(share float64) {
-			p.To(int(100 * (float64(i) + share) / float64(len(list))))
-		})
+		mean, whitener, err := fitWhitening(l, k.damp, spec.Whiten, spec.Shape, part(1))
 		if err != nil {
 			return nil, err
 		}

@@ -65,15 +65,16 @@ var pairsKind = kind{
 		}
 		return all
 	},
-	fit: func(shape [3]int) (map[string][]float32, error) {
+	fit: func(shape [3]int, progress func(share float64)) (map[string][]float32, error) {
 		all := map[string][]float32{}
-		for _, s := range pairsSizes {
+		for i, s := range pairsSizes {
 			all[atomsName(s.side)] = dictionary(shape, s.side, s.atoms)
 			project, offset, err := newPairs(shape, false, s.side, s.stride, all).directions(shape)
 			if err != nil {
 				return nil, err
 			}
 			all[projectName(s.side)], all[offsetName(s.side)] = project, offset
+			progress(float64(i+1) / float64(len(pairsSizes)))
 		}
 		return all, nil
 	},
@@ -325,7 +326,7 @@ func (p *pairs) program(b *fixed.Builder, image ir.Value) ir.Value {
 	share := slices.Repeat([]float32{1 / float32(area)}, area)
 	maps := b.Planes(found, shape, ir.Window{H: p.window[0], W: p.window[1], StrideH: p.stride, StrideW: p.stride, DilationH: 1, DilationW: 1}, fmt.Sprintf("pairs.means%d", p.first.side), share)
 	means := []int{shape[0], p.rows, p.cols}
-	second := p.second
+	second := *p.second
 	second.atoms = p.vectors()
 	second.count, second.width = pairsVectors, pairsVectors
 	project := b.Constant("pairs."+projectName(p.first.side), []int{pairsDirections, shape[0], 1, 1}, p.project)

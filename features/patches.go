@@ -60,10 +60,11 @@ var patchesKind = kind{
 		}
 		return all
 	},
-	fit: func(shape [3]int) (map[string][]float32, error) {
+	fit: func(shape [3]int, progress func(share float64)) (map[string][]float32, error) {
 		all := map[string][]float32{}
-		for _, side := range patchSides {
+		for i, side := range patchSides {
 			all[atomsName(side)] = dictionary(shape, side, patchAtoms)
+			progress(float64(i+1) / float64(len(patchSides)))
 		}
 		return all, nil
 	},

@@ -101,11 +101,7 @@ func TestPrograms(t *testing.T) {
 func TestProgramsOfExtremeShapes(t *testing.T) {
 	for _, spec := range extremes {
 		t.Run(spec.name(), func(t *testing.T) {
-			f, err := New(spec, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			program(t, f, 1)
+			program(t, front(t, spec), 1)
 		})
 	}
 }

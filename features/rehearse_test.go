@@ -12,7 +12,10 @@ func TestRehearse(t *testing.T) {
 		fitted := 0
 		for i := range kinds {
 			was := kinds[i].fit
-			kinds[i].fit = func(shape [3]int) (map[string][]float32, error) { fitted++; return was(shape) }
+			kinds[i].fit = func(shape [3]int, progress func(float64)) (map[string][]float32, error) {
+				fitted++
+				return was(shape, progress)
+			}
 			defer func() { kinds[i].fit = was }()
 		}
 		f, err := Rehearse(spec)

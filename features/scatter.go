@@ -35,7 +35,7 @@ var scatterKind = kind{
 	},
 	depth:  func(shape [3]int) int { return shape[0] * scatterMaps },
 	shapes: func([3]int) map[string][]int { return nil },
-	fit:    func([3]int) (map[string][]float32, error) { return nil, nil },
+	fit:    func([3]int, func(float64)) (map[string][]float32, error) { return nil, nil },
 	open: func(shape [3]int, mirror bool, _ map[string][]float32) layer {
 		s := newScatter(shape, mirror)
 		l := layer{channels: s.shape[0] * scatterMaps, rows: s.rows, cols: s.cols, keep: s.cols, worker: s.worker}

@@ -54,7 +54,7 @@ func fitWhitening(l layer, damp float64, from Whitening, shape [3]int, progress 
 }
 
 func singular(shape [3]int, channels int) error {
-	return fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use another whitening", shapeText(shape), channels)
+	return fmt.Errorf("whitening images of %s: the covariance of %d channels has no inverse root; use other features or other images", shapeText(shape), channels)
 }
 
 // covarianceOf gives the mean of the channels, and their covariance over its mean diagonal.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
@@ -13,14 +15,7 @@ import (
 // by the definition, computed here in float64 from the maps themselves.
 func TestWhiteningWhitens(t *testing.T) {
 	spec := Spec{Kind: "scatter", Whiten: Pink, Mirror: true, Shape: [3]int{1, 8, 8}}
-	f := made[spec]
-	if f == nil {
-		var err error
-		if f, err = New(spec, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b := f.blocks[0]
+	b := front(t, spec).blocks[0]
 	c, grid := b.channels, b.rows*b.cols
 	source, maps := synthetic.Pink(spec.Shape), b.worker()
 	image, out := make([]float32, volume(spec.Shape)), make([]float32, c*grid)
@@ -148,8 +143,9 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// Over the images that directions were found with, what comes of them has variance 1 and no covariance.
-func TestDirectionsAreApart(t *testing.T) {
+// Over the images that directions were found with, what comes of them has no mean, and variance 1 but for the damping. They have
+// nearly as much of the variance as any directions.
+func TestDirections(t *testing.T) {
 	shape := [3]int{1, 21, 23}
 	const side = 4
 	p := newPairs(shape, false, side, 3, map[string][]float32{atomsName(side): dictionary(shape, side, 32)})
@@ -158,40 +154,56 @@ func TestDirectionsAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := p.firstLayer()
-	source, maps := synthetic.Leaves(shape), l.worker()
-	image, out := make([]float32, volume(shape)), make([]float32, l.channels*l.rows*l.cols)
-	n, sum, second := 0., make([]float64, pairsDirections), make([]float64, pairsDirections*pairsDirections)
-	u := make([]float64, pairsDirections)
-	for i := range pairsImages {
-		source.Draw(image, whitenSeed, uint64(i))
-		maps(out, image)
-		for place := range slices.Chunk(out, l.channels) {
-			n++
-			for k := range u {
-				u[k] = float64(offset[k])
-				for j, v := range project[k*l.channels:][:l.channels] {
-					u[k] += float64(v) * float64(place[j])
-				}
-				sum[k] += u[k]
-				for j := range k + 1 {
-					second[k*pairsDirections+j] += u[k] * u[j]
-				}
+	mean, values, diagonal, err := covarianceOf(l, Leaves, shape, pairsImages, func(float64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := l.channels
+	linear, covariance := mat.NewDense(pairsDirections, n, nil), mat.NewSymDense(n, values)
+	for i, v := range project {
+		linear.Set(i/n, i%n, float64(v)*math.Sqrt(diagonal))
+	}
+	var moved, found, damped mat.Dense
+	moved.Mul(linear, covariance)
+	found.Mul(&moved, linear.T())
+	damped.Mul(linear, linear.T())
+	for i := range pairsDirections {
+		for j := range pairsDirections {
+			want := -pairsDamp * damped.At(i, j)
+			if i == j {
+				want++
 			}
+			if got := found.At(i, j); math.Abs(got-want) > 1e-4 {
+				t.Errorf("directions %d and %d have covariance %g, want %g", i, j, got, want)
+			}
+		}
+		centre := float64(offset[i])
+		for j, v := range mean {
+			centre += float64(project[i*n+j]) * float64(v)
+		}
+		if math.Abs(centre) > 1e-4 {
+			t.Errorf("direction %d has mean %g", i, centre)
 		}
 	}
-	for k := range u {
-		for j := range k + 1 {
-			want := 0.
-			if j == k {
-				want = 1
-			}
-			// The least of these directions have some hundredths of the mean variance, to which pairsDamp adds.
-			if got := second[k*pairsDirections+j]/n - sum[k]*sum[j]/(n*n); math.Abs(got-want) > .1 {
-				t.Errorf("directions %d and %d have covariance %g, want %g", k, j, got, want)
-			}
-		}
-		if math.Abs(sum[k]/n) > 1e-3 {
-			t.Errorf("direction %d has mean %g", k, sum[k]/n)
-		}
+
+	var qr mat.QR
+	qr.Factorize(linear.T())
+	var q, kept mat.Dense
+	qr.QTo(&q)
+	basis := q.Slice(0, n, 0, pairsDirections)
+	moved.Reset()
+	moved.Mul(covariance, basis)
+	kept.Mul(basis.T(), &moved)
+	var eigen mat.EigenSym
+	if !eigen.Factorize(covariance, false) {
+		t.Fatal("no eigenvalues")
+	}
+	most := 0.
+	for _, v := range eigen.Values(nil)[n-pairsDirections:] { // they ascend
+		most += v
+	}
+	t.Logf("%.4f of the most variance", mat.Trace(&kept)/most)
+	if mat.Trace(&kept) < .99*most {
+		t.Errorf("directions have the variance %g, and others have %g", mat.Trace(&kept), most)
 	}
 }

@@ -67,22 +67,16 @@ def scatter(plane):
     return maps
 
 
+def cells(maps):
+    """Averages over 2×2 cells, which overlap where they do not divide a side."""
+    cell = lambda n, c: slice(c * n // 2, -(-(c + 1) * n // 2))
+    return np.array([[[m[cell(len(m), i), cell(len(m[0]), j)].mean() for j in range(2)] for i in range(2)] for m in maps])
+
+
 def patches(image, atoms):
     """image: channels, height, width; atoms: n, channels, side, side."""
-    _, h, w = image.shape
-    side = atoms.shape[-1]
-    rows, cols = h - side + 1, w - side + 1
-    found = np.zeros((len(atoms), rows, cols))
-    for y in range(rows):
-        for x in range(cols):
-            p = image[:, y : y + side, x : x + side]
-            found[:, y, x] = (atoms * (p / np.sqrt(p.var() + 0.002))).sum((1, 2, 3))
-    maps = []
-    for sign in (1, -1):
-        part = np.maximum(sign * found - 0.25, 0)
-        cell = lambda n, c: slice(c * n // 2, -(-(c + 1) * n // 2))
-        maps += [[[m[cell(rows, i), cell(cols, j)].mean() for j in range(2)] for i in range(2)] for m in part]
-    return np.array(maps)
+    found = products(image, atoms, 0.002)
+    return cells(np.concatenate([np.maximum(found - 0.25, 0), np.maximum(-found - 0.25, 0)]))
 
 
 def signs(seed1, seed2, n):
@@ -131,8 +125,7 @@ def pairs(image, atoms, stride, project, offset, mirror, chosen):
         window = [n - (n - 5) // stride * stride for n in found.shape[1:]]
         u = np.einsum("mk,kyx->myx", project, means(found, window, stride)) + offset[:, None, None]
         z = np.maximum(abs(products(u, vectors.reshape(-1, 56, 3, 3), 0.001)) - 1, 0)
-        cell = lambda n, c: slice(c * n // 2, -(-(c + 1) * n // 2))
-        maps.append([[[m[cell(len(m), i), cell(len(m[0]), j)].mean() for j in range(2)] for i in range(2)] for m in z])
+        maps.append(cells(z))
     return np.sum(maps, 0) / 2
 
 

@@ -141,7 +141,8 @@ func exported(t testing.TB, long bool) map[string]*Model {
 	both := front("scatter+patches", features.Leaves, true, gray)
 	fronts := map[string]*features.Front{ // constants of whitened ones come with the package
 		"both-28-mirror": both,
-		"both-32-mirror": front("scatter+patches", features.Leaves, true, color),
+		"all-32-mirror":  front("scatter+patches+pairs", features.Leaves, true, color),
+		"pairs-plain":    front("pairs", features.None, false, [3]int{1, 21, 24}),
 		"scatter-28":     front("scatter", features.Leaves, false, gray),
 		"scatter-plain":  front("scatter", features.None, false, odd),
 		"scatter-mirror": front("scatter", features.None, true, odd), // with a middle column

@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	f.Func("seeds", "runs of each setting (default 5)", func(text string) (err error) { o.seeds, err = written.Whole(text); return err })
 	f.StringVar(&o.binary, "binary", "bin/privgrad", "measure: the command")
 	f.StringVar(&o.recipe, "recipe-of", "", "measure: take the recipe of another set")
-	f.BoolVar(&o.together, "features-once", false, "measure: make features once for all runs, whose times are then not measured")
+	f.BoolVar(&o.together, "features-once", false, "measure: make features once for all runs; their times are not measured")
 	f.StringVar(&o.note, "note", "", "tune: only the trials of this note")
 	if err := f.Parse(args[1:]); err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/recipes"
 	"github.com/privgrad/privgrad/train"
 )
@@ -100,8 +99,14 @@ func measure(ctx context.Context, o options) error {
 // together makes features once for all runs that have the same, in this process. Their times are not measured.
 type together struct {
 	options
-	spec features.Spec
-	set  *datasets.Set
+	by  mappedBy
+	set *datasets.Set
+}
+
+// mappedBy is what rows depend on.
+type mappedBy struct {
+	data, features, whiten string
+	mirror, deskew         bool
 }
 
 func (t *together) run(ctx context.Context, data string, epsilon float64, seed int) (measured, error) {
@@ -111,14 +116,14 @@ func (t *together) run(ctx context.Context, data string, epsilon float64, seed i
 		return m, err
 	}
 	r.Data = data
-	set, front, err := opened(t.data, r)
-	if err != nil {
-		return m, err
-	}
-	if t.set == nil || t.set.Name != set.Name || t.spec != front.Spec() {
+	if of := (mappedBy{data, r.Features, r.Whiten, r.Mirror, r.Deskew}); t.by != of {
 		t.set = nil // before there is another
+		set, front, err := opened(t.options.data, r)
+		if err != nil {
+			return m, err
+		}
 		set.Train, set.Test = rowsOf(front, set.Train), rowsOf(front, set.Test)
-		t.set, t.spec = set, front.Spec()
+		t.set, t.by = set, of
 	}
 	c := train.Default()
 	delta := 1e-5

@@ -131,7 +131,7 @@ func counted(runs int) string {
 
 func measuredTable(all []measured, tries []tried, o options) string {
 	var b bytes.Buffer
-	b.WriteString("| data set | ε | accuracy, % | least, most | without noise, % | seconds | processor seconds | memory, GiB | published |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| data set | ε | accuracy, % | least, most | held out, without noise, % | seconds | processor seconds | memory, GiB | published |\n|---|---|---|---|---|---|---|---|---|\n")
 	ceilings := map[string]string{}
 	for _, m := range best(tries) {
 		if m.note == noNoise {
@@ -216,7 +216,11 @@ func triedTable(tries []tried) string {
 		if m.note == recipe || m.note == noNoise {
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %g | %s | %.3g, %s | %g | %.2f (%d) |\n", m.note, names[m.Data], m.Epsilon, front(m), m.LR*63, m.LRSchedule, m.Epochs, 100*m.accuracy, m.runs)
+		epsilon := text(m.Epsilon)
+		if math.IsInf(m.Epsilon, 1) {
+			epsilon = "no noise"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %.3g, %s | %g | %.2f (%d) |\n", m.note, names[m.Data], epsilon, front(m), m.LR*63, m.LRSchedule, m.Epochs, 100*m.accuracy, m.runs)
 	}
 	return b.String()
 }

@@ -33,7 +33,7 @@ func writeEntry(all []measured, o options) error {
 			continue
 		}
 		rows++
-		fmt.Fprintf(&b, "    - model: ScatterNet and patches of synthetic images + Linear\n      epsilon: %g\n      delta: 1e-5\n      private_accuracy: %.1f%%\n", epsilon, c.accuracy)
+		fmt.Fprintf(&b, "    - model: ScatterNet, patches and random patches of patches + Linear\n      epsilon: %g\n      delta: 1e-5\n      private_accuracy: %.1f%%\n", epsilon, c.accuracy)
 		fmt.Fprintf(&b, "      dp_accountant: PLD, upper end\n      # mean of %d runs: %s, from %.2f to %.2f; a run takes %.0f seconds of two cores\n", c.runs, c, c.least, c.most, c.seconds)
 		fmt.Fprintf(&b, "      # privgrad train --epsilon %g --data cifar10 --data-dir data/cifar10 --published-set\n", epsilon)
 	}

@@ -136,6 +136,7 @@ func recipe(c *config.Config, set *datasets.Set, epsilon float64) (recipes.Recip
 	if err == nil && ownImages(c, r) { // left and right may matter
 		r.Mirror, r.Augment = false, slices.DeleteFunc(slices.Clone(r.Augment), func(m string) bool { return m == ir.Flip.String() })
 	}
+	r.Features = features.Taking(r.Features, set.Train.Shape)
 	if n := records(c, set); n > 0 { // else the run is refused later, which says why
 		// The noise beside a mean gradient grows as records get fewer; so must the steps shrink.
 		r.LR *= min(float64(n)/float64(r.Records), 1)

@@ -388,6 +388,19 @@ func TestNoRecipeForOddImages(t *testing.T) {
 	}
 }
 
+// Small images have the features of a recipe that take them.
+func TestRecipeForSmallImages(t *testing.T) {
+	for side, want := range map[int]string{16: "scatter+patches", 24: "scatter+patches+pairs"} {
+		shape := [3]int{3, side, side}
+		set := &datasets.Set{Name: "own", Classes: 2, Train: datasets.Split{Shape: shape}, Test: datasets.Split{Shape: shape}, PublicN: 5000}
+		c := config.Default()
+		c.Data, c.Epsilon = "own", ptr(8.0)
+		if r, err := recipe(&c, set, 8); err != nil || r.Features != want {
+			t.Errorf("images of %d pixels, each way: features %q, want %q; %v", side, r.Features, want, err)
+		}
+	}
+}
+
 // Every setting of a recipe is one that a user chooses, or a way to look at an image.
 func TestRecipesSettle(t *testing.T) {
 	for _, key := range recipes.Keys(recipes.Best) {

@@ -12,18 +12,14 @@ func hadamard(g *asm) {
 	g.function("hadamard"+isa(lanes), "x *float32, apart, vectors int",
 		"hadamard"+isa(lanes)+" replaces, at each place of so many vectors of eight floats, eight values apart floats apart by their Hadamard transform. There is at least one vector.")
 	stride := g.floatStride("apart")
-	first := []reg.GPVirtual{g.gp("x")} // of rows 0, 2, 3 and 6; others are one or four rows behind
-	for _, from := range []int{0, 1} {
-		next := g.GP64()
-		g.LEAQ(Mem{Base: first[from], Index: stride, Scale: 1 << (1 - from)}, next)
-		first = append(first, next)
-	}
-	six := g.GP64()
-	g.LEAQ(Mem{Base: first[1], Index: stride, Scale: 4}, six)
+	zero, two, three, six := g.gp("x"), g.GP64(), g.GP64(), g.GP64() // rows; others are one, two or four rows behind them
+	g.LEAQ(Mem{Base: zero, Index: stride, Scale: 2}, two)
+	g.LEAQ(Mem{Base: two, Index: stride, Scale: 1}, three)
+	g.LEAQ(Mem{Base: two, Index: stride, Scale: 4}, six)
 	row := func(k int) Mem {
 		return [radix]Mem{
-			{Base: first[0]}, {Base: first[0], Index: stride, Scale: 1}, {Base: first[1]}, {Base: first[2]},
-			{Base: first[0], Index: stride, Scale: 4}, {Base: first[2], Index: stride, Scale: 2}, {Base: six}, {Base: first[2], Index: stride, Scale: 4},
+			{Base: zero}, {Base: zero, Index: stride, Scale: 1}, {Base: two}, {Base: three},
+			{Base: zero, Index: stride, Scale: 4}, {Base: three, Index: stride, Scale: 2}, {Base: six}, {Base: three, Index: stride, Scale: 4},
 		}[k]
 	}
 	g.repeat("vectors", g.gp("vectors"), func() {
@@ -45,7 +41,7 @@ func hadamard(g *asm) {
 		for k := range radix {
 			g.VMOVUPS(v[k], row(k))
 		}
-		for _, p := range append(first, six) {
+		for _, p := range []reg.GPVirtual{zero, two, three, six} {
 			g.ADDQ(sizeOf(lanes), p)
 		}
 	})
