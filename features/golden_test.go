@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/privgrad/privgrad/internal/cpu/gemm"
+	"github.com/privgrad/privgrad/internal/patches"
 )
 
 // pseudo repeats the stream of scripts/features_golden.py.
@@ -46,19 +46,17 @@ func TestGolden(t *testing.T) {
 		case "scatter":
 			l = scatterKind.open(c.Shape, false, nil)
 		case "patches": // of the first atoms, both signs
-			p := newPatches("patches", c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2)).ready()
-			l = layer{channels: patchChannels, rows: patchGrid, cols: patchGrid, worker: p.worker}
+			p := patches.New("patches", c.Shape, false, c.Side, someAtoms(c.Seed+100, c.Shape[0]*c.Side*c.Side, c.Maps/2)).Ready()
+			l = onCells([]*patches.Patches{p}, 2*patchAtoms)
 		case "pairs": // of one size
-			size := pairsSizes[slices.IndexFunc(pairsSizes, func(s struct{ side, atoms, stride int }) bool { return s.side == c.Side })]
+			size := pairsSizes[slices.IndexFunc(pairsSizes, func(s pairsSize) bool { return s.side == c.Side })]
 			values := c.Shape[0] * c.Side * c.Side
-			work := newPairs(c.Shape, c.Mirror, c.Side, size.stride, map[string][]float32{
+			p := size.open(c.Shape, c.Mirror, map[string][]float32{
 				atomsName(c.Side):   centred(pseudo(c.Seed+100, size.atoms*values), values),
-				projectName(c.Side): lessHalf(pseudo(c.Seed+200, pairsDirections*4*size.atoms)),
-				offsetName(c.Side):  lessHalf(pseudo(c.Seed+300, pairsDirections)),
-			}).ready().worker()
-			l = layer{channels: pairsVectors, rows: patchGrid, cols: patchGrid, worker: func() func(dst, image []float32) {
-				return func(dst, image []float32) { work(gemm.RowMajor(dst, patchGrid*patchGrid, pairsVectors), image) }
-			}}
+				projectName(c.Side): lessHalf(pseudo(c.Seed+200, patches.Directions*4*size.atoms)),
+				offsetName(c.Side):  lessHalf(pseudo(c.Seed+300, patches.Directions)),
+			}).Ready()
+			l = onCells([]*patches.Pairs{p}, patches.Vectors)
 		default:
 			t.Fatal(c.Kind)
 		}

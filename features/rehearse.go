@@ -99,15 +99,6 @@ func factorTime(channels int) time.Duration {
 	return scaled(stopwatch(func() { whiten.InverseFactor(identity, n) }), ratio*ratio*ratio)
 }
 
-// dictionaryTime is about how long the atoms of a side take.
-func dictionaryTime(shape [3]int, side, count int) time.Duration {
-	const part, spreads = 50, 10
-	size := shape[0] * side * side
-	atoms := randoms(rand.New(rand.NewPCG(1, 2)), []int{count, size})
-	return scaled(stopwatch(func() { whiten.SecondMoments(patchSamples(shape, side, patchImages/part, patchBelow(side)), size) }), part) +
-		scaled(stopwatch(func() { spreadOf(shape, side, atoms, patchSpread/spreads) }), spreads)
-}
-
 func stopwatch(work func()) time.Duration {
 	start := time.Now()
 	work()

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/privgrad/privgrad/internal/patches"
 	"github.com/privgrad/privgrad/internal/synthetic"
 )
 
@@ -114,52 +115,19 @@ func TestFitDependsOnTheSpecAlone(t *testing.T) {
 	}
 }
 
-// Atoms have no mean, and products with patches of dead leaves the deviation 1.
-func TestDictionary(t *testing.T) {
-	shape := [3]int{1, 12, 12}
-	const side = 6
-	atoms := dictionary(shape, side, patchAtoms)
-	size := len(atoms) / patchAtoms
-	for k := range patchAtoms {
-		sum, square := 0., 0.
-		for _, v := range atoms[k*size : (k+1)*size] {
-			sum += float64(v)
-			square += float64(v) * float64(v)
-		}
-		if math.Abs(sum) > 1e-6*math.Sqrt(square)*float64(size) || square == 0 {
-			t.Errorf("atom %d has sum %g and norm %g", k, sum, math.Sqrt(square))
-		}
-		for l := range k {
-			if slices.Equal(atoms[k*size:(k+1)*size], atoms[l*size:(l+1)*size]) {
-				t.Errorf("atoms %d and %d are the same", k, l)
-			}
-		}
-	}
-	if d := spreadOf(shape, side, atoms, patchSpread); math.Abs(d-1) > 1e-5 {
-		t.Errorf("products have deviation %g", d)
-	}
-	if !slices.Equal(atoms, dictionary(shape, side, patchAtoms)) {
-		t.Error("it differs from time to time")
-	}
-}
-
 // Over the images that directions were found with, what comes of them has no mean, and variance 1 but for the damping. They have
 // nearly as much of the variance as any directions.
 func TestDirections(t *testing.T) {
 	shape := [3]int{1, 21, 23}
 	const side = 4
-	p := newPairs(shape, false, side, 3, map[string][]float32{atomsName(side): dictionary(shape, side, 32)})
-	project, offset, err := p.directions(shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := p.firstLayer()
+	l := firstOf(shape, pairsSize{side, 32, 3}, patches.Dictionary(shape, side, 32))
 	mean, values, diagonal, err := covarianceOf(l, Leaves, shape, pairsImages, func(float64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := l.channels
-	linear, covariance := mat.NewDense(pairsDirections, n, nil), mat.NewSymDense(n, values)
+	project, offset := patches.Find(mean, values, diagonal)
+	linear, covariance := mat.NewDense(patches.Directions, n, nil), mat.NewSymDense(n, values)
 	for i, v := range project {
 		linear.Set(i/n, i%n, float64(v)*math.Sqrt(diagonal))
 	}
@@ -167,9 +135,10 @@ func TestDirections(t *testing.T) {
 	moved.Mul(linear, covariance)
 	found.Mul(&moved, linear.T())
 	damped.Mul(linear, linear.T())
-	for i := range pairsDirections {
-		for j := range pairsDirections {
-			want := -pairsDamp * damped.At(i, j)
+	for i := range patches.Directions {
+		for j := range patches.Directions {
+			want := -.001 * // as much is added to the covariance
+				damped.At(i, j)
 			if i == j {
 				want++
 			}
@@ -190,7 +159,7 @@ func TestDirections(t *testing.T) {
 	qr.Factorize(linear.T())
 	var q, kept mat.Dense
 	qr.QTo(&q)
-	basis := q.Slice(0, n, 0, pairsDirections)
+	basis := q.Slice(0, n, 0, patches.Directions)
 	moved.Reset()
 	moved.Mul(covariance, basis)
 	kept.Mul(basis.T(), &moved)
@@ -199,7 +168,7 @@ func TestDirections(t *testing.T) {
 		t.Fatal("no eigenvalues")
 	}
 	most := 0.
-	for _, v := range eigen.Values(nil)[n-pairsDirections:] { // they ascend
+	for _, v := range eigen.Values(nil)[n-patches.Directions:] { // they ascend
 		most += v
 	}
 	t.Logf("%.4f of the most variance", mat.Trace(&kept)/most)
