@@ -58,10 +58,10 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, options) error{
-		"tune": tune, "table": writeTable, "tables": tables, "networks": networks, "judge": judge, "measure": measure, "page": writePage,
+		"tune": tune, "table": writeTable, "tables": tables, "networks": networks, "judge": judge, "measure": measure, "repeat": repeat, "page": writePage,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
-		return errors.New("name what to do: tune, table, tables, networks, judge, measure or page")
+		return errors.New("name what to do: tune, table, tables, networks, judge, measure, repeat or page")
 	}
 	o := options{sets: list[string]{"fmnist", "mnist", "cifar10"}, epsilons: list[float64]{0.5, 1, 2, 3, 4, 8}}
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)

@@ -25,6 +25,7 @@ var names = map[string]string{"mnist": "MNIST", "fmnist": "Fashion-MNIST", "cifa
 type cell struct {
 	accuracy, half     float64 // mean and half of its 95 % interval, in percent
 	least, most        float64
+	deviation          float64 // of one run
 	seconds, cpu, peak float64 // medians, and the largest
 	runs, timed        int
 }
@@ -51,7 +52,7 @@ func of(all []measured, data, recipe string, epsilon float64) cell {
 		c.seconds, c.cpu = median(seconds), median(cpu)
 	}
 	mean, deviation := stat.MeanStdDev(a, nil)
-	c.accuracy = mean
+	c.accuracy, c.deviation = mean, deviation
 	if n := float64(c.runs); n > 1 {
 		c.half = distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * deviation / math.Sqrt(n)
 	}
