@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	Directions = 56  // that are kept of the first layer
-	Vectors    = 512 // of signs: a power of eight, and at least as many as a patch of the second layer has values
+	Directions = 56                      // that are kept of the first layer
+	Vectors    = 1 << (3 * vectorsPower) // of signs: at least as many as a patch of the second layer has values
 
+	vectorsPower = 3    // of eight
 	meanPlaces   = 5    // places that are averaged, each way, or a few more
 	secondSide   = 3    // of a patch of the second layer
 	secondShrink = 1    // in standard deviations of its products
@@ -224,7 +225,7 @@ func (p *Pairs) Worker() func(dst gemm.Matrix, image []float32) {
 			for i, sign := range p.signs {
 				vec.Normalize(products[i*p.pitch:][:p.pitch], patch[i*p.pitch:], 0, sign, 0)
 			}
-			vec.Hadamard(products, Vectors)
+			vec.Hadamard(products, vectorsPower)
 			clear(others)
 			vec.AddExcess(others, 1, products, secondShrink)
 			vec.AddExcess(others, -1, products, secondShrink)

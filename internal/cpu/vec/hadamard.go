@@ -1,14 +1,9 @@
 package vec
 
-import "math/bits"
-
-// Hadamard replaces every column of a matrix of so many rows, a power of eight, by its Hadamard transform: row i becomes the sum
-// of all rows j, each with a minus where i and j have an odd number of ones in common. Bits are the same on every processor.
-func Hadamard(x []float32, rows int) {
+// Hadamard replaces every column of a matrix of 8^power rows by its Hadamard transform: row i becomes the sum of all rows j, each with a minus where i and j have an odd number of ones in common. Bits are the same on every processor.
+func Hadamard(x []float32, power int) {
+	rows := 1 << (3 * power)
 	columns := len(x) / rows
-	if bits.OnesCount(uint(rows)) != 1 || bits.TrailingZeros(uint(rows))%3 != 0 {
-		panic("vec: a Hadamard transform of rows that are no power of eight")
-	}
 	for apart := rows / 8 * columns; apart >= max(columns, 1); apart /= 8 {
 		for from := 0; from < rows*columns; from += 8 * apart {
 			use.hadamard(x[from:from+8*apart], apart)
