@@ -79,12 +79,16 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 	constants := map[string]map[string][]float32{}
 	list := spec.kinds()
 	for i, k := range list {
-		part := func(second int) func(share float64) {
+		begin := 0. // of whitening, in this kind's share of the work
+		if k.fitTime != nil {
+			begin = .5
+		}
+		part := func(from, to float64) func(share float64) {
 			return func(share float64) {
-				p.To(int(100 * (float64(i) + (float64(second)+share)/2) / float64(len(list))))
+				p.To(int(100 * (float64(i) + from + (to-from)*share) / float64(len(list))))
 			}
 		}
-		own, err := k.fit(spec.Shape, part(0))
+		own, err := k.fit(spec.Shape, part(0, begin))
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +98,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 			continue
 		}
 		l := k.open(spec.Shape, spec.Mirror, own)
-		mean, whitener, err := fitWhitening(l, k.damp, spec.Whiten, spec.Shape, part(1))
+		mean, whitener, err := fitWhitening(l, k.damp, spec.Whiten, spec.Shape, part(begin, 1))
 		if err != nil {
 			return nil, err
 		}
