@@ -120,7 +120,7 @@ var allowed = map[string][]string{
 
 	"dpoptim/banco/client": {"accountant", "dpoptim/banco", "dpoptim/mechanism", "internal/stream"},
 
-	"datasets":               {"internal/durable", "internal/fault", "internal/pages", "internal/written"},
+	"datasets":               {"internal/durable", "internal/fault", "internal/pages", "internal/stream", "internal/written"},
 	"datasets/mnist/fashion": {"datasets", "datasets/mnist"}, // 31 MB: none but commands and tests import it
 	"datasets/tabular":       {"datasets", "internal/usage", "internal/written", "internal/yamlfile"},
 

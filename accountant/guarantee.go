@@ -22,6 +22,17 @@ type Guarantee struct {
 // Deny adds a reason why it is none.
 func (g *Guarantee) Deny(why string) { g.Guarantee, g.NoGuarantee = false, append(g.NoGuarantee, why) }
 
+// OneUser is a privacy unit: all records of one user. Other units are one record.
+const OneUser = "one user"
+
+// Noun is what the unit is one of.
+func (g *Guarantee) Noun() string {
+	if g.PrivacyUnit == OneUser {
+		return "user"
+	}
+	return "record"
+}
+
 // Private says whether the optimizer bounds and hides a record's influence.
 func (g *Guarantee) Private() bool { return g.Delta != nil }
 

@@ -15,12 +15,9 @@ const refusals = `
 --optimizer sgd --clipping automatic
 --epsilon 1 --clip 0
 --epsilon 1 --clip 1e30
---epsilon 1 --clip-quantile 0.4
---epsilon 1 --clipping adaptive --clip-quantile 2
 --epsilon 1 --optimizer dp-adam --momentum 0.5
 --epsilon 1 -c bias.yaml
 --epsilon 1 --optimizer dp-adam -c bias.yaml --clipping adaptive
---epsilon 1 --search-clip 1
 --epsilon 1 --optimizer dp-blsgd --search-form none
 --epsilon 1 --optimizer dp-blsgd --search-budget none
 --epsilon 1 --optimizer dp-blsgd --momentum 0.5
@@ -40,16 +37,11 @@ const refusals = `
 --epsilon 1 --optimizer dp-blsgd --search-form minimum
 --epsilon 1 --optimizer dp-agd --search-form losses
 --epsilon 1 --optimizer dp-blsgd --search-form curve
---epsilon 1 --optimizer dp-blsgd --search-clip 0
 --epsilon 1 --accountant ctcdp
 --epsilon 1 --protector mnist
---epsilon 1 --norm-noise 1
 --epsilon 1 --optimizer l2p
 --epsilon 1 --optimizer l2p --protector none
 --epsilon 1 --optimizer l2p --protector mnist --clipping adaptive
---epsilon 1 --optimizer l2p --protector mnist --norm-noise 0
---epsilon 1 --optimizer l2p --protector mnist --norm-noise 1
---epsilon 1 --optimizer l2p --protector mnist --norm-noise 1 --noise exact
 --epsilon 1 --optimizer l2p --protector mnist --accountant ctcdp
 --epsilon 1 --optimizer l2p --protector mnist --accountant ctcdp --neighbouring replace-one --train-loss-noise 1
 --epsilon 1 --optimizer l2p --protector mnist --accountant ctcdp --neighbouring replace-one
@@ -108,6 +100,22 @@ const refusals = `
 --epsilon 1 --augment flop
 --epsilon 1 --views 2 --augment flip --features scatter
 --epsilon 1 --views 2 --augment flip --feature-norm 1
+--epsilon 1 -c quantile.yaml
+--epsilon 1 --optimizer dp-blsgd -c bound.yaml
+--epsilon 1 -c norms.yaml
+--epsilon 1 --optimizer l2p --protector mnist -c norms.yaml
+--epsilon 1 --optimizer l2p --protector mnist -c norms.yaml --noise exact
+--epsilon 1 --records-per-user 3
+--epsilon 1 --unit person
+--epsilon 1 --unit user:name
+--epsilon 1 --users users.txt --records-per-user 300
+--epsilon 1 --users users.txt --augment flip
+--epsilon 1 --users users.txt --train-loss-noise 1
+--epsilon 1 --users users.txt
+--epsilon 1 --users users.txt --public-n 100
+--epsilon 1 --users users.txt --optimizer dp-blsgd --public-n 100 --delta 1e-4
+--epsilon 1 --users absent.txt
+--epsilon 1 --clip-quantile 0.4
 --epsilon 1 --resume --json
 --epsilon 1 --resume=none
 `
@@ -123,6 +131,10 @@ func TestGoldenRefusals(t *testing.T) {
 	check(t, os.Rename(files, "data"))
 	check(t, os.WriteFile("bias.yaml", []byte("subtract_noise_variance: true\n"), 0o644))
 	check(t, os.WriteFile("paper.yaml", []byte("search: {batches: paper}\n"), 0o644))
+	check(t, os.WriteFile("quantile.yaml", []byte("clipping: adaptive\nclip_quantile: 2\n"), 0o644))
+	check(t, os.WriteFile("bound.yaml", []byte("search: {clip: 0}\n"), 0o644))
+	check(t, os.WriteFile("users.txt", []byte(strings.Repeat("a\nb\nc\n", 100)), 0o644))
+	check(t, os.WriteFile("norms.yaml", []byte("norm_noise: 1\n"), 0o644))
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(refusals), "\n") {
 		base := small("data")

@@ -136,7 +136,7 @@ func (s summary) write() {
 	}
 	s.sampling()
 	if s.Counted != nil {
-		s.row("Records", "about %.0f usable, give or take %d, by a noisy count that ε includes", max(*s.Counted, 0), price.CountDoubt(s.PublicN))
+		s.row(titled(s.Noun()), "about %.0f usable, give or take %d, by a noisy count that ε includes", max(*s.Counted, 0), price.CountDoubt(s.PublicN))
 	}
 	if s.NoiseMultiplier != nil {
 		s.row("Noise", "%.5g × %s", *s.NoiseMultiplier, s.clip())
@@ -199,13 +199,20 @@ func (s summary) privacy() {
 	case !s.Guarantee:
 		s.row("Privacy", "no guarantee (stated: %s)", budget(&s.Claim))
 	default:
-		s.row("Privacy", "%s for any one training record (%s, %s)", budget(&s.Claim), *s.Neighbouring, *s.Accountant)
+		one := "training record"
+		if noun := s.Noun(); noun != "record" {
+			one = noun + ", with all records"
+		}
+		s.row("Privacy", "%s for any one %s (%s, %s)", budget(&s.Claim), one, *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
-		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
-		s.row("", "%s", cli.AttackFinds(s.Risk))
+		s.row("Attacks", "%s", cli.AttackGuess(s.Risk, s.Noun()))
+		s.row("", "%s", cli.AttackFinds(s.Risk, s.Noun()))
 	}
 }
+
+// titled begins a row about units.
+func titled(unit string) string { return strings.ToUpper(unit[:1]) + unit[1:] + "s" }
 
 // budget is what was spent of privacy, in a line.
 func budget(c *train.Claim) string {
@@ -220,11 +227,11 @@ func budget(c *train.Claim) string {
 
 func (s summary) sampling() {
 	if s.SamplingRate == 1 {
-		s.row("Batch", "all %d records at every step (their public number)", s.PublicN)
+		s.row("Batch", "all %d %ss at every step (their public number)", s.PublicN, s.Noun())
 		return
 	}
 	drawn, each := batches.Words(s.Sampling)
-	s.row("Batch", "%.6g of %d records %s (%s)", s.ExpectedBatch, s.PublicN, each, drawn)
+	s.row("Batch", "%.6g of %d %ss %s (%s)", s.ExpectedBatch, s.PublicN, s.Noun(), each, drawn)
 }
 
 func (s summary) clip() string {
@@ -259,9 +266,9 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		if e.Recipe != "" {
 			row("Recipe", "%s", e.Recipe)
 		}
-		row("Batch", "%.6g of %d records per step", e.ExpectedBatch, e.PublicN)
+		row("Batch", "%.6g of %d %ss per step", e.ExpectedBatch, e.PublicN, e.Claim.Noun())
 		if e.Count {
-			row("Records", "a noisy count of the usable ones comes first; ε includes it")
+			row(titled(e.Claim.Noun()), "a noisy count of the usable ones comes first; ε includes it")
 		}
 		row("Steps", "%d", e.Steps)
 		if e.Iterations != nil {

@@ -44,7 +44,7 @@ chooses how:
              records finds the quantile, and ε includes the cost of that count
 
 --lr multiplies the clipped gradients. If you change the clipping, choose --lr anew.`,
-		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7",
+		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5",
 	},
 	{
 		Name:  "own-data",
@@ -170,7 +170,7 @@ fix in advance. It trains nothing.`,
 how far a step may go, and a part of ε pays for that. The search starts at --lr.
 "published" means the form of the paper. docs/guides/line-search.md says how to choose.`,
 		Example: `  privgrad train --epsilon 3 --optimizer dp-blsgd
-  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-clip 0.5`,
+  privgrad train --epsilon 1 --optimizer dp-blsgd --model logistic --search-form curve`,
 	},
 	{
 		Name:  "convex",

@@ -86,7 +86,7 @@ func (a *arena) recordTargets() kernels.Ptr {
 func (l *list) viewRun() {
 	n := l.net
 	if v := &n.arena.views; v.each > 1 {
-		l.launch(kernels.ViewRun(n.arena.run, n.Options.Capacity, v.each, words(n.Schedule) > 0, v.run))
+		l.launch(kernels.ViewRun(n.arena.run, n.Options.Capacity, v.each, max(n.Schedule.UnitRows, 1), words(n.Schedule) > 0, v.run))
 	}
 }
 

@@ -39,6 +39,12 @@ type Split struct {
 	Labels []uint8
 	// Targets takes the place of Labels in a regression; NaN is a bad record's.
 	Targets []float32
+	// Names are of records that have one in their files, such as CLASS/FILE of an image.
+	Names []string
+	// Users says whose each record is, where that is asked for; "" is nobody's.
+	Users []string
+	// UnitRows is how many rows each user has, one behind the other, where users are the units; 0 stands for one, of a record.
+	UnitRows int
 	// Mapped says that the values lie on disk, in files that the system maps into memory: their
 	// pages are read when they are needed, and given back when memory is short.
 	Mapped bool
@@ -237,6 +243,9 @@ func (m Split) keep(relabel *[256]int16) Split {
 	for i, l := range m.Labels {
 		if to := relabel[l]; to >= 0 {
 			kept.Labels = append(kept.Labels, uint8(to))
+			if i < len(m.Users) {
+				kept.Users = append(kept.Users, m.Users[i])
+			}
 			if m.Values != nil {
 				kept.Values = append(kept.Values, m.Values[i*record:(i+1)*record]...)
 			} else {

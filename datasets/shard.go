@@ -21,7 +21,8 @@ func (s *Set) Take(r Rank) (*Set, error) {
 		return nil, fmt.Errorf("datasets: no rank %d of %d", r.Rank, r.Of)
 	}
 	part, m := *s, s.Train
-	first, end := r.Range(m.Len())
+	first, end := r.Range(m.Units())
+	first, end = first*max(m.UnitRows, 1), end*max(m.UnitRows, 1) // all rows of a user lie on one rank
 	width := size(m.Shape)
 	if m.Features != nil {
 		m.Features = m.Features[first*width : end*width]

@@ -62,9 +62,10 @@ type Options struct {
 	MaxBatch int      // most examples that go through the network together, 0 for no bound of the user's
 	Views    int      // of each record, whose gradient is their mean; 0 stands for 1
 	Augment  ir.Gather
+	UnitRows int // of a table, that are one unit: each is a view of the unit, and Views is left out; 0 stands for 1
 }
 
-func (o *Options) views() int { return max(o.Views, 1) }
+func (o *Options) views() int { return max(o.Views, o.UnitRows, 1) }
 
 func (o *Options) costs() ir.Costs {
 	if o.Costs == (ir.Costs{}) {
@@ -199,7 +200,7 @@ func (c choices) settle(p *ir.Program, views int) {
 // schedule goes forward, to the loss, back with each op measured before δ
 // moves on to its inputs, to the factors and to the sums.
 func (c choices) schedule(p *ir.Program, o *Options) *ir.Schedule {
-	s := &ir.Schedule{Program: p, Several: o.Views, Augment: o.Augment}
+	s := &ir.Schedule{Program: p, Several: o.views(), Augment: o.Augment, UnitRows: o.UnitRows}
 	add := func(k ir.StepKind, op int) { s.Steps = append(s.Steps, ir.Step{Kind: k, Op: op}) }
 	for i := range p.Ops {
 		add(ir.Forward, i)

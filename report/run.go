@@ -106,9 +106,9 @@ func (r *run) Factor() string {
 // Neighbors says in words what is hard to tell apart.
 func (r *run) Neighbors() string {
 	if r.Neighbouring != nil && *r.Neighbouring == string(accountant.ReplaceOne) {
-		return "with any one record as with any other in its place"
+		return fmt.Sprintf("with any one %s as with any other in its place", r.Noun())
 	}
-	return "with any one record as without it"
+	return fmt.Sprintf("with any one %s as without it", r.Noun())
 }
 
 // Relation says what the neighboring relation means.
@@ -117,9 +117,9 @@ func (r *run) Relation() string {
 	case r.Neighbouring == nil:
 		return ""
 	case *r.Neighbouring == string(accountant.ReplaceOne):
-		return "replace-one: two neighboring data sets differ in the content of one record"
+		return "replace-one: two neighboring data sets differ in the content of one " + r.Noun()
 	}
-	return "add-remove: of two neighboring data sets, one has one record more"
+	return fmt.Sprintf("add-remove: of two neighboring data sets, one has one %s more", r.Noun())
 }
 
 // accountants in words.

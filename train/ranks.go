@@ -56,7 +56,7 @@ func (r *run) meet() (err error) {
 	if err := t.Alike(p.Fingerprint, p.Set.Parts, fmt.Sprint(info.Name, info.Detail, info.Cipher)); err != nil {
 		return err
 	}
-	if r.shard, err = t.Shard(p.Set.Train.Len()); err != nil {
+	if r.shard, err = t.Shard(p.Set.Train.Units()); err != nil {
 		return err
 	}
 	keys, err := t.Root(func() ([]byte, error) {
@@ -106,7 +106,7 @@ func (r *run) stopping(ctx context.Context) bool { return r.team.Stopping(ctx.Er
 // newSampler draws the batches of all records, and of a rank gives those that it has.
 func (r *run) newSampler() (batches.Sampler, error) {
 	if r.team == nil {
-		return r.plan.Sampler(r.plan.Set.Train.Len(), r.keys.Sampling)
+		return r.plan.Sampler(r.plan.Set.Train.Units(), r.keys.Sampling)
 	}
 	whole, err := r.plan.Sampler(r.shard.N, r.keys.Sampling)
 	if err != nil {

@@ -20,6 +20,9 @@ import (
 //	ClipCeiling            *float64  // adaptive: largest clip norm, public (default 1000 × --clip)
 //	Accountant             string    // pld, rdp, prv, zcdp, gdp, ctcdp, paper; prv and paper give NO GUARANTEE
 //	Neighbouring           string    // how two data sets may differ: add-remove or replace-one
+//	Unit                   string    // csv: protect all records of one user together; the column says whose a record is (default one record)
+//	Users                  string    // images and arrays: the same, by a file with the user of each training record, a line each (dir: CLASS/FILE,USER)
+//	RecordsPerUser         int       // records of one user that may take part, a public number (default 8); the others are left out by lot
 //	Noise                  string    // secure; exact (sums in integers, the same in any order; slower); seeded (NOT PRIVATE, for experiments that must repeat)
 //	TrainLossNoise         *float64  // report the training loss, with this noise multiplier; costs privacy
 //	PrivateDiagnostics     bool      // write un-noised figures to OUT.private, for the data's owner only

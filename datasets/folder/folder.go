@@ -193,6 +193,9 @@ func split(dir string, classes []string, shape [3]int) (datasets.Split, seen, er
 	}
 	record := shape[0] * shape[1] * shape[2]
 	s.Features, met.verdicts, met.why = make([]uint8, len(met.names)*record), make([]verdict, len(met.names)), make([]error, len(met.names))
+	for _, name := range met.names {
+		s.Names = append(s.Names, filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name))
+	}
 	d := decoder{shape: shape}
 	var next atomic.Int64
 	err := parallel(func() {

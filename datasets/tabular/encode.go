@@ -27,6 +27,7 @@ type table struct {
 	before    int   // lines before these
 	fields    int   // of a whole record
 	column    []int // place of each of the schema's columns, in their order, and of the label; −1: in no file
+	user      int   // place of the column that says whose a record is; −1: nobody asks
 	file      int   // 0 for the table, then from 1 on those of Also
 }
 
@@ -91,7 +92,20 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 			return nil, err
 		}
 	}
+	if t.user = -1; s.user != "" && labeled {
+		if t.user = slices.Index(names, s.user); t.user < 0 {
+			return nil, fmt.Errorf("its header has no column %q, which --unit names: name a column of the file (without a header, the schema must list it, with ignore: true)", s.user)
+		}
+	}
 	return t, place(s.Label.Column)
+}
+
+// userOf says whose a record is; "" is nobody's.
+func (t *table) userOf(fields []string) string {
+	if t.user < 0 || len(fields) != t.fields {
+		return ""
+	}
+	return strings.TrimSpace(fields[t.user])
 }
 
 // absent is the error of a column that a header does not name.

@@ -46,8 +46,9 @@ type Schema struct {
 	SplitKey     string  `yaml:"split_key,omitempty"`
 	TestIsPublic bool    `yaml:"test_is_public,omitempty"`
 
-	places bool // Options.Places
-	advise bool // count what unreadable fields may be, for their owner alone
+	places bool   // Options.Places
+	user   string // Options.User
+	advise bool   // count what unreadable fields may be, for their owner alone
 }
 
 // Label is what a model is to tell: one of some classes, or a number within
@@ -121,7 +122,7 @@ func (s *Schema) kept() (string, error) {
 	}
 	again, err := parse(text)
 	if err == nil {
-		if again.places = s.places; !reflect.DeepEqual(again, s) {
+		if again.places, again.user = s.places, s.user; !reflect.DeepEqual(again, s) {
 			err = errors.New("another one is read back")
 		}
 	}

@@ -44,6 +44,8 @@ type Options struct {
 	// Places makes a bad record of every line that is none: an empty one, a comment, or an optional header. So
 	// no record moves those behind it. Test files are read as without it.
 	Places bool
+	// User names the column that says whose a record is; "" leaves users out.
+	User string
 }
 
 // Open reads a table, which may be compressed by gzip. The set's PublicN is the
@@ -100,7 +102,7 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.DropFirst, s.places = s.DropFirst || o.DropFirst, o.Places
+	s.DropFirst, s.places, s.user = s.DropFirst || o.DropFirst, o.Places, o.User
 	if path == datasets.Piped && (s.Test != "" || len(s.Also) > 0) {
 		return nil, nil, nil, errors.New("the schema names files beside the table (test, also), and nothing lies beside one from standard input: leave them out, or give the path of a file")
 	}
@@ -228,7 +230,11 @@ func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Spli
 			fields = nil
 		}
 		if s.wants(t, fields) {
-			e.add(into(line), t, fields)
+			m := into(line)
+			e.add(m, t, fields)
+			if s.user != "" {
+				m.Users = append(m.Users, t.userOf(fields))
+			}
 		}
 	}
 }

@@ -10,7 +10,7 @@ func (Settings) Rows() []setting.Row {
 		{Key: "search.budget", Group: on, Help: "whether budgets stay fixed (default for networks) or adapt after searches that fail (default for linear models): " + setting.Choices(Policies())},
 		{Key: "search.batches", InFile: true, Group: on, Help: "batch of a search: its own (fresh), that of the gradient (shared), or the same charged as in the paper (NO GUARANTEE): " + setting.Choices(Batches())},
 		{Key: "search.noise", InFile: true, Group: on, Help: "distribution of the noise of a search: " + setting.Choices(Noises())},
-		{Key: "search.clip", Group: on, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models, 3 with dp-agd)"},
+		{Key: "search.clip", InFile: true, Group: on, Help: "bound on a record's loss or decrease (default by form: 0.1, 0.3 or 3; 1 for linear models, 3 with dp-agd)"},
 		{Key: "search.every", InFile: true, Group: on, Help: "steps from one search to the next (default 5; 1 in the published form)"},
 		{Key: "search.share", InFile: true, Group: on, Help: "fixed budget: share that searches get (default 0.1)"},
 		{Key: "search.alpha", InFile: true, Group: on, Help: "Armijo's α: share of the predicted decrease that a step must reach (default 0.3; published 0.001, linear models 0.5)"},

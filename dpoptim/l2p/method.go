@@ -36,7 +36,7 @@ func (Settings) Rows() []setting.Row {
 	return []setting.Row{
 		{Key: "protector", Group: on, Help: "a name that `privgrad l2p list` shows, or a file that `privgrad l2p train` wrote"},
 		{Key: "protector_sha256", InFile: true, Group: on, Arg: "HASH", Help: "refuse a protector with other weights; filled in for config.yaml"},
-		{Key: "norm_noise", Group: on, Limit: setting.Noise, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
+		{Key: "norm_noise", InFile: true, Group: on, Limit: setting.Noise, Help: "also release the norm of each sum of gradients, with this noise multiplier; costs privacy"},
 	}
 }
 

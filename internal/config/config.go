@@ -65,6 +65,8 @@ type Config struct {
 
 	CountRecords *bool `yaml:"count_records,omitempty"` // nil: where it makes sense
 
+	PrivacyUnit `yaml:",inline"`
+
 	PublishedSet bool `yaml:"published_set,omitempty"`
 	TestIsPublic bool `yaml:"test_is_public,omitempty"`
 
@@ -395,7 +397,7 @@ func (c *Config) Check() error {
 	if err := c.CheckValues(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkFront(), c.checkNetwork(), c.checkViews(), c.checkClipping(), c.checkInit(), c.checkClassWeights()); err != nil {
+	if err := errors.Join(c.checkFront(), c.checkNetwork(), c.checkViews(), c.checkUnit(), c.checkClipping(), c.checkInit(), c.checkClassWeights()); err != nil {
 		return usage.Wrap(err)
 	}
 	if err := c.checkMethod(); err != nil {

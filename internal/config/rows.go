@@ -46,6 +46,8 @@ var rows = func() []setting.Row {
 	all := slices.Clone(ofRuns)
 	at := slices.IndexFunc(all, func(r setting.Row) bool { return r.Key == "init" })
 	all = slices.Insert(all, at, networkRows...)
+	at = slices.IndexFunc(all, func(r setting.Row) bool { return r.Key == "noise" })
+	all = slices.Insert(all, at, unitRows...)
 	for _, f := range new(Config).families() {
 		all = append(all, f.Rows()...)
 	}
@@ -64,7 +66,7 @@ var ofRuns = []setting.Row{
 		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
 	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
 	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings())},
-	{Key: "clip_quantile", Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
+	{Key: "clip_quantile", InFile: true, Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
 	{Key: "clip_floor", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
 	{Key: "clip_ceiling", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: largest clip norm, public (default 1000 × --clip)"},
 	{Key: "accountant", Group: onPrivacy, Limit: setting.OneOf(accountant.Names()...), Help: setting.Choices(accountant.Names()) + "; prv and paper give NO GUARANTEE"},

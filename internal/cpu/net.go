@@ -391,20 +391,20 @@ const (
 func (n *net) gather(b int, w *worker) {
 	r := b / n.views
 	at, end := n.first+r, len(n.rows)
-	if b != r*n.views { // another view of a row that is in the cache
-		read(n.value(ir.Input, b), n.table, n.rows[at])
+	if b != r*n.views { // another view of a row that is in the cache, or of the next one
+		read(n.value(ir.Input, b), n.table, n.row(b))
 		n.augment(b, w)
 		return
 	}
 	if r%lookedUp == 0 {
-		for _, row := range n.rows[min(at+lookedUp, end):min(at+2*lookedUp, end)] {
-			prefetch(n.table, row, 1)
+		for _, unit := range n.rows[min(at+lookedUp, end):min(at+2*lookedUp, end)] {
+			prefetch(n.table, n.schedule.Row(unit, 0), 1)
 		}
 	}
 	if next := at + prefetched; next < end {
-		prefetch(n.table, n.rows[next], mostPrefetched)
+		prefetch(n.table, n.schedule.Row(n.rows[next], 0), mostPrefetched)
 	}
-	read(n.value(ir.Input, b), n.table, n.rows[at])
+	read(n.value(ir.Input, b), n.table, n.row(b))
 	n.augment(b, w)
 	clear(row(n.norm2, r, n.clipper.Groups))
 }
@@ -421,7 +421,10 @@ func (n *net) augment(b int, w *worker) {
 // examples is how many go through the network in a chunk.
 func (n *net) examples() int { return n.batch * n.views }
 
-func (n *net) target(b int) float32 { return n.table.Targets[n.rows[n.first+b/n.views]] }
+// row is an example's row of the table.
+func (n *net) row(b int) int32 { return n.schedule.Row(n.rows[n.first+b/n.views], b%n.views) }
+
+func (n *net) target(b int) float32 { return n.table.Targets[n.row(b)] }
 
 func (n *net) lossGrad(b int, _ *worker) {
 	for v, s := range n.shared {
@@ -437,7 +440,9 @@ func (n *net) lossGrad(b int, _ *worker) {
 	z := n.program.Logits()
 	d := n.delta(z, b)
 	used := n.program.Loss.ValidTarget(n.target(b), len(d))
-	n.used[b/n.views] = used // of all views, as they have one target
+	if b%n.views == 0 {
+		n.used[b/n.views] = used
+	}
 	if !used {
 		clear(d)
 		return

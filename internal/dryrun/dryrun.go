@@ -128,14 +128,18 @@ func (t *trial) close() {
 	}
 }
 
+// trained is how many rows the records to train on take at most.
+func (t *trial) trained() float64 { return float64(t.plan.PublicN) * float64(t.plan.Config.UnitRows()) }
+
 // mostRecords that a trial makes; larger batches repeat them.
 const mostRecords = 2048
 
 // load puts random records onto the device, and times what is made of them.
 func (t *trial) load() (err error) {
 	p := t.plan
-	n := int(math.Min(math.Ceil(p.ExpectedBatch), mostRecords))
+	n := int(math.Min(math.Ceil(p.ExpectedBatch), mostRecords)) * p.Config.UnitRows()
 	t.mapped, t.records = p.Set.Train.Mapped, random(p.Set, n)
+	t.records.UnitRows = p.Config.UnitRows()
 	p.Set.Train = t.records
 	each, rows, values, err := t.table()
 	if err != nil {
@@ -148,7 +152,7 @@ func (t *trial) load() (err error) {
 	}
 	t.data = tables.Records{Data: data, Rows: rows, Values: values}
 	each += time.Since(start).Seconds() / float64(n)
-	t.seconds += each * (float64(p.PublicN) + t.tests)
+	t.seconds += each * (t.trained() + t.tests)
 	if p.Front != nil {
 		t.fitting = p.Front.FitTime()
 		t.seconds += t.fitting.Seconds()
@@ -276,7 +280,7 @@ func (t *trial) run() error {
 	s := &supply{expected: expected, steps: p.MostSteps}
 	s.Rows = make([]int32, min(max(expected, p.Schedule.Chunk), p.Capacity))
 	for i := range s.Rows {
-		s.Rows[i] = int32(i % t.records.Len())
+		s.Rows[i] = int32(i % t.records.Units())
 	}
 	if of < expected {
 		s.Rows, s.expected = s.Rows[:of], of
@@ -391,7 +395,7 @@ func (t *trial) estimate() *Estimate {
 
 // bytes are those of the records that the trial does not hold, as files and as what a network reads.
 func (t *trial) bytes() int64 {
-	more := float64(t.plan.PublicN) + t.tests - float64(t.records.Len())
+	more := t.trained() + t.tests - float64(t.records.Len())
 	return int64(math.Max(more, 0)) * t.plan.RecordBytes(t.mapped)
 }
 

@@ -63,6 +63,17 @@ type Schedule struct {
 	// 0 stands for one view, of which no word is read where Augment is empty.
 	Several int
 	Augment Gather
+	// UnitRows is how many rows of a table are one unit, one behind the other. Where it is more than one, each is a view of the
+	// unit. 0 stands for one: a unit is a row, and all of its views are of that row.
+	UnitRows int
+}
+
+// Row is the row of the table of a unit's view.
+func (s *Schedule) Row(unit int32, view int) int32 {
+	if s.UnitRows < 2 {
+		return unit
+	}
+	return unit*int32(s.UnitRows) + int32(view)
 }
 
 // MostViews bounds the views of a record.
@@ -183,6 +194,9 @@ func (s *Schedule) Validate() error {
 	}
 	if s.Several < 0 || s.Several > MostViews {
 		return s.fail("%d views of a record: give 1 to %d", s.Several, MostViews)
+	}
+	if s.UnitRows < 0 || s.UnitRows > 1 && (s.UnitRows != s.Several || len(s.Augment) > 0) {
+		return s.fail("a unit of %d rows with %d views and %d random maps: it has one view of each row, as the row is", s.UnitRows, s.Several, len(s.Augment))
 	}
 	if err := s.Augment.Validate(s.Program.Shape); err != nil {
 		return s.fail("%w", err)

@@ -123,7 +123,10 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	set := in.set
 	if needsDelta := c.Private() && !c.Traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
-		if set.Published {
+		switch {
+		case c.ByUser():
+			why = "nobody published how many users it has"
+		case set.Published:
 			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {
@@ -559,9 +562,9 @@ func (p *Plan) resolveWork() error {
 	o := perexample.Options{
 		Strategy: perexample.Strategy(c.Strategy),
 		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, Rows: p.Capacity, MaxBatch: c.MaxPhysicalBatch,
-		Views: c.Views, Augment: ir.Augment(c.Augment),
+		Views: c.Views, Augment: ir.Augment(c.Augment), UnitRows: c.UnitRows(),
 	}
-	if err := p.checkViews(); err != nil {
+	if err := cmp.Or(p.checkViews(), p.checkUsers()); err != nil {
 		return err
 	}
 	if c.Private() {

@@ -18,7 +18,7 @@ func PrivacyUnit(c *config.Config) string {
 	if c.Traits().Local {
 		return "one record, local"
 	}
-	return "one record"
+	return c.PrivacyUnit.Words()
 }
 
 // reasons are all that can make of a run's ε no guarantee: what a result says, and of
@@ -152,7 +152,9 @@ var assumptions = []struct {
 	{"tensor_cores_add_in_float32", "tensor cores add products as coarsely as docs/proofs/rounding.md says, or better, for all numbers as they did for those that were tried", func(p *Plan) bool { return p.precision != device.Float32 }},
 	{publishedFiles, "the files are the published data set, as --published-set says", func(p *Plan) bool { return slices.Contains(p.declared, publishedFiles) }},
 	{publicTest, "the test records are public, as --test-is-public or the schema says", func(p *Plan) bool { return slices.Contains(p.declared, publicTest) }},
-	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil }},
+	{"public_n_is_right", "the data set has at most as many records as --public-n says", func(p *Plan) bool { return p.Config.PublicN != nil && !p.Config.ByUser() }},
+	{"public_n_bounds_users", "the data set has at most as many users as --public-n says", func(p *Plan) bool { return p.Config.ByUser() }},
+	{"users_are_named_rightly", "the column of --unit, or the file of --users, says whose each record is", func(p *Plan) bool { return p.Config.ByUser() }},
 	{"cublas_adds_every_row_alike", "cuBLAS adds up a row alike wherever in a batch it is, for all numbers as it did for the random ones that were tried", func(p *Plan) bool { return p.Config.GEMM == devices.GEMMCuBLAS }},
 	{"init_file_is_public", "the initial model does not depend on the private data", func(p *Plan) bool { return p.Config.Init != "" }},
 	{"class_weights_are_public", "the class weights follow from nothing private, such as the numbers of records of the classes", func(p *Plan) bool { return len(p.Config.ClassWeights) > 0 }},

@@ -267,7 +267,7 @@ func (p *Price) chooseOrder() error {
 // blameNorm adds to a refusal that norms take a part of the budget.
 func (p *Price) blameNorm(err error) error {
 	if z := p.NormNoise; z != nil {
-		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise --norm-noise, or leave it out", err, *z)
+		return fmt.Errorf("%w; norms with a noise multiplier of %v take a part of it: raise norm_noise, or leave it out", err, *z)
 	}
 	return err
 }

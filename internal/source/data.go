@@ -92,11 +92,14 @@ func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets
 		return nil, nil, usage.Errorf("data %s: standard input reaches one process alone, and this run has %d: give the path of a file", c.Data, rank.Of)
 	}
 	set, builtIn, err := openSource(c, sources, facts, rank)
-	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
-		set, err = set.Take(rank)
-	}
 	if err == nil {
 		set, err = choose(c, set)
+	}
+	if err == nil && c.ByUser() {
+		set, err = byUser(c, set, facts)
+	}
+	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
+		set, err = set.Take(rank)
 	}
 	if err != nil {
 		return nil, nil, usage.Wrap(err)
@@ -196,7 +199,7 @@ func openTable(c *config.Config, facts bool) (*datasets.Set, error) {
 }
 
 func tableOptions(c *config.Config) tabular.Options {
-	return tabular.Options{Schema: c.Schema, Text: c.SchemaText, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.Traits().Local}
+	return tabular.Options{Schema: c.Schema, Text: c.SchemaText, Folds: c.Folds, Fold: c.Fold, DropFirst: c.DropFirst, Places: c.Traits().Local, User: c.UserColumn()}
 }
 
 // Unlabeled reads the records of a file as the table of the configuration has them, to predict their labels. Doubts say

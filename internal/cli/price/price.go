@@ -134,7 +134,7 @@ func describeRisk(w io.Writer, r *accountant.Risk) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", cli.AttackGuess(r), cli.AttackFinds(r))
+	fmt.Fprintf(w, "\n%s\n%s\n", cli.AttackGuess(r, "record"), cli.AttackFinds(r, "record"))
 }
 
 // noGuarantee says why an accountant's figures are none, where they are not.

@@ -3,14 +3,15 @@
 
 static const int threads = 256; // views.go has the same
 
-KERNEL __launch_bounds__(threads) view_run(const Run *run, int capacity, int views, int words, Run *examples) {
+// A unit has as many rows of the table as views, or one (unit).
+KERNEL __launch_bounds__(threads) view_run(const Run *run, int capacity, int views, int unit, int words, Run *examples) {
 	const int header = __builtin_offsetof(Run, rows) / 4;
 	int i = index(), rows = liveRows(run, 0, capacity), live = rows * views;
 	if (i < header)
 		((uint32 *)examples)[i] = i == 0 ? (uint32)live : ((const uint32 *)run)[i];
 	if (i >= live)
 		return;
-	examples->rows[i] = run->rows[i / views];
+	examples->rows[i] = run->rows[i / views] * unit + i % unit;
 	if (words)
 		examples->rows[live + i] = run->rows[rows + i];
 }

@@ -11,9 +11,10 @@ const viewThreads = 256 // views.cu has the same
 func ViewRunBytes(rows, words int) int { return RunBytes + 4*rows*(1+words) }
 
 // ViewRun makes the run of examples of one of at most capacity records: all of its inputs, with views times as many live rows, each
-// row number views times, and, where words is set, the words of the views behind them, one for each example.
-func ViewRun(run Ptr, capacity, views int, words bool, examples Ptr) Launch {
-	return line("views", "view_run", ceil(max(capacity*views, RunBytes/4), viewThreads), viewThreads, run, I(capacity), I(views), flag(words), examples)
+// row number views times, and, where words is set, the words of the views behind them, one for each example. Where a unit has as many
+// rows of the table as views, and not one, example k of a unit has row unit·rows + k.
+func ViewRun(run Ptr, capacity, views, rows int, words bool, examples Ptr) Launch {
+	return line("views", "view_run", ceil(max(capacity*views, RunBytes/4), viewThreads), viewThreads, run, I(capacity), I(views), I(rows), flag(words), examples)
 }
 
 // ViewTargets writes the targets of records, targets[b] = of[b·views], and NaN for dead ones.

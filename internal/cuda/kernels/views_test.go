@@ -31,23 +31,25 @@ func TestViewRun(t *testing.T) {
 	for _, s := range []size{{3, 5}, {0, 2}, {200, 200}, {1, 1}} {
 		for _, views := range []int{2, 3, 16} {
 			for _, brings := range []bool{false, true} {
-				m := newMachine(t)
-				var rows, each []int32
-				var words []uint32
-				for i := range s.live {
-					rows = append(rows, int32(1000-i))
-					for k := range views {
-						each = append(each, int32(1000-i))
-						if brings {
-							words = append(words, uint32(i*views+k)*0x9e3779b9)
+				for _, unit := range []int{1, views} {
+					m := newMachine(t)
+					var rows, each []int32
+					var words []uint32
+					for i := range s.live {
+						rows = append(rows, int32(1000-i))
+						for k := range views {
+							each = append(each, int32((1000-i)*unit+k%unit))
+							if brings {
+								words = append(words, uint32(i*views+k)*0x9e3779b9)
+							}
 						}
 					}
-				}
-				examples := m.alloc(ViewRunBytes(s.capacity*views, 1))
-				m.launch(ViewRun(m.bytes(m.runOf(rows, words)), s.capacity, views, brings, examples))
-				want := m.runOf(each, words)
-				if got := m.copyOut(examples, len(want)); !slices.Equal(got, want) {
-					t.Fatalf("%v, %d views, words %t: the run of examples is %x, want %x", s, views, brings, got, want)
+					examples := m.alloc(ViewRunBytes(s.capacity*views, 1))
+					m.launch(ViewRun(m.bytes(m.runOf(rows, words)), s.capacity, views, unit, brings, examples))
+					want := m.runOf(each, words)
+					if got := m.copyOut(examples, len(want)); !slices.Equal(got, want) {
+						t.Fatalf("%v, %d views, units of %d, words %t: the run of examples is %x, want %x", s, views, unit, brings, got, want)
+					}
 				}
 			}
 		}

@@ -13,7 +13,10 @@ import (
 // byHand clips one gradient by the definition of a clipping, in float64, from
 // the gradient's own elements.
 func byHand(p *ir.Program, c ir.Clipping, g []float32, clip float64) []float32 {
-	if c == ir.Automatic {
+	switch c {
+	case ir.Flat:
+		return scaled(g, min(1, clip/Norm(g)))
+	case ir.Automatic:
 		return scaled(g, clip/(Norm(g)+0.01))
 	}
 	var ends []int // of layers: each is a weight and perhaps a bias, in the order of the parameters

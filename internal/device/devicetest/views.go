@@ -29,6 +29,9 @@ var viewClaims = claims[device.Device]{
 	{"losses are of records as they are", testViewLosses},
 	{"losses behind a gradient", testViewPresentLosses},
 	{"words", testViewWords},
+	{"units of several rows", testUnits},
+	{"units without a first target", testUnitTargets},
+	{"rows behind the last unit", testUnitRows},
 }
 
 func testViews(t *testing.T, d device.Device) {

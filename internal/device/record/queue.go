@@ -84,10 +84,10 @@ func (q *queue) table(d device.Data) *device.Rows {
 	return t
 }
 
-// gathers notes that the step adds up rows of a private table, clipped.
-func (q *queue) gathers(from device.Data, clips bool) bool {
+// gathers notes that the step adds up units of a private table, of so many rows each, clipped.
+func (q *queue) gathers(from device.Data, rows int, clips bool) bool {
 	if t := q.table(from); q.err == nil {
-		q.step.tables = append(q.step.tables, t)
+		q.step.tables = append(q.step.tables, gathered{t, t.Count / max(rows, 1)})
 		q.step.clips = q.step.clips || clips
 	}
 	return q.err == nil
@@ -95,7 +95,7 @@ func (q *queue) gathers(from device.Data, clips bool) bool {
 
 func (q *queue) ClippedSum(dst device.Sum, from device.Data) {
 	s := q.gradients(dst)
-	if !q.gathers(from, q.net.Schedule.Private()) {
+	if !q.gathers(from, q.net.Schedule.UnitRows, q.net.Schedule.Private()) {
 		return
 	}
 	q.views()
@@ -115,7 +115,7 @@ func (q *queue) CountedSum(dst, count device.Sum, from device.Data) {
 	if c := q.net.Schedule.Clipping; c != ir.Flat {
 		q.check(fmt.Errorf("norms within the clip norm are counted under flat clipping, the schedule's is %s", c))
 	}
-	if q.gathers(from, true) {
+	if q.gathers(from, q.net.Schedule.UnitRows, true) {
 		q.views()
 		q.to.CountedSum(dst, count, from)
 	}
@@ -134,7 +134,7 @@ func (q *queue) Losses(dst device.Sum, from device.Data, ask device.LossQuery) {
 	}
 	s := q.scalars(dst, ask.K)
 	q.vectors(q.net.Size, ask.At, ask.Dir)
-	if q.err != nil || !q.check(s.fills(ask.Form)) || !q.gathers(from, true) {
+	if q.err != nil || !q.check(s.fills(ask.Form)) || !q.gathers(from, 1, true) {
 		return
 	}
 	q.step.candidates = max(q.step.candidates, ask.K)

@@ -16,7 +16,7 @@ type Step struct {
 	// there is one. It may wait for the run.
 	Index      func() (int, error)
 	net        *Net
-	tables     []*device.Rows // that rows are gathered from
+	tables     []gathered // that rows are gathered from
 	clips      bool
 	words      int // of views that a run brings for a row
 	candidates int // how many of a run's step sizes are read
@@ -28,6 +28,12 @@ type Step struct {
 	asked      bool   // for an index, by a search or a minimum
 	draws      []draw // of the noises, and of the search or the minimum
 	streams    []*stream.Stream
+}
+
+// gathered is a table of which a step reads units, or single rows.
+type gathered struct {
+	*device.Rows
+	units int
 }
 
 // draw is a place in a stream that a step draws from.
@@ -100,7 +106,7 @@ func (s *Step) checkRows(in *device.Inputs) error {
 	}
 	for _, t := range s.tables {
 		for _, r := range in.Rows {
-			if r < 0 || int(r) >= t.Count {
+			if r < 0 || int(r) >= t.units {
 				return fmt.Errorf("a run names a row that the table does not have")
 			}
 		}

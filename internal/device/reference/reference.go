@@ -62,26 +62,26 @@ type backend struct {
 
 // example is the state of one record on its way through the schedule.
 type example struct {
-	target float32
 	views  []view
 	kept   [][]float64 // by op: the stored gradient of parameters
 	norm2  []float64   // by group of the clipping
 	factor []float64
-	used   bool // target accepted and norms finite
+	used   bool // the first view's target is accepted, and norms are finite
 }
 
 // view is the state of one view of a record.
 type view struct {
+	target float32
 	values [][]float64 // by ir.Value
 	deltas [][]float64 // gradient of the loss at each value
 }
 
-// gather reads a record, and makes its views; words are theirs, or nil.
-func (b *backend) gather(t *host.Table, row int32, words []uint32) *example {
+// gather reads a unit, and makes its views; words are theirs, or nil.
+func (b *backend) gather(t *host.Table, unit int32, words []uint32) *example {
 	s, p := b.schedule, b.schedule.Program
 	n, groups := len(p.Ops), b.clipper.Groups
 	e := &example{
-		target: t.Targets[row], used: true, views: make([]view, s.Views()), kept: make([][]float64, n),
+		used: true, views: make([]view, s.Views()), kept: make([][]float64, n),
 		norm2: make([]float64, groups), factor: make([]float64, groups),
 	}
 	for k := range e.views {
@@ -92,6 +92,8 @@ func (b *backend) gather(t *host.Table, row int32, words []uint32) *example {
 			v.values[i], v.deltas[i] = make([]float64, size), make([]float64, size)
 		}
 		x := v.values[ir.Input]
+		row := s.Row(unit, k)
+		v.target = t.Targets[row]
 		copy(x, t.Row(row))
 		if words != nil {
 			host.Defined.ApplyView(x, s.Augment, host.View[float64]{Shape: p.Shape, Word: words[k], Scratch: make([]float64, len(x))})
@@ -199,14 +201,15 @@ func (b *backend) step(st ir.Step, e *example, dst, params []float64, clip float
 // loss has the gradient at the logits of each view, of the mean of their losses.
 func (b *backend) loss(e *example) {
 	p := b.schedule.Program
-	if e.used = p.Loss.ValidTarget(e.target, p.Outputs()); !e.used {
-		return
-	}
+	e.used = p.Loss.ValidTarget(e.views[0].target, p.Outputs())
 	for _, v := range e.views {
+		if !p.Loss.ValidTarget(v.target, p.Outputs()) {
+			continue
+		}
 		d := v.deltas[p.Logits()]
-		host.Loss(p.Loss, v.values[p.Logits()], e.target, d)
+		host.Loss(p.Loss, v.values[p.Logits()], v.target, d)
 		for i := range d {
-			d[i] *= float64(p.Weight(e.target)) / float64(len(e.views))
+			d[i] *= float64(p.Weight(v.target)) / float64(len(e.views))
 		}
 	}
 }
