@@ -281,9 +281,13 @@ func TestTranscript(t *testing.T) {
 			c.Clipping, c.TrainLossNoise, c.PrivateDiagnostics, c.MaxPhysicalBatch = "adaptive", ptr(4.0), true, 7
 			c.Average, c.LRSchedule, c.Warmup = 0.9, "cosine", 3
 		},
-		"features":    func(c *Config) { c.Features, c.Whiten, c.Mirror, c.Deskew = "scatter", "pink", true, true },
-		"norm":        func(c *Config) { c.Features, c.Whiten, c.FeatureNorm = "scatter", "none", ptr(1.0) },
-		"average":     func(c *Config) { c.Average = 0.9 },
+		"features": func(c *Config) { c.Features, c.Whiten, c.Mirror, c.Deskew = "scatter", "pink", true, true },
+		"norm":     func(c *Config) { c.Features, c.Whiten, c.FeatureNorm = "scatter", "none", ptr(1.0) },
+		"average":  func(c *Config) { c.Average = 0.9 },
+		"users": func(c *Config) {
+			c.Users, c.RecordsPerUser, c.PublicN, c.Delta = usersFile(t, 200, 17), 3, ptr(60), ptr(1e-4)
+			c.PrivateDiagnostics = true
+		},
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
 		"exact":       func(c *Config) { c.Noise = dpoptim.Exact; c.TrainLossNoise = ptr(4.0) },

@@ -27,7 +27,7 @@ type table struct {
 	before    int   // lines before these
 	fields    int   // of a whole record
 	column    []int // place of each of the schema's columns, in their order, and of the label; −1: in no file
-	user      int   // place of the column that says whose a record is; −1: nobody asks
+	user      int   // place of the column that says whose a record is, where somebody asks
 	file      int   // 0 for the table, then from 1 on those of Also
 }
 
@@ -92,20 +92,18 @@ func (s *Schema) cut(text []byte, labeled bool) (*table, error) {
 			return nil, err
 		}
 	}
-	if t.user = -1; s.user != "" && labeled {
-		if t.user = slices.Index(names, s.user); t.user < 0 {
-			return nil, fmt.Errorf("its header has no column %q, which --unit names: name a column of the file (without a header, the schema must list it, with ignore: true)", s.user)
-		}
+	if err := t.placeUser(s.user, names); err != nil && labeled {
+		return nil, err
 	}
 	return t, place(s.Label.Column)
 }
 
-// userOf says whose a record is; "" is nobody's.
-func (t *table) userOf(fields []string) string {
-	if t.user < 0 || len(fields) != t.fields {
-		return ""
+// placeUser finds the column that says whose a record is, where somebody asks.
+func (t *table) placeUser(user string, names []string) error {
+	if t.user = slices.Index(names, user); t.user < 0 && user != "" {
+		return fmt.Errorf("its header has no column %q, which --unit names: name a column of the file; in a file without a header, list it in the schema, with ignore: true", user)
 	}
-	return strings.TrimSpace(fields[t.user])
+	return nil
 }
 
 // absent is the error of a column that a header does not name.
@@ -239,6 +237,9 @@ func (e *encoder) add(m *datasets.Split, t *table, fields []string) {
 		fields, seen = make([]string, t.fields), e.ignored
 	}
 	e.features(m, t, fields, seen)
+	if e.schema.user != "" { // a malformed record is nobody's
+		m.Users = append(m.Users, strings.TrimSpace(fields[t.user]))
+	}
 	text := fields[t.column[len(t.column)-1]]
 	if b := e.schema.Label.Bounds; b != nil {
 		x, ok := e.number(text, e.schema.Decimal, b, &e.seen.Label)

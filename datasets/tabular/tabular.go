@@ -11,12 +11,10 @@ package tabular
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,27 +150,6 @@ func (k *Known) publish(set *datasets.Set, o Options) {
 	set.PublicN = Scaled(records, set.Share)
 }
 
-// fingerprint identifies the records of a split, in any order.
-func fingerprint(m datasets.Split) string {
-	width := m.Shape[2]
-	var records []string
-	for i := range m.Len() {
-		var record []byte
-		for _, v := range m.Values[i*width:][:width] {
-			record = binary.LittleEndian.AppendUint32(record, math.Float32bits(v))
-		}
-		if m.Targets != nil {
-			record = binary.LittleEndian.AppendUint32(record, math.Float32bits(m.Targets[i]))
-		} else {
-			record = append(record, m.Labels[i])
-		}
-		h := sha256.Sum256(record)
-		records = append(records, string(h[:]))
-	}
-	slices.Sort(records)
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(records, ""))))
-}
-
 // files are the paths of the table, of those that go with it, and of its test file.
 func (s *Schema) files(path string) []string {
 	all := []string{path}
@@ -230,11 +207,7 @@ func (s *Schema) add(e *encoder, t *table, into func(line []byte) *datasets.Spli
 			fields = nil
 		}
 		if s.wants(t, fields) {
-			m := into(line)
-			e.add(m, t, fields)
-			if s.user != "" {
-				m.Users = append(m.Users, t.userOf(fields))
-			}
+			e.add(into(line), t, fields)
 		}
 	}
 }
@@ -487,7 +460,7 @@ func Verify(path, schema string) (*Report, error) {
 		}
 	}
 	if known != nil && known.Digest != "" {
-		r.Private.Published = new(known.Digest == fingerprint(m))
+		r.Private.Published = new(known.Digest == m.Fingerprint())
 	}
 	return r, nil
 }

@@ -31,7 +31,7 @@ func (p *Plan) ExampleBytes() int64 { return p.Schedule.ExampleBytes(p.costs.Pas
 // records and so many public test records, a batch, and vectors of parameters.
 func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 	const program, vectors = 64 << 20, 10
-	records := math.Ceil(float64(p.PublicN)/float64(max(processes, 1))) + tests
+	records := math.Ceil(float64(p.PublicN*p.Config.UnitRows())/float64(max(processes, 1))) + tests
 	batch := int64(p.Schedule.Chunk) * p.ExampleBytes()
 	return program + int64(records)*p.RecordBytes(p.Set.Train.Mapped) + batch + 4*vectors*int64(p.Network.Program.NumParams())
 }
@@ -50,8 +50,7 @@ func (p *Plan) StatedMemory(processes int) int64 {
 	return devices.Coarse(memory, p.RowBytes())
 }
 
-// PublicRecords says whether nothing has to be kept of the training records: they are built in, or were declared to be published
-// ones, or public.
+// PublicRecords says whether nothing has to be kept of the training records, or of whose they are.
 func (p *Plan) PublicRecords() bool {
-	return p.builtIn || p.Config.PublishedSet || p.Config.DataIsPublic
+	return (p.builtIn || p.Config.PublishedSet) && !p.Config.ByUser() || p.Config.DataIsPublic
 }

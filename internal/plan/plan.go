@@ -123,10 +123,9 @@ func Open(c config.Config, o Options) (*Plan, device.Device, error) {
 	set := in.set
 	if needsDelta := c.Private() && !c.Traits().Pure && c.Delta == nil; set.PublicN == 0 && (c.PublicN == nil || needsDelta) {
 		why, or := "no size of it was published", ""
-		switch {
-		case c.ByUser():
+		if c.ByUser() {
 			why = "nobody published how many users it has"
-		case set.Published:
+		} else if set.Published {
 			why, or = "privgrad does not know that its files are the published ones", "; or add --published-set if they are"
 		}
 		if c.PublicN != nil {

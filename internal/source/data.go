@@ -92,11 +92,14 @@ func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets
 		return nil, nil, usage.Errorf("data %s: standard input reaches one process alone, and this run has %d: give the path of a file", c.Data, rank.Of)
 	}
 	set, builtIn, err := openSource(c, sources, facts, rank)
+	if err == nil && c.Users != "" && !facts {
+		set, err = nameUsers(set, c.Users)
+	}
 	if err == nil {
 		set, err = choose(c, set)
 	}
 	if err == nil && c.ByUser() {
-		set, err = byUser(c, set, facts)
+		set, err = byUser(c, set)
 	}
 	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
 		set, err = set.Take(rank)

@@ -14,15 +14,8 @@ import (
 	"github.com/privgrad/privgrad/internal/written"
 )
 
-// byUser makes users the units of a set, or of its facts. Which records of a user take part is drawn anew by every process.
-func byUser(c *config.Config, set *datasets.Set, facts bool) (*datasets.Set, error) {
-	if c.Users != "" && !facts {
-		with := *set
-		if err := nameUsers(&with.Train, c.Users); err != nil {
-			return nil, err
-		}
-		set = &with
-	}
+// byUser makes users the units of a set. Which records of a user take part is drawn anew by every process.
+func byUser(c *config.Config, set *datasets.Set) (*datasets.Set, error) {
 	key := stream.KeyFromSeed(c.Seed, "users")
 	if c.Noise != dpoptim.Seeded {
 		var err error
@@ -33,21 +26,19 @@ func byUser(c *config.Config, set *datasets.Set, facts bool) (*datasets.Set, err
 	return set.ByUser(c.UnitRows(), key)
 }
 
-// nameUsers reads whose each record is: of records with names CLASS/FILE,USER a line, of others USER in their order. What a line says
+// nameUsers reads whose each record to train on is: of records with names CLASS/FILE,USER a line, of others USER in their order. What a line says
 // concerns its record alone, so that a line for no record, or a record without a line, is no error: the record is nobody's.
-func nameUsers(m *datasets.Split, path string) error {
+func nameUsers(set *datasets.Set, path string) (*datasets.Set, error) {
 	text, err := readUsers(path)
 	if err != nil {
-		return usage.Errorf("users %s %w", path, err)
+		return nil, usage.Errorf("users %s %w", path, err)
 	}
+	named := *set
+	m := &named.Train
 	m.Users = make([]string, m.Len())
 	if m.Names == nil {
-		for i, line := range lines(text) {
-			if i < len(m.Users) {
-				m.Users[i] = line
-			}
-		}
-		return nil
+		copy(m.Users, lines(text))
+		return &named, nil
 	}
 	users := map[string]string{}
 	for _, line := range lines(text) {
@@ -58,7 +49,7 @@ func nameUsers(m *datasets.Split, path string) error {
 	for i, name := range m.Names {
 		m.Users[i] = users[name]
 	}
-	return nil
+	return &named, nil
 }
 
 func readUsers(path string) ([]byte, error) {
