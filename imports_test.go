@@ -137,7 +137,7 @@ var allowed = map[string][]string{
 	"internal/imported": {
 		"features", "internal/config", "internal/cpu", "internal/ir", "internal/onnx/file", "internal/onnx/lower", "internal/onnx/runtime", "internal/rundir", "internal/usage", "nn",
 	},
-	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/usage", "internal/written"},
+	"internal/source":   {"datasets", "datasets/tabular", "internal/config", "internal/stream", "internal/usage", "internal/written"},
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},
 	"internal/deskew":   {"internal/ir"},
 	"internal/whiten":   nil,

@@ -323,6 +323,9 @@ const mostThreads, mostFolds = 1024, 1000
 // whatever the rounding of floating-point numbers.
 func (c *Config) Exact() bool { return c.Noise == dpoptim.Exact && c.Private() }
 
+// Seeded reports whether all that is drawn follows from the seed: such a run protects nobody.
+func (c *Config) Seeded() bool { return c.Noise == dpoptim.Seeded }
+
 // Private reports whether the optimizer clips and noises.
 func (c *Config) Private() bool { return c.Traits().Private }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/stream"
 	"github.com/privgrad/privgrad/internal/usage"
@@ -17,7 +16,7 @@ import (
 // byUser makes users the units of a set. Which records of a user take part is drawn anew by every process.
 func byUser(c *config.Config, set *datasets.Set) (*datasets.Set, error) {
 	key := stream.KeyFromSeed(c.Seed, "users")
-	if c.Noise != dpoptim.Seeded {
+	if !c.Seeded() {
 		var err error
 		if key, err = stream.NewKey(); err != nil {
 			return nil, err
