@@ -65,6 +65,8 @@ type Config struct {
 	// view is the same: an adversary who cannot know the random views loses nothing by them.
 	Views   int
 	Augment []string
+	// RecordsPerUser makes users the unit, each with so many records, which are alike: the canary is a user, too. 0: records are.
+	RecordsPerUser int
 
 	Canary  string // empty: Gradient under add-remove, Opposite under replace-one
 	Runs    int    // in all; 0: as many as the power against twice the claimed μ takes
@@ -103,6 +105,8 @@ type Result struct {
 	Clipping        string  `json:"clipping"`
 	Strategy        string  `json:"strategy"`
 	Views           int     `json:"views,omitempty"`
+	PrivacyUnit     string  `json:"privacy_unit"`
+	RecordsPerUser  int     `json:"records_per_user,omitempty"`
 	Noise           string  `json:"noise"`
 	NotPrivate      string  `json:"not_private,omitempty"` // why, under seeded noise
 	Neighbouring    string  `json:"neighbouring"`
@@ -257,9 +261,12 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	t.Clip, t.Clipping, t.Strategy, t.Noise = c.Clip, c.Clipping, c.Strategy, c.Noise
 	t.Neighbouring, t.Accountant, t.Device, t.Threads = c.Neighbouring, c.Accountant, c.Device, 1
 	t.Views, t.Augment = c.Views, c.Augment
+	if t.RecordsPerUser = c.RecordsPerUser; c.RecordsPerUser > 0 {
+		t.Unit = config.OfSource
+	}
 	n, rate := c.publicN(), float64(stepSize)
 	t.PublicN, t.LR = &n, &rate
-	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape}}
+	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape, Users: []string{}}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
 	return plan.Resolve(t, plan.Options{Network: c.Network, Sources: map[string]source.Source{syntheticName: {Open: open, BuiltIn: true}}})
 }
@@ -325,7 +332,7 @@ func (g *game) play(ctx context.Context) (*Result, error) {
 	r := &Result{
 		Optimizer: c.Optimizer, Heard: OnlyGradients, Model: c.Model, Parameters: len(g.params), Data: "synthetic", Device: name, Threads: c.Threads,
 		NoiseMultiplier: c.NoiseMultiplier, SamplingRate: c.SamplingRate, Steps: c.Steps, Clip: c.Clip, Clipping: c.Clipping,
-		Strategy: g.plan.Config.Strategy, Views: c.Views, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
+		Strategy: g.plan.Config.Strategy, Views: c.Views, PrivacyUnit: g.plan.Guarantee.PrivacyUnit, RecordsPerUser: c.RecordsPerUser, Noise: c.Noise, Neighbouring: c.Neighbouring, Accountant: c.Accountant, Delta: c.Delta, Seed: c.Seed,
 		Canary: c.Canary, CanaryNorm: g.records.norm / c.Clip, CanaryShare: g.records.distance() / c.Clip,
 		EpsilonClaimed: g.claim.Epsilon, PowerAgainstTwiceMu: power, Notes: []string{},
 	}

@@ -103,6 +103,10 @@ var faults = []struct {
 		c.SamplingRate, c.NoiseMultiplier = 1, 3 // so that what the others then add too much is the same in all runs
 		c.Strategy, c.Views, c.Augment = "materialise", 3, []string{"flip", "crop"}
 	}, ofEachView},
+	{"each record of a user is clipped by itself", true, func(c *Config) {
+		c.SamplingRate, c.NoiseMultiplier, c.RecordsPerUser = 1, 3, 3
+		c.Strategy = "materialise"
+	}, ofEachView},
 	{"batches of a fixed cycle", true, func(c *Config) { c.Canary = Order }, drawnBy(func(_ batches.Sampler, n int, step uint64) (rows []int32) {
 		for i := int32(step % 4); int(i) < n; i += 4 {
 			rows = append(rows, i)
@@ -248,6 +252,10 @@ func auditCorrect(t *testing.T, quick bool) {
 		}, nil},
 		{"views, replace-one, exact", 112, false, func(c *Config) {
 			c.Network, c.Neighbouring, c.Noise, c.Views, c.Augment = network(t, true), "replace-one", "exact", 3, []string{"flip", "crop"}
+		}, nil},
+		{"users", 113, true, func(c *Config) { c.RecordsPerUser = 3 }, nil},
+		{"users, replace-one, exact", 114, false, func(c *Config) {
+			c.Network, c.Neighbouring, c.Noise, c.RecordsPerUser = network(t, true), "replace-one", "exact", 2
 		}, nil},
 		{"the faulty device without a fault", 9, true, func(c *Config) { c.Canary = ZeroInput }, onFaultyDevice(fault{})},
 	}

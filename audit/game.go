@@ -160,7 +160,7 @@ func (g *game) newTrainer(p *plan.Plan, keys laneKeys) (*trainer, error) {
 	}
 	t := &trainer{}
 	t.device = reach.Listen(d, &t.scalars)
-	if t.data, err = t.device.Load(g.records.rows, g.records.features); err == nil {
+	if t.data, err = t.device.Load(g.records.units(g.plan.Config.UnitRows())); err == nil {
 		t.engine, err = p.Engine(t.device, tables.Records{Data: t.data}, noise, words, &t.supply)
 	}
 	if err != nil {

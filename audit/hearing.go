@@ -140,7 +140,7 @@ func (g *hearing) play(ctx context.Context) (*Result, error) {
 	r := &Result{
 		Optimizer: c.Optimizer, Heard: stages[c.Optimizer].hears, Model: p.Model, Parameters: len(g.scene.Params), Data: syntheticName,
 		Device: name, Threads: c.Threads, NoiseMultiplier: g.plan.Sigma, SamplingRate: g.plan.SamplingRate, Steps: g.plan.Steps, Clip: p.Clip, Clipping: p.Clipping,
-		Strategy: p.Strategy, Noise: c.Noise, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: *p.Delta, Seed: c.Seed,
+		Strategy: p.Strategy, PrivacyUnit: g.plan.Guarantee.PrivacyUnit, Noise: c.Noise, Neighbouring: p.Neighbouring, Accountant: p.Accountant, Delta: *p.Delta, Seed: c.Seed,
 		Canary: Tight, CanaryNorm: 1, CanaryShare: 1, EpsilonClaimed: g.claim.Epsilon,
 		Notes: []string{"this audit knows no power beforehand; docs/explain/auditing.md says which faults of this optimizer it convicts, and in how many runs"},
 	}

@@ -44,7 +44,7 @@ func Optimizers() (all []Optimizer) {
 }
 
 // ofGradients are the settings, by their flags, that only audits of gradients read.
-var ofGradients = []string{"noise-multiplier", "sampling-rate", "steps", "model", "activation", "clip", "clipping", "strategy", "views", "augment", "canary"}
+var ofGradients = []string{"noise-multiplier", "sampling-rate", "steps", "model", "activation", "clip", "clipping", "strategy", "views", "augment", "records-per-user", "canary"}
 
 // Incline takes what nobody has given from the optimizer, and refuses what an audit of it does not read.
 func (c *Config) Incline(given func(flag string) bool) error {

@@ -105,6 +105,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 	f.StringVar(&c.Strategy, "strategy", c.Strategy, cli.Help("strategy"))
 	f.IntVar(&c.Views, "views", 0, "views of each record, as of train; all records are then images of even color")
 	f.StringSliceVar(&c.Augment, "augment", nil, "how views are drawn, as of train: "+strings.Join(ir.Augmentations(), ","))
+	f.IntVar(&c.RecordsPerUser, "records-per-user", 0, "protect users, each with this many records, as train does; 0: records")
 	f.StringVar(&c.Noise, "noise", c.Noise, "secure, exact, or seeded (to repeat an audit)")
 	f.StringVar(&a.canary, "canary", "", "canary: "+strings.Join(audit.Canaries(), ", ")+" (default gradient; opposite under replace-one)")
 	f.IntVar(&c.Runs, "runs", 0, "number of runs; 0: 16000, and up to 64000 if half the noise would not be convicted with probability 0.99")
@@ -162,6 +163,9 @@ func describeAudit(w io.Writer, r *audit.Result) {
 		r.Optimizer, r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
 	if r.Views > 1 {
 		fmt.Fprintf(w, "%d views of each record, which is of even color, so that all its views are the same\n", r.Views)
+	}
+	if r.RecordsPerUser > 0 {
+		fmt.Fprintf(w, "the unit is one user, with %s, which are alike\n", cli.Plural(r.RecordsPerUser, "record"))
 	}
 	if r.NotPrivate != "" {
 		fmt.Fprintln(w, r.NotPrivate)

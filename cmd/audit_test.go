@@ -16,7 +16,7 @@ func TestAudit(t *testing.T) {
 	wantKeys(t, r, "optimizer", "heard", "model", "parameters", "data", "device", "threads", "noise_multiplier", "sampling_rate", "steps", "clip", "clipping", "strategy", "noise", "not_private",
 		"neighbouring", "accountant", "delta", "seed", "canary", "canary_norm", "canary_share", "epsilon_claimed", "epsilon_lower_bound", "confidence",
 		"convicted", "runs", "threshold_runs", "fpr_runs", "fpr", "fpr_lower", "fpr_upper", "fnr_runs", "fnr", "fnr_lower", "fnr_upper", "fnr_least_allowed",
-		"power_against_twice_mu", "notes", "seconds")
+		"power_against_twice_mu", "privacy_unit", "notes", "seconds")
 	if r["optimizer"] != "dp-sgd" || r["heard"] != "gradients" || r["convicted"] != false || r["canary"] != "gradient" || r["data"] != "synthetic" || r["confidence"] != 0.998 || r["runs"] != 400.0 {
 		t.Errorf("audit says %v", r)
 	}

@@ -11,13 +11,16 @@ import (
 
 // PrivacyUnit says what a guarantee protects: one record, or all records of one user.
 type PrivacyUnit struct {
-	Unit           string `yaml:"unit,omitempty"`  // "" or userPrefix and a column
+	Unit           string `yaml:"unit,omitempty"`  // "", or userPrefix and a column, or OfSource
 	Users          string `yaml:"users,omitempty"` // a file
 	RecordsPerUser int    `yaml:"records_per_user,omitempty"`
 }
 
 // userPrefix begins a unit that is a user, before the column that names users.
 const userPrefix = "user:"
+
+// OfSource is the unit of a program's own data source that says itself whose its records are (datasets.Split.Users).
+const OfSource = "user"
 
 // defaultPerUser is how many records one user may add, if nobody says otherwise.
 const defaultPerUser = 8
@@ -63,12 +66,12 @@ func (c *Config) checkUnit() error {
 		return usage.Errorf("records-per-user %d: the unit is one record; add --unit user:COLUMN or --users FILE, or leave it out", c.RecordsPerUser)
 	case !c.ByUser():
 		return nil
-	case c.Unit != "" && (!ok || column == ""):
+	case c.Unit != "" && c.Unit != OfSource && (!ok || column == ""):
 		return usage.Errorf("unit %s: write user: and a column of the table, such as user:patient; the unit is one record where it is left out", c.Unit)
 	case c.Unit != "" && c.Users != "":
 		return usage.Errorf("unit %s and users %s both say whose a record is: give one", c.Unit, c.Users)
-	case c.Unit != "" && !table:
-		return usage.Errorf("unit %s: data %s is no table with columns; give --users FILE", c.Unit, c.Data)
+	case c.Unit != "" && (c.Unit == OfSource) == table:
+		return usage.Errorf("unit %s, data %s: of a table give --unit user:COLUMN, and of other data --users FILE", c.Unit, c.Data)
 	case c.Users != "" && table:
 		return usage.Errorf("users %s: a table has its users in a column; give --unit user:COLUMN", c.Users)
 	case strings.HasPrefix(c.Data, "shards:"):

@@ -99,6 +99,9 @@ func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets
 		set, err = choose(c, set)
 	}
 	if err == nil && c.ByUser() {
+		if c.Unit == config.OfSource && set.Train.Users == nil {
+			return nil, nil, usage.Errorf("unit %s: data %s does not say whose its records are; give --users FILE", c.Unit, c.Data)
+		}
 		set, err = byUser(c, set)
 	}
 	if err == nil && !strings.HasPrefix(c.Data, shards.Form.Prefix) { // whose files are the parts
