@@ -178,7 +178,7 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
+		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle", "internal/audit/play",
 		"internal/audit/reach", "internal/audit/verdict", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan",
 		"internal/source", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
@@ -187,8 +187,9 @@ var allowed = map[string][]string{
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
 	"internal/audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
-	"internal/audit/learn":   {"internal/audit/hear"},
+	"internal/audit/learn":   {"internal/audit/hear", "internal/usage"},
 	"internal/audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
+	"internal/audit/play":    nil,
 	"internal/audit/reach":   {"internal/device", "internal/ir"},
 	"internal/audit/verdict": {"accountant", "internal/usage"},
 	"internal/timing":        {"internal/usage"},
