@@ -171,6 +171,10 @@ var allowed = map[string][]string{
 		"internal/source", "internal/tfevents", "internal/usage", "train",
 	},
 
+	"report/statement": {
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/plan", "internal/rundir", "internal/usage", "perexample", "train",
+	},
+
 	"trained": {
 		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host", "internal/device/reference",
 		"internal/devices", "internal/engine", "internal/imported", "internal/ir", "internal/onnx", "internal/onnx/export", "internal/onnx/file", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",

@@ -33,6 +33,7 @@ type reported struct {
 func newReport() *cobra.Command {
 	var out string
 	var o report.Options
+	var words bool
 	return cli.Command{
 		Use:   "report RUN...",
 		Short: "Write a page about runs, for people to read",
@@ -46,17 +47,27 @@ train already writes report.html, model-card.md and accuracy.png into the run di
 --out is required. That page compares the runs, and adds up the privacy cost of runs on
 the same data set. A data set is known by its name: --same-data adds up all runs.
 
+--statement says in plain words what one run promises, for someone who answers for personal
+data: what is protected, what ε and δ mean, what the promise rests on, and what it does not
+cover. It prints the text, or writes it as a page by --out. Without a guarantee it says so.
+
 A copy of a run costs nothing more. If both copies of an unfinished run were resumed, report
 says that steps were run twice, and adds up both.`,
 		Example: `  privgrad report runs/first
   privgrad report runs/first runs/second --out both.html
-  privgrad report runs/* --same-data --out all.html`,
+  privgrad report runs/* --same-data --out all.html
+  privgrad report runs/first --statement
+  privgrad report runs/first --statement --out statement.html`,
 		Args: someArgs,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&out, "out", "", "file of the page (default report.html in the run directory; required for several runs)")
 			f.BoolVar(&o.SameData, "same-data", false, "add up all runs, whatever the names of their data sets")
+			f.BoolVar(&words, "statement", false, "say in plain words what one run promises; as text, by --out as a page")
 		},
 		Run: func(c *cli.Call) error {
+			if words {
+				return state(c, out, o)
+			}
 			r, err := writeReport(c.Arguments, out, o)
 			if err != nil {
 				return err
