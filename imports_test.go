@@ -228,6 +228,7 @@ var allowed = map[string][]string{
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/config", "internal/durable",
 		"internal/source", "internal/usage", "internal/written", "train",
 	},
+	"internal/cli/handout": {"internal/cli", "internal/durable", "internal/usage", "internal/written", "report/statement"},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/meta",
 		"internal/reproduce", "internal/usage", "internal/written",

@@ -2,11 +2,8 @@ package cmd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/handout"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/report"
 )
 
@@ -66,7 +63,7 @@ says that steps were run twice, and adds up both.`,
 		},
 		Run: func(c *cli.Call) error {
 			if words {
-				return state(c, out, o)
+				return handout.State(c, out, o.SameData)
 			}
 			r, err := writeReport(c.Arguments, out, o)
 			if err != nil {
@@ -97,7 +94,7 @@ func writeReport(runs []string, out string, o report.Options) (*reported, error)
 		}
 		return r, err
 	}
-	if err := replaceable(out); err != nil {
+	if err := handout.Replaceable(out); err != nil {
 		return nil, err
 	}
 	var page bytes.Buffer
@@ -108,26 +105,6 @@ func writeReport(runs []string, out string, o report.Options) (*reported, error)
 	r.Files, r.Composed, r.Copies = []string{out}, append(r.Composed, c.Composed...), append(r.Copies, c.Copies...)
 	r.Forks, r.Apart = append(r.Forks, c.Forks...), append(r.Apart, c.Apart...)
 	return r, durable.WriteFile(out, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err })
-}
-
-// replaceable refuses to write over a file that is no page of this program.
-func replaceable(out string) error {
-	if err := cli.Output("out", out); err != nil { // such as a pipe, which would wait for ever
-		return err
-	}
-	f, err := os.Open(written.Path(out))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return usage.Errorf("out %s: %w", out, err)
-	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err != nil || !bytes.Contains(head, []byte(`<meta name="generator" content="privgrad">`)) {
-		return usage.Errorf("out %s exists already, and is no page of privgrad: name another file, or remove it", out)
-	}
-	return nil
 }
 
 func describeReport(w io.Writer, r *reported) {

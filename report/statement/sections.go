@@ -50,7 +50,7 @@ func (r *run) nothing() Section {
 
 func (r *run) promise() Section {
 	s := Section{Name: "promise", Title: "What is promised", Sentences: []string{
-		fmt.Sprintf("This training run has a guarantee that is called differential privacy. It limits what anyone can learn from the results about whether any one %s of the training data was used.", r.unit.noun),
+		fmt.Sprintf("This training run has a guarantee that is called differential privacy. It limits what anyone can learn from the results about whether any one %s was part of the training data.", r.unit.noun),
 		fmt.Sprintf("Two numbers say how strict the limit is: ε (epsilon) = %s and δ (delta) = %s. The smaller they are, the less can be learned.", r.Stated(number), number(*r.Delta)),
 		"The guarantee covers the model and all other files of the run.",
 		fmt.Sprintf("It holds against someone who knows every other %s, the program and its settings, and has any computer that cannot break the ciphers AES-256 and ChaCha20.", r.unit.noun),
@@ -76,7 +76,11 @@ func (r *run) protected() Section {
 	if r.unit.local {
 		say(fmt.Sprintf("Each %s was hidden by noise of its own before its answer was used (local privacy).", one))
 	}
-	say(fmt.Sprintf("Several %ss together are protected less. For k of them, ε is about k times as large, and δ grows by more than that.", one))
+	if *r.Delta == 0 {
+		say(fmt.Sprintf("Several %ss together are protected less. For k of them, ε is k times as large.", one))
+	} else {
+		say(fmt.Sprintf("Several %ss together are protected less. For k of them, ε is about k times as large, and δ grows by more than that.", one))
+	}
 	if one == "record" {
 		say("So a person with several records is protected less than a person with one.")
 	}
@@ -89,7 +93,7 @@ func (r *run) attack() Section {
 	s := Section{Name: "meaning", Title: "What ε and δ mean for an attacker"}
 	say := func(format string, a ...any) { s.Sentences = append(s.Sentences, fmt.Sprintf(format, a...)) }
 	factor := factor(*r.Bound())
-	how := fmt.Sprintf("with any one %s as without it, and the other way round", one)
+	how := fmt.Sprintf("with any one %s as without that %[1]s, and the other way round", one)
 	if *r.Neighbouring == string(accountant.ReplaceOne) {
 		how = fmt.Sprintf("with any one %s as with any other in its place", one)
 	}
@@ -102,7 +106,11 @@ func (r *run) attack() Section {
 	if r.Risk == nil {
 		return s
 	}
-	say("An attacker guesses whether a given %s was used, where both are equally likely. The guess is right at most %s of the time. A coin is right 50%% of the time. (The difference between the attacker's rates of right and of wrong accusations, the advantage, is at most %s.)", one, percentUp((1+r.Risk.Advantage)/2), percentUp(r.Risk.Advantage))
+	guess := fmt.Sprintf("whether a given %s was part of the training data", one)
+	if *r.Neighbouring == string(accountant.ReplaceOne) {
+		guess = fmt.Sprintf("which of two %ss was part of the training data", one)
+	}
+	say("An attacker guesses %s, where both are equally likely. The guess is right at most %s of the time. A coin is right 50%% of the time. (The difference between the attacker's rates of right and of wrong accusations, the advantage, is at most %s.)", guess, percentUp((1+r.Risk.Advantage)/2), percentUp(r.Risk.Advantage))
 	var rates []float64
 	for key := range r.Risk.TPR {
 		if x, err := strconv.ParseFloat(key, 64); err == nil {
@@ -114,7 +122,7 @@ func (r *run) attack() Section {
 		say("An attacker may also try to be wrong rarely:")
 	}
 	for _, x := range rates {
-		s.List = append(s.List, fmt.Sprintf("wrong about %s%% of the %ss that were not used: right about at most %s of those that were used", number(100*x), one, percentUp(r.Risk.TPR[strconv.FormatFloat(x, 'f', -1, 64)])))
+		s.List = append(s.List, fmt.Sprintf("wrong about %s%% of the %ss that were no part of it: right about at most %s of those that were", number(100*x), one, percentUp(r.Risk.TPR[strconv.FormatFloat(x, 'f', -1, 64)])))
 	}
 	return s
 }
@@ -129,9 +137,10 @@ func (r *run) training() Section {
 	}
 	s.Sentences = append(s.Sentences, r.drawn())
 	if r.Clip != nil && r.Clipping != nil {
-		say("What a %s says about how the model should change is a list of numbers, its gradient. Each gradient is cut to a length of at most %s%s. So no single %[1]s moves a sum of gradients by more.", r.unit.noun, number(*r.Clip), moving(*r.Clipping))
+		say("What a %s says about how the model should change is a list of numbers, its gradient. Each gradient is cut to a length of at most %s%s. So no single %[1]s moves a sum of gradients by more.", r.unit.noun, number(*r.Clip), r.moving())
+		say("Random noise is added to the sum of a step before anything else sees it.")
 		if r.NoiseMultiplier != nil {
-			say("Random noise is added to the sum of a step before anything else sees it. Its standard deviation (its typical size) is %s times that length.", number(*r.NoiseMultiplier))
+			say("Its standard deviation (its typical size) is %s times that length.", number(*r.NoiseMultiplier))
 		}
 		say("The noisy sum is divided by a public number, which does not depend on who takes part.")
 	}
@@ -146,15 +155,15 @@ func (r *run) training() Section {
 		say("The method chooses its questions and their noise while it trains. It may release nothing that would exceed ε.")
 	}
 	for _, e := range r.Events {
-		s.List = append(s.List, released(e))
+		s.List = append(s.List, r.released(e))
 	}
 	return s
 }
 
 // moving says of a clip norm that it does not stay.
-func moving(clipping string) string {
-	if clipping == string(perexample.AdaptiveFlat) {
-		return " (at the end; the length follows from noisy counts, which ε includes)"
+func (r *run) moving() string {
+	if *r.Clipping == string(perexample.AdaptiveFlat) || *r.Clip != r.config.Clip {
+		return " (at the end of training; before, the length followed from noisy answers, which ε includes)"
 	}
 	return ""
 }
@@ -178,32 +187,35 @@ func (r *run) drawn() string {
 }
 
 // released is an event in words.
-func released(e accountant.Event) string {
+func (r *run) released(e accountant.Event) string {
+	one := r.unit.noun
 	s := plural(e.Count, "time")
 	switch {
+	case e.Rate == 1:
+		s += fmt.Sprintf(", of all %ss", one)
 	case e.Sampling == accountant.Poisson:
-		s += fmt.Sprintf(", of records that take part with probability %s%%", number(100*e.Rate))
+		s += fmt.Sprintf(", of %ss that take part with probability %s%%", one, number(100*e.Rate))
 	case e.Sampling == accountant.FixedSize:
-		s += fmt.Sprintf(", of a random %s%% of the records", number(100*e.Rate))
+		s += fmt.Sprintf(", of a random %s%% of the %ss", number(100*e.Rate), one)
 	default:
-		s += ", of all records"
+		s += fmt.Sprintf(", of all %ss", one)
 	}
 	for i, m := range e.Mechanisms {
 		if s += ": "; i > 0 {
 			s = s[:len(s)-2] + "; and "
 		}
-		s += answer(m)
+		s += answer(m, one)
 	}
 	return s
 }
 
 // answer is a mechanism in words.
-func answer(m accountant.Mechanism) string {
+func answer(m accountant.Mechanism, one string) string {
 	switch m := m.(type) {
 	case accountant.Gaussian:
-		return fmt.Sprintf("a sum with normal (Gaussian) noise, %s times as large as the most that counts for one record", number(m.NoiseMultiplier))
+		return fmt.Sprintf("a sum with normal (Gaussian) noise, %s times as large as the most that counts for one %s", number(m.NoiseMultiplier), one)
 	case accountant.Laplace:
-		return fmt.Sprintf("a number with Laplace noise, of a scale %s times the most that counts for one record", number(m.Scale))
+		return fmt.Sprintf("a number with Laplace noise, of a scale %s times the most that counts for one %s", number(m.Scale), one)
 	case accountant.NoisyBTLS:
 		return fmt.Sprintf("a noisy search for a step size (noise scales %s and %s)", number(m.ThresholdScale), number(m.QueryScale))
 	case accountant.BoundedRange:
@@ -211,7 +223,7 @@ func answer(m accountant.Mechanism) string {
 	case accountant.Pure:
 		return fmt.Sprintf("a random answer that costs ε = %s", number(m.Epsilon))
 	case accountant.ObjectivePerturbation:
-		return fmt.Sprintf("parameters of a fit with normal noise in what is fitted, %s times as large as the most that counts for one record", number(m.NoiseMultiplier))
+		return fmt.Sprintf("parameters of a fit with normal noise in what is fitted, %s times as large as the most that counts for one %s", number(m.NoiseMultiplier), one)
 	}
 	return m.Name()
 }
@@ -244,8 +256,8 @@ func (r *run) restsOn() Section {
 func (r *run) notCovered() Section {
 	one := r.unit.noun
 	s := Section{Name: "not_covered", Title: "What the guarantee does not cover", Sentences: []string{"It says nothing about:"}, List: []string{
-		fmt.Sprintf("groups: several %ss of one person, a family, or others who are alike (ε is for a single one)", one),
-		fmt.Sprintf("what others' %ss tell about a person, or what is known of a person otherwise, such as a label: the model may show a fact about people of a kind, also about those who were not in the data", one),
+		fmt.Sprintf("%s: ε is for one %s", r.unit.group, one),
+		"what the data of others tell about a person, and what is known of a person otherwise, such as a label: a model may show what holds for people of a kind, also for those who were no part of the data",
 		"time, memory, energy and disk use of the training, which the figures `seconds`, `examples_per_second` and `peak_rss_bytes` of `result.json` show in part",
 		"anyone who could read the memory or the disk of the machine, or change the program",
 		"the training data themselves, copies of them, and whoever may see them",
@@ -253,7 +265,7 @@ func (r *run) notCovered() Section {
 		"data to which the model is applied later, and whether the model is right or fair",
 	}}
 	if r.TestLoss != nil || r.TestAccuracy != nil || r.RMSE != nil {
-		s.List = append(s.List, "the test data: figures about them are exact, since they were declared public")
+		s.List = append(s.List, "the test data: figures about them have no noise, since these data were declared public")
 	}
 	if r.Diagnostics {
 		s.List = append(s.List, fmt.Sprintf("the folder `%s.private`, which was written for the owner of the data and has exact figures", r.name()))

@@ -11,6 +11,7 @@ import (
 type unit struct {
 	noun  string // one of them
 	means string // what it is
+	group string // several of them that belong together
 	local bool   // nobody but its owner sees it
 }
 
@@ -18,11 +19,14 @@ type unit struct {
 func unitOf(name string) unit {
 	name, rest, _ := strings.Cut(name, ",")
 	u := unit{noun: strings.TrimPrefix(name, "one "), local: strings.Contains(rest, "local")}
+	u.group = fmt.Sprintf("several %ss together, such as those of a family", u.noun)
 	switch u.noun {
 	case "record":
 		u.means = "A record is one entry of the training data, such as one picture or one row of a table, with its label."
+		u.group = "several records together, such as those of one person or of a family"
 	case "user":
 		u.means = "A user is one person, or whatever else the records were grouped by. All records of a user count together."
+		u.group = "several users together, such as a family"
 	}
 	return u
 }
