@@ -52,7 +52,7 @@ func (r *run) promise() Section {
 	s := Section{Name: "promise", Title: "What is promised", Sentences: []string{
 		fmt.Sprintf("This training run has a guarantee that is called differential privacy. It limits what anyone can learn from the results about whether any one %s was part of the training data.", r.unit.noun),
 		fmt.Sprintf("Two numbers say how strict the limit is: ε (epsilon) = %s and δ (delta) = %s. The smaller they are, the less can be learned.", r.Stated(number), number(*r.Delta)),
-		"The guarantee covers the model and all other files of the run.",
+		"The guarantee covers the model and all other files of the run, but for what is listed below as not covered.",
 		fmt.Sprintf("It holds against someone who knows every other %s, the program and its settings, and has any computer that cannot break the ciphers AES-256 and ChaCha20.", r.unit.noun),
 	}}
 	if accountant.Doubt(*r.Epsilon) != "" {
