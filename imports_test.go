@@ -171,6 +171,10 @@ var allowed = map[string][]string{
 		"internal/source", "internal/tfevents", "internal/usage", "train",
 	},
 
+	"report/statement": {
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/plan", "internal/rundir", "internal/usage", "perexample", "train",
+	},
+
 	"trained": {
 		"accountant", "accountant/ledger", "datasets", "datasets/folder", "datasets/numpy", "features", "internal/config", "internal/device", "internal/device/host", "internal/device/reference",
 		"internal/devices", "internal/engine", "internal/imported", "internal/ir", "internal/onnx", "internal/onnx/export", "internal/onnx/file", "internal/outputs", "internal/plan", "internal/rundir", "internal/safetensors",
@@ -178,7 +182,7 @@ var allowed = map[string][]string{
 	},
 
 	"audit": {
-		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle",
+		"accountant", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "dpoptim/local", "internal/audit/hear", "internal/audit/learn", "internal/audit/oracle", "internal/audit/play",
 		"internal/audit/reach", "internal/audit/verdict", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/ir", "internal/plan",
 		"internal/source", "internal/stream", "internal/tables", "internal/usage", "nn", "perexample",
 	},
@@ -187,8 +191,9 @@ var allowed = map[string][]string{
 		"internal/stream", "internal/tables", "train",
 	}, // none but tests import it
 	"internal/audit/hear":    {"accountant", "dpoptim", "internal/convex", "internal/device", "internal/plan"},
-	"internal/audit/learn":   {"internal/audit/hear"},
+	"internal/audit/learn":   {"internal/audit/hear", "internal/usage"},
 	"internal/audit/oracle":  {"dpoptim/mechanism", "internal/device", "internal/device/reference", "internal/ir", "internal/plan", "internal/stream", "perexample"},
+	"internal/audit/play":    nil,
 	"internal/audit/reach":   {"internal/device", "internal/ir"},
 	"internal/audit/verdict": {"accountant", "internal/usage"},
 	"internal/timing":        {"internal/usage"},
@@ -223,6 +228,7 @@ var allowed = map[string][]string{
 		"datasets", "datasets/mnist", "datasets/mnist/fashion", "datasets/shards", "datasets/tabular", "internal/cli", "internal/config", "internal/durable",
 		"internal/source", "internal/usage", "internal/written", "train",
 	},
+	"internal/cli/handout": {"internal/cli", "internal/durable", "internal/usage", "internal/written", "report/statement"},
 	"internal/cli/l2p": {
 		"accountant", "datasets", "datasets/tabular", "dpoptim/l2p", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/meta",
 		"internal/reproduce", "internal/usage", "internal/written",

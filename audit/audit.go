@@ -149,6 +149,14 @@ const recordsBeside = 8
 // computed from released values, and the adversary has those.
 const stepSize = 1e-6
 
+// rate is the learning rate: of Divisor one that moves parameters so far that no digit is lost. They go back after each step.
+func (c *Config) rate() float64 {
+	if c.Canary == Divisor {
+		return 1
+	}
+	return stepSize
+}
+
 // What keeps an audit within sense.
 const (
 	leastRuns, mostRuns = 80, 10_000_000
@@ -218,7 +226,7 @@ func (c *Config) checkGradients() error {
 	switch {
 	case c.NoiseMultiplier == 0:
 		return usage.Errorf("noise multiplier 0: no noise claims nothing, so there is nothing to refute; give one above 0")
-	case c.adapts() && slices.Contains([]string{Difference, Digits, Coordinates}, c.Canary):
+	case c.adapts() && slices.Contains([]string{Difference, Digits, Coordinates, Divisor}, c.Canary):
 		return usage.Errorf("canary %s: it compares sums that are clipped to one norm, which clipping %s moves; leave --canary out, or use --clipping flat", c.Canary, c.Clipping)
 	case c.Steps > mostSteps:
 		return usage.Errorf("steps %d: an audit repeats them thousands of times; give at most %d", c.Steps, mostSteps)
@@ -243,6 +251,8 @@ func (c *Config) checkCanary() error {
 		return usage.Errorf("canary %s: at sampling rate 1 all records are in every batch, which is no order; use a rate below 1", c.Canary)
 	case c.Canary == Order && c.Steps > mostOrdered:
 		return usage.Errorf("canary %s: it keeps what it hears at each of %d steps of every run; give at most %d", c.Canary, c.Steps, mostOrdered)
+	case c.Canary == Divisor && c.Optimizer != Default().Optimizer:
+		return usage.Errorf("canary %s: it hears a release by how the parameters move, which optimizer %s makes of several releases; use --optimizer %s", c.Canary, c.Optimizer, Default().Optimizer)
 	case c.Canary == Difference && c.Steps < 2:
 		return usage.Errorf("canary %s: a run of %d step has no two releases; use --steps 2 or more", c.Canary, c.Steps)
 	}
@@ -264,7 +274,7 @@ func (c *Config) resolve() (*plan.Plan, error) {
 	if t.RecordsPerUser = c.RecordsPerUser; c.RecordsPerUser > 0 {
 		t.Unit = config.OfSource
 	}
-	n, rate := c.publicN(), float64(stepSize)
+	n, rate := c.publicN(), c.rate()
 	t.PublicN, t.LR = &n, &rate
 	set := &datasets.Set{Name: syntheticName, Classes: classes, Train: datasets.Split{Shape: shape, Users: []string{}}}
 	open := func(string) (*datasets.Set, error) { return set, nil }
@@ -354,10 +364,8 @@ func (g *game) note(r *Result) {
 		note("this canary looks for noise that is used twice; its power against half the noise is %.3g", *power)
 	case c.Canary == Digits:
 		note("this canary looks for noise that is added in floating point; its power against half the noise is %.3g", *power)
-	case c.Canary == Coordinates:
-		note("this canary looks for noise that coordinates of a release share; its power against half the noise is not known beforehand")
-	case c.Canary == Order:
-		note("this canary looks for batches that are not drawn afresh at every step; its power against half the noise is not known beforehand")
+	case c.learns():
+		note("this canary looks for %s; its power against half the noise is not known beforehand", lessonsAbout[c.Canary])
 	case *power < enoughPower:
 		note("power %.3g is below %g: this audit may well miss a mechanism with half the noise; give more --runs, more --steps or a canary that says more", *power, enoughPower)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/audit/play"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/train"
@@ -105,7 +106,7 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 				var seen recorder
 				l.statistic = &seen
 				for world, row := range g.records.canary {
-					if _, err := l.run(world); err != nil {
+					if _, err := l.Run(world); err != nil {
 						t.Fatal(err)
 					}
 					in := 0
@@ -124,7 +125,7 @@ func TestOracleAgreesWithTheDevice(t *testing.T) {
 						t.Errorf("%s, %s: %d steps, of which %d hold the canary, in world %d", clipping, canary, len(seen), in, world)
 					}
 				}
-				l.close()
+				l.Close()
 			}
 		}
 	}
@@ -139,7 +140,7 @@ func TestAdaptiveShares(t *testing.T) {
 	g.plan.ExpectedBatch = 1e-3 // the noise of a count is a twentieth of it
 	l, err := g.newLane(0)
 	check(t, err)
-	defer l.close()
+	defer l.Close()
 	rows, shares, norms := []int32{0, 1, g.records.canary[1]}, append(slices.Clone(g.records.shares[:2]), g.records.canaries[1]), []float64{g.records.norms[0], g.records.norms[1], g.records.lengths[1]}
 	for _, clip := range []float64{0.01, 0.1, norms[0] * 0.999, norms[0] * 1.001, 2 * norms[2]} {
 		for i, row := range rows {
@@ -290,8 +291,8 @@ func TestSeededAuditsRepeat(t *testing.T) {
 	check(t, err)
 	y, err := g.runs(context.Background(), 20)
 	check(t, err)
-	if x[0][0] == y[0][0] || x[0][0] == x[0][1] || x[0][0] == x[0][lanes] {
-		t.Errorf("secure noise repeats: %v, %v, %v", x[0][0], y[0][0], x[0][lanes])
+	if x[0][0] == y[0][0] || x[0][0] == x[0][1] || x[0][0] == x[0][play.Lanes] {
+		t.Errorf("secure noise repeats: %v, %v, %v", x[0][0], y[0][0], x[0][play.Lanes])
 	}
 }
 
@@ -372,7 +373,7 @@ func TestNotes(t *testing.T) {
 // What is learned comes from runs that are not judged: no key serves twice. Every run that looks for
 // an order has batches of its own.
 func TestLearnedFromOtherRuns(t *testing.T) {
-	for canary, want := range map[string]int{Coordinates: 2 * lanes, Order: 2*lanes + 200} {
+	for canary, want := range map[string]int{Coordinates: 2 * play.Lanes, Order: 2*play.Lanes + 200} {
 		c := Default()
 		c.Canary, c.Runs, c.Steps, c.Threads = canary, 200, 2, 1
 		g, err := prepare(c)

@@ -32,6 +32,9 @@ const (
 	// Order is Gradient, looked for where in a run it takes part, and beside which others:
 	// batches that are not drawn afresh follow a pattern.
 	Order = "order"
+	// Divisor is Gradient, looked for in how long the noise is in what the parameters move by: the
+	// mean of a batch is a sum divided by a number, which may depend on no record.
+	Divisor = "divisor"
 	// Tight is a record that moves every answer of an optimizer as far as its bound allows. It
 	// goes with optimizers that ask for more than sums of batches' gradients, and cannot be chosen.
 	Tight = "tight"
@@ -39,7 +42,7 @@ const (
 
 // Canaries lists them.
 func Canaries() []string {
-	return []string{Gradient, ZeroInput, Opposite, Difference, Digits, Coordinates, Order}
+	return []string{Gradient, ZeroInput, Opposite, Difference, Digits, Coordinates, Order, Divisor}
 }
 
 const syntheticName = "synthetic"

@@ -133,7 +133,7 @@ func TestNoiseCoversTheSums(t *testing.T) {
 		check(t, err)
 		l, err := g.newLane(0)
 		check(t, err)
-		if _, err := l.run(1); err != nil {
+		if _, err := l.Run(1); err != nil {
 			t.Fatal(err)
 		}
 		noise, square := reach.NoiseOf(&l.scalars), 0.0
@@ -147,7 +147,7 @@ func TestNoiseCoversTheSums(t *testing.T) {
 		if moved := math.Sqrt(square); float64(noise.Std) < c.NoiseMultiplier*moved || moved < 0.99*c.Clip {
 			t.Errorf("%s, %s: the canary moves a sum by %v, the noise is of deviation %v", x.noise, x.strategy, moved, noise.Std)
 		}
-		l.close()
+		l.Close()
 	}
 }
 

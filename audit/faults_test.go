@@ -165,6 +165,9 @@ var faults = []struct {
 	}},
 	{"noise of the count of adaptive clipping halved", false, func(c *Config) { c.Clipping, c.Runs = "adaptive", 16_000 }, func(_ *testing.T, g *game) { g.plan.ExpectedBatch /= 2 }},
 	{"noise halved, adaptive clipping", false, func(c *Config) { c.Clipping = "adaptive" }, func(_ *testing.T, g *game) { g.plan.Sigma /= 2 }},
+	{"a mean over the records of the batch", true, func(c *Config) { c.Canary, c.Runs = Divisor, 800 }, dividing(byBatch)},
+	{"a mean over the records of the batch, full batch", false, func(c *Config) { c.Canary, c.SamplingRate, c.NoiseMultiplier, c.Runs = Divisor, 1, 3, 800 }, dividing(byBatch)},
+	{"a mean over the expected batch of the records that there are", false, func(c *Config) { c.Canary, c.Runs = Divisor, 800 }, byRecords},
 	{"noise of a mean added to the sum", false, func(c *Config) { c.SamplingRate = 0.5 }, func(_ *testing.T, g *game) { g.plan.Sigma /= g.plan.ExpectedBatch }},
 }
 
@@ -247,6 +250,11 @@ func auditCorrect(t *testing.T, quick bool) {
 		{"order", 108, true, func(c *Config) { c.Canary = Order }, nil},
 		{"order, low rate", 109, false, func(c *Config) { c.Canary, c.SamplingRate, c.Steps, c.Runs = Order, 0.05, 20, 16_000 }, nil},
 		{"order, adaptive clipping", 110, false, func(c *Config) { c.Canary, c.Clipping, c.Runs = Order, "adaptive", 8000 }, nil},
+		{"divisor", 113, true, func(c *Config) { c.Canary = Divisor }, nil},
+		{"divisor, exact", 114, false, func(c *Config) { c.Canary, c.Noise, c.Runs = Divisor, "exact", 8000 }, nil},
+		{"divisor, full batch", 115, false, func(c *Config) { c.Canary, c.SamplingRate, c.NoiseMultiplier, c.Runs = Divisor, 1, 3, 8000 }, nil},
+		{"divisor, a small network", 116, false, func(c *Config) { c.Network, c.Canary, c.Runs = network(t, true), Divisor, 8000 }, nil},
+		{"divisor, scaled by a device as is right", 117, false, func(c *Config) { c.Canary = Divisor }, dividing(func(int) float64 { return 2 })},
 		{"views", 111, true, func(c *Config) {
 			c.Network, c.Strategy, c.Views, c.Augment = network(t, true), "materialise", 3, []string{"flip", "crop"}
 		}, nil},
@@ -374,3 +382,67 @@ func (*logistic) Blocks(n int, f func(lo, hi int))                              
 func (*logistic) Rounding(int) float64                                             { return 0 }
 func (*logistic) Moved()                                                           {}
 func (*logistic) Close()                                                           {}
+
+// dividing has the mean of a batch taken by another number than the public one.
+func dividing(by func(batch int) float64) func(*testing.T, *game) {
+	return func(_ *testing.T, g *game) {
+		open := g.open
+		g.open = func() (device.Device, error) {
+			d, err := open()
+			return dividingDevice{d, func(batch int) float64 { return g.plan.ExpectedBatch / by(batch) }}, err
+		}
+	}
+}
+
+// dividingDevice scales what is released by a number that follows from the records.
+type dividingDevice struct {
+	device.Device
+	times func(batch int) float64
+}
+
+func (d dividingDevice) Compile(s *ir.Schedule, o device.Options) (device.Net, error) {
+	n, err := d.Device.Compile(s, o)
+	return &dividingNet{Net: n, times: d.times}, err
+}
+
+type dividingNet struct {
+	device.Net
+	times func(batch int) float64
+	batch int // records since the last update
+}
+
+func (n *dividingNet) Record(body func(device.Queue)) (device.Step, error) {
+	s, err := n.Net.Record(body)
+	return dividingStep{s, n}, err
+}
+
+type dividingStep struct {
+	device.Step
+	net *dividingNet
+}
+
+// Run is of sums, which have rows, or of what follows them.
+func (s dividingStep) Run(in *device.Inputs) error {
+	wrong := *in
+	if n := len(in.Rows); n > 0 {
+		s.net.batch += n
+	} else {
+		wrong.Scalars[device.Scale] *= float32(s.net.times(s.net.batch))
+		s.net.batch = 0
+	}
+	return s.Step.Run(&wrong)
+}
+
+// byBatch divides by the size of the batch, and an empty one by 1.
+func byBatch(batch int) float64 { return max(float64(batch), 1) }
+
+// byRecords divides by the expected batch of the records that there are.
+func byRecords(t *testing.T, g *game) {
+	records := recordsBeside // of the world that drew last: there is one lane at a time
+	g.config.Threads = 1
+	drawnBy(func(s batches.Sampler, n int, step uint64) []int32 {
+		records = n
+		return s.Batch(step, nil)
+	})(t, g)
+	dividing(func(int) float64 { return g.config.SamplingRate * float64(records) })(t, g)
+}

@@ -2,13 +2,10 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"sync"
-	"sync/atomic"
 
 	"github.com/privgrad/privgrad/dpoptim/batches"
+	"github.com/privgrad/privgrad/internal/audit/play"
 	"github.com/privgrad/privgrad/internal/audit/reach"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/device"
@@ -56,84 +53,9 @@ func keysFromSeed(seed uint64) func(int) (laneKeys, error) {
 	}
 }
 
-// lanes is how many engines share the runs. It does not depend on the machine,
-// so that seeded audits repeat everywhere.
-const lanes = 16
-
-// A player plays runs, one after the other.
-type player interface {
-	// run plays one in a world, and gives its statistic.
-	run(world int) (float64, error)
-	close()
-}
-
 // runs plays both worlds so many times, and gives the statistics of every run.
 func (g *game) runs(ctx context.Context, times int) ([2][]float64, error) {
-	return playRuns(ctx, g.config, times, func(i int) (player, error) { return g.newLane(i) })
-}
-
-// playRuns shares the runs of both worlds among players.
-func playRuns(ctx context.Context, c Config, times int, newPlayer func(lane int) (player, error)) ([2][]float64, error) {
-	stats := [2][]float64{make([]float64, times), make([]float64, times)}
-	var done atomic.Int64
-	tell := func() {
-		if n := done.Add(1); c.Progress != nil {
-			c.Progress(int(n), 2*times)
-		}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var next atomic.Int64
-	errs := make([]error, lanes)
-	var workers sync.WaitGroup
-	for range min(c.Threads, lanes) {
-		workers.Go(func() {
-			for i := int(next.Add(1)) - 1; i < lanes; i = int(next.Add(1)) - 1 {
-				if errs[i] = playLane(ctx, i, stats, newPlayer, tell); errs[i] != nil {
-					cancel() // the others stop as well
-				}
-			}
-		})
-	}
-	workers.Wait()
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return stats, err
-		}
-	}
-	if ctx.Err() != nil {
-		return stats, errors.New("interrupted: an audit that was stopped says nothing")
-	}
-	return stats, nil
-}
-
-// playLane plays the runs whose number is i modulo lanes, by a player of its own.
-func playLane(ctx context.Context, i int, stats [2][]float64, newPlayer func(lane int) (player, error), tell func()) error {
-	if ctx.Err() != nil || i >= len(stats[0]) {
-		return ctx.Err()
-	}
-	l, err := newPlayer(i)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	for n := i; n < len(stats[0]); n += lanes {
-		for world := range stats {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			x, err := l.run(world)
-			if err != nil {
-				return err
-			}
-			if math.IsNaN(x) {
-				return fmt.Errorf("a run released values that are not finite: lower --noise-multiplier or --clip, or choose another --seed")
-			}
-			stats[world][n] = x
-			tell()
-		}
-	}
-	return nil
+	return play.Runs(ctx, g.config.Threads, times, g.config.Progress, func(i int) (play.Player, error) { return g.newLane(i) })
 }
 
 // A trainer is an engine on a device of its own, which holds the records.
@@ -221,7 +143,7 @@ func (g *game) newLane(i int) (l *lane, err error) {
 	return l, nil
 }
 
-func (l *lane) close() {
+func (l *lane) Close() {
 	if l.shadow != nil {
 		l.shadow.close()
 	}
@@ -253,7 +175,7 @@ func (l *lane) begin() error {
 		return err
 	}
 	l.began++
-	keys, err := l.game.keys(l.number + 2*lanes*l.began) // which is no lane's
+	keys, err := l.game.keys(l.number + 2*play.Lanes*l.began) // which is no lane's
 	if err != nil {
 		return err
 	}
@@ -277,8 +199,8 @@ func (l *lane) take(world, step int) {
 	}
 }
 
-// run is one training run in a world.
-func (l *lane) run(world int) (float64, error) {
+// Run is one training run in a world.
+func (l *lane) Run(world int) (float64, error) {
 	g, r := l.game, &l.release
 	if err := l.begin(); err != nil {
 		return 0, err
@@ -301,7 +223,7 @@ func (l *lane) run(world int) (float64, error) {
 		if err := l.engine.Wait(); err != nil {
 			return 0, err
 		}
-		if err := l.engine.Released(r.values); err != nil {
+		if err := l.hear(); err != nil {
 			return 0, err
 		}
 		l.weigh(clip)

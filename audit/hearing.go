@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/internal/audit/hear"
+	"github.com/privgrad/privgrad/internal/audit/play"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
@@ -152,7 +153,7 @@ func (g *hearing) play(ctx context.Context) (*Result, error) {
 }
 
 func (g *hearing) runs(ctx context.Context, times int) ([2][]float64, error) {
-	return playRuns(ctx, g.config, times, func(i int) (player, error) { return g.newTalk(i) })
+	return play.Runs(ctx, g.config.Threads, times, g.config.Progress, func(i int) (play.Player, error) { return g.newTalk(i) })
 }
 
 // A talk has an engine in each world.
@@ -163,16 +164,16 @@ func (g *hearing) newTalk(lane int) (*talk, error) {
 	for w := range t.worlds {
 		var err error
 		if t.worlds[w], err = g.newWorld(w, fmt.Sprintf("lane %d world %d ", lane, w)); err != nil {
-			t.close()
+			t.Close()
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-func (t *talk) run(w int) (float64, error) { return t.worlds[w].run() }
+func (t *talk) Run(w int) (float64, error) { return t.worlds[w].run() }
 
-func (t *talk) close() {
+func (t *talk) Close() {
 	for _, w := range t.worlds {
 		if w != nil {
 			w.close()

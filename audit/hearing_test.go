@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim/majority"
 	"github.com/privgrad/privgrad/dpoptim/mechanism"
 	"github.com/privgrad/privgrad/internal/audit/hear"
+	"github.com/privgrad/privgrad/internal/audit/play"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/convex"
@@ -329,9 +330,9 @@ type choice struct {
 	draw   uint64
 }
 
-func (c *choice) close() {}
+func (c *choice) Close() {}
 
-func (c *choice) run(world int) (float64, error) {
+func (c *choice) Run(world int) (float64, error) {
 	c.draw++
 	i, err := c.choose([]uint8{uint8(world)}, c.draw)
 	return float64(i), err
@@ -367,7 +368,7 @@ func TestPermuteAndFlipIsNoBoundedRange(t *testing.T) {
 		}},
 	} {
 		e := verdict.NewDesign(runs, k)
-		stats, err := playRuns(context.Background(), Config{Threads: 2}, e.Runs()/2, func(lane int) (player, error) { return &choice{choose: x.choose(lane)}, nil })
+		stats, err := play.Runs(context.Background(), 2, e.Runs()/2, nil, func(lane int) (play.Player, error) { return &choice{choose: x.choose(lane)}, nil })
 		check(t, err)
 		v := e.Judge(stats, k)
 		t.Logf("%s: ε ≥ %.3g of %.3g, %+v", name, v.Epsilon, k.Epsilon, v)

@@ -5,17 +5,25 @@ import (
 	"context"
 
 	"github.com/privgrad/privgrad/internal/audit/learn"
+	"github.com/privgrad/privgrad/internal/audit/play"
 	"github.com/privgrad/privgrad/internal/audit/verdict"
 )
 
-// learns reports whether a canary's statistic is learned from half of the runs, whose world the
+// lessonsAbout is what canaries look for whose statistic is learned from half of the runs, whose world the
 // adversary knows. The other half is judged.
-func (c *Config) learns() bool { return c.Canary == Coordinates || c.Canary == Order }
+var lessonsAbout = map[string]string{
+	Coordinates: "noise that coordinates of a release share",
+	Order:       "batches that are not drawn afresh at every step",
+	Divisor:     "a mean that is taken by a number that depends on a record",
+}
+
+func (c *Config) learns() bool { return lessonsAbout[c.Canary] != "" }
 
 // learned is what came of it, of the canary's kind.
 type learned struct {
 	whitened []float32 // of Coordinates
 	pattern  *learn.Pattern
+	lengths  *learn.Lengths
 }
 
 // A pupil is a lane that learns.
@@ -30,9 +38,9 @@ type lesson interface {
 	world(w int) // whose run is next
 }
 
-func (p *pupil) run(world int) (float64, error) {
+func (p *pupil) Run(world int) (float64, error) {
 	p.lesson.world(world)
-	return p.lane.run(world)
+	return p.lane.Run(world)
 }
 
 // design plans the runs: so many as are judged, with the power that they have if that is known,
@@ -66,46 +74,63 @@ func (g *game) learnAndPlay(ctx context.Context, e *verdict.Design, learning int
 
 // study plays both worlds so many times, and keeps what there is to learn. It draws from
 // streams of its own.
-func (g *game) study(ctx context.Context, times int) (err error) {
-	c := g.config
-	first, width := learn.Coordinates(g.records.canaries[1], times*c.Steps)
-	coordinates, orders := make([]*coordinatesLesson, lanes), make([]*orderLesson, lanes)
-	_, err = playRuns(ctx, c, times, func(i int) (player, error) {
-		l, err := g.newLane(lanes + i)
+func (g *game) study(ctx context.Context, times int) error {
+	teach, conclude, err := g.subject(times)
+	if err != nil {
+		return err
+	}
+	lessons := make([]lesson, min(play.Lanes, times))
+	_, err = play.Runs(ctx, g.config.Threads, times, g.config.Progress, func(i int) (play.Player, error) {
+		l, err := g.newLane(play.Lanes + i)
 		if err != nil {
 			return nil, err
 		}
-		p := &pupil{lane: l}
-		if c.Canary == Order {
-			orders[i] = &orderLesson{}
-			p.lesson = orders[i]
-		} else {
-			coordinates[i] = &coordinatesLesson{records: g.records, covariance: learn.NewCovariance(first, width, lanes)}
-			p.lesson = coordinates[i]
-		}
-		l.statistic = p.lesson
-		return p, nil
+		lessons[i] = teach()
+		l.statistic = lessons[i]
+		return &pupil{l, lessons[i]}, nil
 	})
 	if err != nil {
 		return err
 	}
-	if c.Canary == Order {
-		var runs [2][][]learn.Step
-		for _, o := range orders {
-			for w := range runs {
-				runs[w] = append(runs[w], o.runs[w]...)
+	return conclude(lessons)
+}
+
+// subject is what the canary's lessons are about, and what follows from all of them.
+func (g *game) subject(times int) (teach func() lesson, conclude func([]lesson) error, err error) {
+	c := g.config
+	switch c.Canary {
+	case Order:
+		return func() lesson { return &orderLesson{} }, func(all []lesson) error {
+			var runs [2][][]learn.Step
+			for _, l := range all {
+				for w := range runs {
+					runs[w] = append(runs[w], l.(*orderLesson).runs[w]...)
+				}
 			}
+			g.learned.pattern = learn.Learn(runs[0], runs[1], c.SamplingRate, 1<<recordsBeside)
+			return nil
+		}, nil
+	case Divisor:
+		of, err := learn.NewLengths(append([][]float32{g.records.canaries[1]}, g.records.shares...))
+		g.learned.lengths = of
+		return func() lesson { return &lengthsLesson{lengths: lengths{of: of.Fresh()}} }, func(all []lesson) error {
+			for _, l := range all {
+				of.Merge(l.(*lengthsLesson).of)
+			}
+			return nil
+		}, err
+	}
+	first, width := learn.Coordinates(g.records.canaries[1], times*c.Steps)
+	covariance := func() *learn.Covariance { return learn.NewCovariance(first, width, play.Lanes) }
+	return func() lesson { return &coordinatesLesson{records: g.records, covariance: covariance()} }, func(lessons []lesson) (err error) {
+		all := covariance()
+		for _, l := range lessons {
+			all.Merge(l.(*coordinatesLesson).covariance)
 		}
-		g.learned.pattern = learn.Learn(runs[0], runs[1], c.SamplingRate, 1<<recordsBeside)
-		return nil
-	}
-	all := learn.NewCovariance(first, width, lanes)
-	for _, o := range coordinates {
-		all.Merge(o.covariance)
-	}
-	sigma := c.NoiseMultiplier * c.Clip
-	g.learned.whitened, err = all.Whiten(g.records.canaries[1], sigma*sigma, vanished*vanished*c.Clip*c.Clip)
-	return err
+		sigma := c.NoiseMultiplier * c.Clip
+		g.learned.whitened, err = all.Whiten(g.records.canaries[1], sigma*sigma, vanished*vanished*c.Clip*c.Clip)
+		return err
+	}, nil
 }
 
 // coordinatesLesson is about the noise, from runs without the canary.

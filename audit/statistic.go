@@ -18,6 +18,8 @@ func (l *lane) newStatistic() statistic {
 		return &digits{q: c.SamplingRate, scalars: &l.scalars}
 	case Order:
 		return &order{pattern: g.learned.pattern}
+	case Divisor:
+		return &lengths{of: g.learned.lengths}
 	}
 	return &likelihood{q: c.SamplingRate}
 }

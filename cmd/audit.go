@@ -59,10 +59,11 @@ A canary looks for one kind of fault in gradients:
   digits      floats that noise added to a given sum cannot produce
   coordinates noise that coordinates of one release share
   order       batches that are not drawn afresh at every step
+  divisor     a mean that is taken by a number that depends on a record, such as the batch size
   opposite    replace-one: two gradients that point in opposite directions
 
-For coordinates and order, half of the runs show the adversary what to look for, and the
-others are judged.
+For coordinates, order and divisor, half of the runs show the adversary what to look for, and
+the others are judged. For divisor, it sees how the parameters move in place of the gradient.
 
 A run that is not convicted is no proof of privacy. It means that these runs, this canary
 and this adversary found nothing. "power" says how likely they would have found half the
@@ -72,6 +73,7 @@ noise. No data set is read, so all that an audit prints is public.`,
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
   privgrad audit --optimizer dp-blsgd --epsilon 4
   privgrad audit --canary zero-input --strategy ghost --json
+  privgrad audit --canary divisor
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
 		Flags:    a.define,
 		Progress: true,

@@ -2,11 +2,8 @@ package cmd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,9 +11,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/handout"
 	"github.com/privgrad/privgrad/internal/durable"
 	"github.com/privgrad/privgrad/internal/usage"
-	"github.com/privgrad/privgrad/internal/written"
 	"github.com/privgrad/privgrad/report"
 )
 
@@ -33,6 +30,7 @@ type reported struct {
 func newReport() *cobra.Command {
 	var out string
 	var o report.Options
+	var words bool
 	return cli.Command{
 		Use:   "report RUN...",
 		Short: "Write a page about runs, for people to read",
@@ -46,17 +44,27 @@ train already writes report.html, model-card.md and accuracy.png into the run di
 --out is required. That page compares the runs, and adds up the privacy cost of runs on
 the same data set. A data set is known by its name: --same-data adds up all runs.
 
+--statement says in plain words what one run promises, for someone who answers for personal
+data: what is protected, what ε and δ mean, what the promise rests on, and what it does not
+cover. It prints the text, or writes it as a page by --out. Without a guarantee it says so.
+
 A copy of a run costs nothing more. If both copies of an unfinished run were resumed, report
 says that steps were run twice, and adds up both.`,
 		Example: `  privgrad report runs/first
   privgrad report runs/first runs/second --out both.html
-  privgrad report runs/* --same-data --out all.html`,
+  privgrad report runs/* --same-data --out all.html
+  privgrad report runs/first --statement
+  privgrad report runs/first --statement --out statement.html`,
 		Args: someArgs,
 		Flags: func(f *pflag.FlagSet) {
 			f.StringVar(&out, "out", "", "file of the page (default report.html in the run directory; required for several runs)")
 			f.BoolVar(&o.SameData, "same-data", false, "add up all runs, whatever the names of their data sets")
+			f.BoolVar(&words, "statement", false, "say in plain words what one run promises; as text, by --out as a page")
 		},
 		Run: func(c *cli.Call) error {
+			if words {
+				return handout.State(c, out, o.SameData)
+			}
 			r, err := writeReport(c.Arguments, out, o)
 			if err != nil {
 				return err
@@ -86,7 +94,7 @@ func writeReport(runs []string, out string, o report.Options) (*reported, error)
 		}
 		return r, err
 	}
-	if err := replaceable(out); err != nil {
+	if err := handout.Replaceable(out); err != nil {
 		return nil, err
 	}
 	var page bytes.Buffer
@@ -97,26 +105,6 @@ func writeReport(runs []string, out string, o report.Options) (*reported, error)
 	r.Files, r.Composed, r.Copies = []string{out}, append(r.Composed, c.Composed...), append(r.Copies, c.Copies...)
 	r.Forks, r.Apart = append(r.Forks, c.Forks...), append(r.Apart, c.Apart...)
 	return r, durable.WriteFile(out, func(w io.Writer) error { _, err := w.Write(page.Bytes()); return err })
-}
-
-// replaceable refuses to write over a file that is no page of this program.
-func replaceable(out string) error {
-	if err := cli.Output("out", out); err != nil { // such as a pipe, which would wait for ever
-		return err
-	}
-	f, err := os.Open(written.Path(out))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return usage.Errorf("out %s: %w", out, err)
-	}
-	defer f.Close()
-	head, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err != nil || !bytes.Contains(head, []byte(`<meta name="generator" content="privgrad">`)) {
-		return usage.Errorf("out %s exists already, and is no page of privgrad: name another file, or remove it", out)
-	}
-	return nil
 }
 
 func describeReport(w io.Writer, r *reported) {

@@ -102,3 +102,32 @@ func TestVerify(t *testing.T) {
 	fails(t, cli.ExitUsage, []string{"verify"}, "run directory")
 	fails(t, cli.ExitUsage, []string{"verify", t.TempDir()}, "is no run directory")
 }
+
+// A statement is text, JSON or a page, and about one run.
+func TestStatement(t *testing.T) {
+	run, page := quick(t), filepath.Join(t.TempDir(), "statement.html")
+	text := ok(t, "report", run, "--statement")
+	if !strings.HasPrefix(text, "Privacy statement of the run ") || !strings.Contains(text, "1. What is promised") || !strings.Contains(text, "How to check this statement") {
+		t.Errorf("%s", text)
+	}
+	s := object(t, ok(t, "report", run, "--statement", "--json"))
+	wantKeys(t, s, "schema_version", "run", "guarantee", "epsilon", "delta", "accountant", "neighbouring", "privacy_unit", "risk", "assumptions", "not_a_guarantee_because",
+		"tuning_charged", "defaults_chosen_on", "privgrad_version", "sha256", "sections")
+	if s["guarantee"] != true || len(s["sections"].([]any)) != 10 {
+		t.Errorf("%v", s)
+	}
+	if text := ok(t, "report", run, "--statement", "--out", page); text != "Written: "+page+"\n" || !strings.Contains(readFile(t, page), "<h1>Privacy statement of the run") {
+		t.Errorf("%s", text)
+	}
+	if again := ok(t, "report", run, "--statement", "--out", page, "--json"); object(t, again)["schema_version"] != s["schema_version"] { // a page of privgrad may be replaced
+		t.Errorf("%s", again)
+	}
+	mine := filepath.Join(run, "model.safetensors")
+	fails(t, cli.ExitUsage, []string{"report", run, "--statement", "--out", mine}, "is no page of privgrad")
+	fails(t, cli.ExitUsage, []string{"report", run, run, "--statement"}, "about one run, but 2 were given")
+	fails(t, cli.ExitUsage, []string{"report", run, "--statement", "--same-data"}, "--same-data is for several runs")
+	fails(t, cli.ExitUsage, []string{"report", "--statement"}, "takes a run directory")
+	fails(t, cli.ExitUsage, []string{"report", t.TempDir(), "--statement"}, "is no run directory")
+	check(t, os.Remove(mine))
+	fails(t, cli.ExitUsage, []string{"report", run, "--statement"}, "model.safetensors", "restore it")
+}
