@@ -202,8 +202,8 @@ func (s summary) privacy() {
 		s.row("Privacy", "%s for any one training record (%s, %s)", budget(&s.Claim), *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
-		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
-		s.row("", "%s", cli.AttackFinds(s.Risk))
+		s.row("Attacks", "%s", cli.AttackGuess(s.Risk, 1))
+		s.row("", "%s", cli.AttackFinds(s.Risk, 1))
 	}
 }
 

@@ -8,14 +8,22 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// AttackGuess says what a risk means for who guesses whether a record was used.
-func AttackGuess(r *accountant.Risk) string {
-	return fmt.Sprintf("an attacker who guesses whether a record was used is right at most %s of the time (a coin: 50%%)", percentUp((1+r.Advantage)/2))
+// AttackGuess says what a risk means for who guesses whether a record was used, or a group of so many.
+func AttackGuess(r *accountant.Risk, group int) string {
+	what := "a record was used"
+	if group > 1 {
+		what = fmt.Sprintf("%d records were used", group)
+	}
+	return fmt.Sprintf("an attacker who guesses whether %s is right at most %s of the time (a coin: 50%%)", what, percentUp((1+r.Advantage)/2))
 }
 
 // AttackFinds says what it means for who wants to be wrong rarely.
-func AttackFinds(r *accountant.Risk) string {
-	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused records finds at most %s of the used ones", percentUp(r.TPR["0.01"]))
+func AttackFinds(r *accountant.Risk, group int) string {
+	what := "records"
+	if group > 1 {
+		what = "groups"
+	}
+	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused %s finds at most %s of the used ones", what, percentUp(r.TPR["0.01"]))
 }
 
 // Labeled is a reason against a guarantee, behind NOT PRIVATE or NO GUARANTEE.

@@ -15,7 +15,6 @@ type group struct {
 }
 
 const (
-	mostRecords = 1e6  // of a group: weights are found one by one
 	mostPresent = 4096 // records of a group in one batch that a pair can tell apart
 	leastAbsent = 300  // e^{−300} is the least probability that no record of a group is in a batch
 	mostLoss    = 600  // of a step of a group; beyond it losses count as infinite
@@ -29,8 +28,6 @@ func newGroup(mu, q, records float64, twoSided bool) (law, error) {
 	l.mu /= records
 	absent := -records * math.Log1p(-q)
 	switch {
-	case records > mostRecords:
-		return nil, fmt.Errorf("accountant pld: a group of %v records: %w", records, ErrGroup)
 	case absent > leastAbsent || math.Sqrt(records*q)*8+records*q > mostPresent:
 		return nil, fmt.Errorf("accountant pld: %v records at rate %v, of which %.4g are in a batch on average: %w", records, q, records*q, ErrGroup)
 	case l.mu > maxMu:
@@ -286,7 +283,7 @@ func (l group) cut(p plan, direction int) (upper, lower cells, g grid) {
 func (m *mixture) cells(p plan, g grid) cells {
 	low, _ := m.reach(p.tails)
 	first := int(math.Floor((m.loss(low) - g.offset) / g.spacing))
-	from, least := m.point(max(-end, m.position(g.loss(first)))), m.point(-end)
+	from, least := m.point(max(-end, m.position(g.loss(first)))), m.point(math.Inf(-1))
 	c := cut(m, p, g, first, from)
 	c.below = m.interval(least, from, g.loss(first))
 	c.above.p += m.more

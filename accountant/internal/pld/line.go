@@ -18,7 +18,7 @@ type line[P any] interface {
 	reach(tails float64) (low, high float64)
 }
 
-// end is as good as infinite on the line.
+// end is as good as infinite for what is centered at 0.
 const end = 100
 
 // sketch is a rough picture of a line.
@@ -57,7 +57,7 @@ func cut[P any](l line[P], p plan, g grid, first int, at P) (c cells) {
 			cell{i, next, l.interval(half, to, g.loss(next))})
 		at, i = to, next
 	}
-	c.above = l.interval(at, l.point(end), min(g.loss(last), 690))
+	c.above = l.interval(at, l.point(math.Inf(1)), min(g.loss(last), 690))
 	return c
 }
 
