@@ -36,16 +36,8 @@ type account struct {
 	Warnings     []string             `json:"warnings"`
 }
 
-// Account is the command that says what releases cost.
-func Account() *cobra.Command {
-	var a settings
-	var file string
-	var order float64
-	var group int
-	return cli.Command{
-		Use:   "account",
-		Short: "Say what a schedule of noisy releases costs",
-		Long: `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
+func accountLong() string {
+	return `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
 is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. The noise
 multiplier is σ/C: the noise in units of the clip norm. For anything else, list the
 noisy releases in a JSON file and give it by --events.
@@ -73,7 +65,19 @@ Write all mechanisms that read the same batch into one batch event. Mechanisms a
   zcdp   concentrated privacy, for Gaussian noise on all records
   ctcdp  fixed-size batches under replace-one, by the bound of Hong et al. 2021
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
-An accountant that has no bound for an event refuses it and names others.`,
+An accountant that has no bound for an event refuses it and names others.`
+}
+
+// Account is the command that says what releases cost.
+func Account() *cobra.Command {
+	var a settings
+	var file string
+	var order float64
+	var group int
+	return cli.Command{
+		Use:   "account",
+		Short: "Say what a schedule of noisy releases costs",
+		Long: accountLong(),
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --batch 256 --public-n 60000 --epochs 60 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
