@@ -77,7 +77,7 @@ func Account() *cobra.Command {
 	return cli.Command{
 		Use:   "account",
 		Short: "Say what a schedule of noisy releases costs",
-		Long: accountLong(),
+		Long:  accountLong(),
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --batch 256 --public-n 60000 --epochs 60 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
