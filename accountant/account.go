@@ -35,6 +35,9 @@ type method struct {
 	solve       func(events []Event, o Options) (Result, error)
 	epsilonOnly bool // it does not solve for δ
 	pairs       bool // it composes dominating pairs, so that a surcharge goes on top
+	// groups are the relations under which it bounds what several records at once do to a Poisson batch of Gaussians.
+	// Where it is not nil, it bounds that without sampling under both.
+	groups []Neighbouring
 	// risk bounds attacks; nil: its ε says all that it knows of them.
 	risk func(events []Event, o Options) (*Risk, error)
 	// slack is how far below its target a calibration may end, relative to
@@ -71,6 +74,8 @@ type Options struct {
 	Delta        float64  // in (0, 1), or 0 with Epsilon
 	Epsilon      *float64 // given: solve for δ
 	Order        float64  // above 1: also report the total Rényi divergence at this order
+	// Group is how many records are added together or removed together, under replace-one replaced. 0 is 1.
+	Group int
 }
 
 // result is what solves for x.
@@ -105,6 +110,7 @@ type Result struct {
 	Interval       *Interval // PLD and PRV: its upper end is the result
 	Estimate       *float64  // PRV: the value without the allowance for its errors
 	RDP            *float64
+	GroupMethod    GroupMethod
 	// NotAGuarantee says why the figure is none; empty for a guarantee.
 	NotAGuarantee string
 }
@@ -138,6 +144,9 @@ func Account(events []Event, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := o.checkGroup(); err != nil {
+		return Result{}, err
+	}
 	r := o.result(math.Inf(1)) // without noise
 	switch {
 	case o.Epsilon == nil:
@@ -152,7 +161,7 @@ func Account(events []Event, o Options) (Result, error) {
 		r.Delta = 1
 	}
 	if err == nil && !noNoise {
-		r, err = solved.of(events, o, m.account)
+		r, err = solved.of(events, o, m.group)
 	}
 	if err != nil {
 		return Result{}, err
@@ -160,12 +169,12 @@ func Account(events []Event, o Options) (Result, error) {
 	if math.IsNaN(r.Epsilon) || math.IsNaN(r.Delta) {
 		return Result{}, fmt.Errorf("accountant %s cannot bound these events in floating point: use %s", m.name, RDP)
 	}
-	r.Accountant, r.Neighbouring, r.NotAGuarantee = m.name, o.Neighbouring, m.why
+	r.Accountant, r.Neighbouring, r.NotAGuarantee, r.GroupMethod = m.name, o.Neighbouring, m.why, m.groupMethod(events, o)
 	if noNoise {
 		r.NotAGuarantee = "some release has no noise: its divergence is infinite"
 	}
 	if o.Order != 0 {
-		one, err := NewCurve(events, o.Neighbouring, []float64{o.Order})
+		one, err := o.curve(events, []float64{o.Order})
 		if err != nil {
 			return Result{}, err
 		}

@@ -43,7 +43,7 @@ func TestBoundedRangeIsZCDP(t *testing.T) {
 	for relation, factor := range map[Neighbouring]float64{AddRemove: 1, ReplaceOne: 4} {
 		r := BoundedRange{epsilon}
 		for _, events := range [][]Event{{{Mechanisms: []Mechanism{r}, Count: 6}}, {{Mechanisms: []Mechanism{r, r}, Count: 3}}} {
-			rho, err := zcdp(events, relation)
+			rho, err := zcdp(events, relation.distance())
 			if want := factor * 6 * epsilon * epsilon / 8; err != nil || math.Abs(rho-want) > 1e-12 {
 				t.Errorf("%s: ρ = %v (%v), want %v", relation, rho, err, want)
 			}

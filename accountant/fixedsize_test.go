@@ -26,7 +26,7 @@ func subsetsAgainstRenyi(t *testing.T, schedules int) {
 	for range schedules {
 		events, delta := anySubsets(r), math.Pow(10, -3-5*r.Float64())
 		o := Options{Accountant: PLD, Neighbouring: ReplaceOne, Delta: delta}
-		steps, err := lossSteps(events)
+		steps, err := lossSteps(events, 1)
 		must(t, err)
 		got, err := o.ends(steps, true)
 		must(t, err)

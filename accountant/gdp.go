@@ -11,12 +11,13 @@ import (
 // known exactly (Balle and Wang 2018, theorem 8). It does not offer the central
 // limit approximation for sampled batches, which reports too little.
 var gdpMethod = method{
-	name:  GDP,
-	slack: 1e-13,
-	pairs: true,
-	risk:  gdpRisk,
+	name:   GDP,
+	slack:  1e-13,
+	pairs:  true,
+	risk:   gdpRisk,
+	groups: []Neighbouring{AddRemove, ReplaceOne},
 	solve: func(events []Event, o Options) (Result, error) {
-		step, err := gdp(events, o.Neighbouring)
+		step, err := gdp(events, o.distance())
 		if err != nil {
 			return Result{}, err
 		}
@@ -26,10 +27,10 @@ var gdpMethod = method{
 }
 
 // gdp is the one Gaussian that a list amounts to.
-func gdp(events []Event, n Neighbouring) ([]pld.Step, error) {
+func gdp(events []Event, distance float64) ([]pld.Step, error) {
 	sum := 0.0
 	for i, e := range events {
-		bounds, err := e.unsampled(n)
+		bounds, err := e.unsampled(distance)
 		if err != nil {
 			return nil, fmt.Errorf("event %d: accountant %s: %w", i+1, GDP, err)
 		}

@@ -11,12 +11,13 @@ import (
 // pldMethod composes privacy loss distributions; package pld says how, and why
 // both ends of its intervals hold.
 var pldMethod = method{
-	name:  PLD,
-	slack: 1e-6,
-	pairs: true,
-	risk:  pldRisk,
+	name:   PLD,
+	slack:  1e-6,
+	pairs:  true,
+	risk:   pldRisk,
+	groups: []Neighbouring{AddRemove, ReplaceOne},
 	solve: func(events []Event, o Options) (Result, error) {
-		steps, err := lossSteps(events)
+		steps, err := lossSteps(events, o.records())
 		if err != nil {
 			return Result{}, err
 		}
@@ -65,8 +66,8 @@ func cut(i pld.Interval, err error, events []Event, o Options) (pld.Interval, er
 // promised is the relative width that intervals have but in extreme cases.
 const promised = 1e-3
 
-// lossSteps are the pairs that dominate a list of events.
-func lossSteps(events []Event) ([]pld.Step, error) {
+// lossSteps are the pairs that dominate a list of events, for so many records at once.
+func lossSteps(events []Event, records int) ([]pld.Step, error) {
 	steps := make([]pld.Step, len(events))
 	for i, e := range events {
 		bounds, err := e.bounds(1)
@@ -75,7 +76,7 @@ func lossSteps(events []Event) ([]pld.Step, error) {
 		}
 		steps[i] = pld.Step{Rate: e.rate(), Count: e.Count, Subsets: e.Sampling == FixedSize}
 		for _, b := range bounds {
-			steps[i].Pairs = append(steps[i].Pairs, b.dominating())
+			steps[i].Pairs = append(steps[i].Pairs, b.dominating().Of(records))
 		}
 	}
 	return steps, nil

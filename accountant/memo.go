@@ -31,7 +31,7 @@ func (m *memo[T]) of(events []Event, o Options, find func([]Event, Options) (T, 
 	if o.Epsilon != nil {
 		epsilon = fmt.Sprint(*o.Epsilon)
 	}
-	key := fmt.Sprintf("%#v %s %s %v %s %v", events, o.Accountant, o.Neighbouring, o.Delta, epsilon, o.Order)
+	key := fmt.Sprintf("%#v %s %s %v %s %v %d", events, o.Accountant, o.Neighbouring, o.Delta, epsilon, o.Order, o.records())
 	m.mu.Lock()
 	answer, ok := m.known[key]
 	m.mu.Unlock()

@@ -7,16 +7,20 @@ import (
 	"slices"
 )
 
+// renyiGroups are the relations under which Rényi bounds of several records are known.
+var renyiGroups = []Neighbouring{AddRemove}
+
 // rdpMethod minimises the converted curve over the default orders.
 var rdpMethod = method{
-	name:  RDP,
-	slack: 1e-9,
-	risk:  rdpRisk,
-	solve: func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, tight) },
+	name:   RDP,
+	slack:  1e-9,
+	risk:   rdpRisk,
+	groups: renyiGroups,
+	solve:  func(events []Event, o Options) (Result, error) { return solveRenyi(events, o, tight) },
 }
 
 func solveRenyi(events []Event, o Options, convert conversion) (Result, error) {
-	c, err := NewCurve(events, o.Neighbouring, nil)
+	c, err := o.curve(events, nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -63,7 +67,12 @@ func checkOrder(a float64) error {
 
 // NewCurve composes events under a relation; orders nil means the default ones.
 func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
-	if err := n.validate(); err != nil {
+	return Options{Neighbouring: n}.curve(events, orders)
+}
+
+// curve composes events for as many records at once as the options say.
+func (o Options) curve(events []Event, orders []float64) (Curve, error) {
+	if err := o.Neighbouring.validate(); err != nil {
 		return Curve{}, err
 	}
 	if orders == nil {
@@ -76,7 +85,7 @@ func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 	}
 	c := Curve{orders, make([]float64, len(orders))}
 	for i, e := range events {
-		if err := c.add(e, n); err != nil {
+		if err := c.add(e, o); err != nil {
 			return Curve{}, fmt.Errorf("event %d: %w", i+1, err)
 		}
 	}
@@ -84,11 +93,14 @@ func NewCurve(events []Event, n Neighbouring, orders []float64) (Curve, error) {
 }
 
 // add composes with an event.
-func (c Curve) add(e Event, n Neighbouring) error {
-	if err := cmp.Or(e.Validate(), e.states(n)); err != nil {
+func (c Curve) add(e Event, o Options) error {
+	if err := cmp.Or(e.Validate(), e.states(o.Neighbouring)); err != nil {
 		return err
 	}
-	bounds, err := e.bounds(n.distance())
+	if groupMethod([]Event{e}, o, renyiGroups) == GroupConverted {
+		return fmt.Errorf("no Rényi bound of this release is known for %d records at once under %s", o.Group, o.Neighbouring)
+	}
+	bounds, err := e.bounds(o.distance())
 	if err != nil {
 		return err
 	}
@@ -101,8 +113,10 @@ func (c Curve) add(e Event, n Neighbouring) error {
 			once, err = composed(bounds, a)
 		case e.Sampling == FixedSize:
 			once, err = b.rdp(a, (*batch).fixedSize)
+		case o.records() > 1:
+			once = rdpSampledGroup(q, joint(bounds)/o.distance(), float64(o.records()), a)
 		default:
-			once, err = b.rdpPoisson(a, n)
+			once, err = b.rdpPoisson(a, o.Neighbouring)
 		}
 		if err != nil {
 			return err

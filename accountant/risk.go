@@ -52,7 +52,7 @@ func newRisk(advantage float64, tpr []float64) *Risk {
 //     minimum of δ(ε)+α·e^ε (Dong, Roth and Su 2022, section 2; Kulynych et al. 2024);
 //   - rdp and zcdp, which bound no such curve below ε = 0, from their (ε, δ) at many ε, each
 //     by RiskAt;
-//   - the others from their ε at o.Delta alone, by RiskAt.
+//   - the others from their ε at o.Delta alone, by RiskAt, and so all for a group whose ε is converted.
 func RiskOf(events []Event, o Options) (*Risk, error) {
 	m, err := methodOf(o.Accountant)
 	if err != nil {
@@ -64,7 +64,7 @@ func RiskOf(events []Event, o Options) (*Risk, error) {
 		return nil, err
 	case m.why != "" || noNoise:
 		return nil, nil
-	case m.risk != nil:
+	case m.risk != nil && m.groupMethod(events, o) != GroupConverted:
 		return risked.of(events, o, m.attack)
 	}
 	r, err := Account(events, o)
@@ -129,7 +129,7 @@ func riskOfPairs(steps []pld.Step, replaceOne bool) (*Risk, float64, error) {
 const wideRisk = 1e-2
 
 func pldRisk(events []Event, o Options) (*Risk, error) {
-	steps, err := lossSteps(events)
+	steps, err := lossSteps(events, o.records())
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func pldRisk(events []Event, o Options) (*Risk, error) {
 }
 
 func gdpRisk(events []Event, o Options) (*Risk, error) {
-	step, err := gdp(events, o.Neighbouring)
+	step, err := gdp(events, o.distance())
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func gdpRisk(events []Event, o Options) (*Risk, error) {
 }
 
 func rdpRisk(events []Event, o Options) (*Risk, error) {
-	c, err := NewCurve(events, o.Neighbouring, nil)
+	c, err := o.curve(events, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func rdpRisk(events []Event, o Options) (*Risk, error) {
 }
 
 func zcdpRisk(events []Event, o Options) (*Risk, error) {
-	rho, err := zcdp(events, o.Neighbouring)
+	rho, err := zcdp(events, o.distance())
 	if err != nil {
 		return nil, err
 	}

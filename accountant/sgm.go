@@ -202,10 +202,10 @@ func trapezoid(p pair, alpha, h, reach float64, logF func(u, d float64) float64)
 	return s.log() + math.Log(h)
 }
 
-// logExcess is ln(r^α−1−α(r−1)) with u = ln r and d = r−1.
+// logExcess is ln(r^α−1−α(r−1)) with u = ln r and d = r−1, for α above 1 or below 0.
 func logExcess(alpha, u, d float64) float64 {
 	switch {
-	case alpha*math.Abs(d) < 0.02:
+	case math.Abs(alpha*d) < 0.02:
 		// Binomial series from the second order on, over its first term;
 		// alpha·|d| bounds the ratio of terms.
 		term, sum := 1.0, 0.0
@@ -214,6 +214,8 @@ func logExcess(alpha, u, d float64) float64 {
 			term *= (alpha - k) / (k + 1) * d
 		}
 		return math.Log(alpha*(alpha-1)/2*sum) + 2*math.Log(math.Abs(d))
+	case alpha < 0 && u > 30: // the last term is all
+		return math.Log(-alpha) + u
 	case alpha*u < 30:
 		// The same number without the difference of r^α and r, which are
 		// close for orders near 1.

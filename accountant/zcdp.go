@@ -9,11 +9,12 @@ import (
 // zcdpMethod adds up zero-concentrated privacy (Bun and Steinke 2016): every
 // Rényi divergence of order α is at most ρ·α. Sampling has no such bound.
 var zcdpMethod = method{
-	name:  ZCDP,
-	slack: 1e-12,
-	risk:  zcdpRisk,
+	name:   ZCDP,
+	slack:  1e-12,
+	risk:   zcdpRisk,
+	groups: []Neighbouring{AddRemove, ReplaceOne},
 	solve: func(events []Event, o Options) (Result, error) {
-		rho, err := zcdp(events, o.Neighbouring)
+		rho, err := zcdp(events, o.distance())
 		if err != nil {
 			return Result{}, err
 		}
@@ -32,10 +33,10 @@ func zcdpDelta(rho, epsilon float64) float64 {
 
 // zcdp is ρ of a list: μ²/2 of a Gaussian, ε²/2 of what is (ε, 0)-private
 // (Bun and Steinke 2016, propositions 1.6 and 1.4), ε²/8 of what has range ε (Cesar and Rogers 2021).
-func zcdp(events []Event, n Neighbouring) (float64, error) {
+func zcdp(events []Event, distance float64) (float64, error) {
 	total := 0.0
 	for i, e := range events {
-		bounds, err := e.unsampled(n)
+		bounds, err := e.unsampled(distance)
 		if err != nil {
 			return 0, fmt.Errorf("event %d: accountant %s: %w", i+1, ZCDP, err)
 		}
@@ -54,11 +55,11 @@ func zcdp(events []Event, n Neighbouring) (float64, error) {
 }
 
 // unsampled are the bounds of an event on all records.
-func (e Event) unsampled(n Neighbouring) ([]bound, error) {
+func (e Event) unsampled(distance float64) ([]bound, error) {
 	if e.rate() < 1 {
 		return nil, errors.New("has no bound for sampled batches: use pld or rdp")
 	}
-	return e.bounds(n.distance())
+	return e.bounds(distance)
 }
 
 // bestOrder minimises over Rényi orders a bound that falls and then rises; any

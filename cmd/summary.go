@@ -206,8 +206,8 @@ func (s summary) privacy() {
 		s.row("Privacy", "%s for any one %s (%s, %s)", budget(&s.Claim), one, *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
-		s.row("Attacks", "%s", cli.AttackGuess(s.Risk, s.Noun()))
-		s.row("", "%s", cli.AttackFinds(s.Risk, s.Noun()))
+		s.row("Attacks", "%s", cli.AttackGuess(s.Risk, "a "+s.Noun()+" was"))
+		s.row("", "%s", cli.AttackFinds(s.Risk, s.Noun()+"s"))
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/privgrad/privgrad/internal/plan"
 )
 
-// AttackGuess says what a risk means for who guesses whether a unit was used: a record or a user.
+// AttackGuess says what a risk means for who guesses whether a unit was used, such as "a record was".
 func AttackGuess(r *accountant.Risk, unit string) string {
-	return fmt.Sprintf("an attacker who guesses whether a %s was used is right at most %s of the time (a coin: 50%%)", unit, percentUp((1+r.Advantage)/2))
+	return fmt.Sprintf("an attacker who guesses whether %s used is right at most %s of the time (a coin: 50%%)", unit, percentUp((1+r.Advantage)/2))
 }
 
-// AttackFinds says what it means for who wants to be wrong rarely.
-func AttackFinds(r *accountant.Risk, unit string) string {
-	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused %ss finds at most %s of the used ones", unit, percentUp(r.TPR["0.01"]))
+// AttackFinds says what it means for who wants to be wrong rarely, about units such as "records".
+func AttackFinds(r *accountant.Risk, units string) string {
+	return fmt.Sprintf("an attacker who wrongly suspects 1%% of the unused %s finds at most %s of the used ones", units, percentUp(r.TPR["0.01"]))
 }
 
 // Labeled is a reason against a guarantee, behind NOT PRIVATE or NO GUARANTEE.

@@ -11,7 +11,8 @@
 // Neighbours: pairs are stated for one record added or removed. Under
 // replace-one the distance is doubled, and a sampled Gaussian is
 // (1−q)N(0,1)+qN(μ,1) against (1−q)N(0,1)+qN(−μ,1) (docs/proofs/replace-one.md). Sampling is Poisson, or of
-// subsets of a fixed size under replace-one (subset.go, docs/proofs/fixed-size.md).
+// subsets of a fixed size under replace-one (subset.go, docs/proofs/fixed-size.md). Several records at once are one
+// record at a multiple of the distance, or on a Poisson batch a mixture (group.go, docs/proofs/groups.md).
 //
 // # Where each rounding goes
 //

@@ -3,7 +3,6 @@ package pld
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // The two directions of add-remove: what is gained by seeing the record's
@@ -159,18 +158,7 @@ func (l gaussian) reach(tails float64) (low, high float64) {
 	return -end(upper), high
 }
 
-func (l gaussian) sketch(tails float64) []part {
-	low, high := l.reach(tails)
-	s := make([]part, nodes)
-	last := l.point(low)
-	for i := range s {
-		z := low + (high-low)*float64(i+1)/nodes
-		next := l.point(z)
-		s[i] = l.interval(last, next, l.loss(z))
-		last = next
-	}
-	return s
-}
+func (l gaussian) sketch(tails float64) []part { return sketch(l, tails) }
 
 func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	h := p.spacing
@@ -190,7 +178,7 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	if !bounded {
 		from = l.point(l.position(g.loss(first)))
 	}
-	c := l.cells(p, g, first, from)
+	c := cut(l, p, g, first, from)
 	if !bounded {
 		c.below = l.interval(end, from, g.loss(first))
 	}
@@ -200,85 +188,12 @@ func (l gaussian) cut(p plan, direction int) (upper, lower cells, g grid) {
 	return c, c, g
 }
 
-// cells are those from a grid point on, which is at a place on the line, and what is above them.
-func (l gaussian) cells(p plan, g grid, first int, at point) (c cells) {
-	h := p.spacing
-	low, high := l.reach(p.tails)
-	last := int(math.Ceil((l.loss(high) - g.offset) / h))
-	edges := l.widths(p, low, high)
-	for i, j := first, 0; i < last && len(c.list) <= maxCells; {
-		for j < len(edges)-1 && edges[j].to <= g.loss(i)+h/2 {
-			j++
-		}
-		m := edges[j].steps
-		if fit := int((edges[j].to - g.loss(i)) / h); m > fit {
-			m = max(1, fit)
-		}
-		next := i + m
-		half := l.point(max(-100, l.position((g.loss(i)+g.loss(next))/2)))
-		end := l.point(max(-100, l.position(g.loss(next))))
-		c.list = append(c.list,
-			cell{i, next, l.interval(at, half, g.loss(next))},
-			cell{i, next, l.interval(half, end, g.loss(next))})
-		at, i = end, next
-	}
-	c.above = l.interval(at, l.point(100), min(g.loss(last), 690))
-	return c
-}
-
 // upward are the cells of losses above 0, and below them the mass at 0 of a subset.
 func (l gaussian) upward(p plan, g grid) (upper, lower cells) {
-	c := l.cells(p, g, 0, l.point(l.mu/2))
+	c := cut(l, p, g, 0, l.point(l.mu/2))
 	same, err := between(normalTailAt(-l.mu/2), normalTailAt(l.mu/2))
 	c.below = part{(1 - l.q) * same, (1 - l.q) * same, (1-l.q)*err + 4*ulp*same}
 	return c, c
-}
-
-// An edge says how many grid steps a cell may be wide at losses up to to.
-type edge struct {
-	to    float64
-	steps int
-}
-
-// coarse is the tolerated share of a cell that is wider than one step in the
-// error of a discretisation.
-const coarse = 1e-3
-
-// widths widens cells where there is little mass: the error of connecting and
-// fusing grows with the mass of a cell, under the tilt of interest, times the
-// square of its width.
-func (l gaussian) widths(p plan, low, high float64) []edge {
-	parts := l.sketch(p.tails)
-	weight := make([]float64, len(parts))
-	for d, tilts := range p.tilts {
-		for _, t := range tilts {
-			a := newAtoms(parts, d == add)
-			k, _, _ := a.moments(t)
-			for i := range parts {
-				j := i
-				if d == add {
-					j = len(parts) - 1 - i
-				}
-				if a[j].mass > 0 {
-					weight[i] = max(weight[i], math.Exp(math.Log(a[j].mass)+t*a[j].loss-k))
-				}
-			}
-		}
-	}
-	// The square is the whole story only where tilt·width is small.
-	widest := 1 / (max(1, slices.Max(slices.Concat(p.tilts...))) * p.spacing)
-	edges := make([]edge, len(parts))
-	from := l.loss(low)
-	for i := range edges {
-		to := l.loss(low + (high-low)*float64(i+1)/nodes)
-		steps := widest
-		if weight[i] > 0 {
-			steps = math.Cbrt(coarse * (to - from) / (weight[i] * p.spacing))
-		}
-		edges[i] = edge{to, int(max(1, min(steps, widest)))}
-		from = to
-	}
-	return edges
 }
 
 // A laplace is Laplace noise of scale 1/ε at distance 1.

@@ -24,6 +24,8 @@ func parameters(l law) (shape string, axes []float64) {
 			return "gaussian 1", []float64{l.mu}
 		}
 		return fmt.Sprint("gaussian ", l.twoSided), []float64{l.mu, l.q}
+	case group:
+		return fmt.Sprint("group ", l.records, l.twoSided), []float64{l.mu, l.q}
 	case laplace:
 		return "laplace", []float64{float64(l)}
 	case pure:
@@ -50,6 +52,9 @@ func with(l law, axes []float64) law {
 		if l.mu = axes[0]; l.q < 1 {
 			l.q = axes[1]
 		}
+		return l
+	case group:
+		l.mu, l.q = axes[0], axes[1]
 		return l
 	case laplace:
 		return laplace(axes[0])

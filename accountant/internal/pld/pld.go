@@ -15,13 +15,21 @@ type Pair struct {
 	size float64
 	most float64 // of the size, or of its double under replace-one
 	law  func(size float64) law
+
+	records float64 // that are added or removed together
+}
+
+// Of is the pair of so many records, all added or all removed; under replace-one all replaced.
+func (p Pair) Of(records int) Pair {
+	p.records = float64(records)
+	return p
 }
 
 // Gaussian is N(μ,1) against N(0,1): Gaussian noise of standard deviation σ
 // on a sum to which one record adds at most C in norm has μ = C/σ.
 func Gaussian(mu float64) Pair {
 	// What is nearer loses as good as nothing; squares stay above 0.
-	return Pair{"a Gaussian's mu", mu, math.Inf(1), func(mu float64) law { return gaussian{mu: max(mu, 1e-150), q: 1} }}
+	return Pair{"a Gaussian's mu", mu, math.Inf(1), func(mu float64) law { return gaussian{mu: max(mu, 1e-150), q: 1} }, 1}
 }
 
 // mostPure keeps probabilities e^{−ε} within float64.
@@ -30,24 +38,25 @@ const mostPure = 300
 // Laplace is Laplace noise of scale 1/ε on a number that one record changes
 // by at most 1.
 func Laplace(epsilon float64) Pair {
-	return Pair{"a Laplace epsilon", epsilon, mostPure, func(e float64) law { return laplace(e) }}
+	return Pair{"a Laplace epsilon", epsilon, mostPure, func(e float64) law { return laplace(e) }, 1}
 }
 
 // Pure is randomised response, the pair that dominates every (ε, 0)-DP release.
 func Pure(epsilon float64) Pair {
-	return Pair{"a pure epsilon", epsilon, mostPure, func(e float64) law { return pure(e) }}
+	return Pair{"a pure epsilon", epsilon, mostPure, func(e float64) law { return pure(e) }, 1}
 }
 
 // Ranged is what dominates a release whose privacy losses lie in an interval of length ε,
 // wherever that is, as those of an exponential mechanism do.
 func Ranged(epsilon float64) Pair {
-	return Pair{"a bounded range", epsilon, mostRange, func(e float64) law { return newRanged(e, 1) }}
+	return Pair{"a bounded range", epsilon, mostRange, func(e float64) law { return newRanged(e, 1) }, 1}
 }
 
 // mostRange keeps the curve of one such release within float64.
 const mostRange = 100
 
-// unsampled is the pair's law, at twice the distance under replace-one.
+// unsampled is the pair's law, at so many times the distance as there are records, and at twice that under
+// replace-one (docs/proofs/groups.md).
 func (p Pair) unsampled(replaceOne bool) (law, error) {
 	if p.law == nil {
 		return nil, errors.New("pld: a step has a nil pair")
@@ -55,11 +64,15 @@ func (p Pair) unsampled(replaceOne bool) (law, error) {
 	if !(p.size > 0 && p.size <= 1e6) {
 		return nil, fmt.Errorf("pld: %s is %v; it must be positive and at most 1e6", p.what, p.size)
 	}
-	size := p.size
+	size := p.size * p.records
 	if replaceOne {
 		size *= 2
 	}
-	if size > p.most {
+	switch {
+	case size <= p.most:
+	case p.records > 1:
+		return nil, fmt.Errorf("pld: %s is %v for one record and %v for %v; above %v it is not supported", p.what, p.size, size, p.records, p.most)
+	default:
 		return nil, fmt.Errorf("pld: %s is %v; above %v under add-remove or %v under replace-one it is not supported",
 			p.what, p.size, p.most, p.most/2)
 	}
@@ -348,6 +361,11 @@ func (s *Step) sampled(mu2 float64, others []law, replaceOne bool) (law, error) 
 func (s *Step) amplified(mu2 float64, others []law, replaceOne bool) (law, error) {
 	mu := math.Sqrt(mu2)
 	switch {
+	case len(s.Pairs) > 0 && s.Pairs[0].records > 1:
+		if len(others) > 0 || s.Subsets {
+			return nil, errors.New("pld: on a batch only Gaussian releases, and only Poisson sampling, are supported for several records at once")
+		}
+		return newGroup(mu, s.Rate, s.Pairs[0].records, replaceOne)
 	case len(others) > 0 && replaceOne:
 		return nil, fmt.Errorf("pld: Laplace and pure releases on a Poisson batch (rate %v) are not supported under replace-one; "+
 			"use Gaussian ones, every record, or add-remove", s.Rate)

@@ -1,6 +1,7 @@
 package price
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +23,8 @@ type account struct {
 	Delta        real                 `json:"delta"`
 	Accountant   string               `json:"accountant"`
 	Neighbouring string               `json:"neighbouring"`
+	Group        int                  `json:"group,omitempty"` // records at once, where --group was given
+	GroupMethod  string               `json:"group_method,omitempty"`
 	Order        *real                `json:"order"`
 	Interval     *accountant.Interval `json:"interval"`           // the Rényi accountants have an order instead
 	Estimate     *real                `json:"estimate,omitempty"` // of prv
@@ -33,18 +36,17 @@ type account struct {
 	Warnings     []string             `json:"warnings"`
 }
 
-// Account is the command that says what releases cost.
-func Account() *cobra.Command {
-	var a settings
-	var file string
-	var order float64
-	return cli.Command{
-		Use:   "account",
-		Short: "Say what a schedule of noisy releases costs",
-		Long: `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
+func accountLong() string {
+	return `account computes what a training costs: ε at --delta, or δ at --epsilon. No data set
 is read. For DP-SGD give --noise-multiplier, --sampling-rate and --steps. The noise
 multiplier is σ/C: the noise in units of the clip norm. For anything else, list the
 noisy releases in a JSON file and give it by --events.
+
+--group K gives the cost for K records at once: all added, all removed, or, under replace-one,
+all replaced. Use it if one person may have up to K records. For Gaussian noise on Poisson
+batches or on all records, pld computes that cost directly, with a certified interval. For
+anything else the output says that it is converted from one record's ε, which is much looser.
+It is usually better to train with users as the privacy unit.
 
 Instead of --sampling-rate you may give --batch and --public-n. Instead of --steps you may
 give --epochs. If test records are held out of a table, --public-n counts the others only.
@@ -63,14 +65,28 @@ Write all mechanisms that read the same batch into one batch event. Mechanisms a
   zcdp   concentrated privacy, for Gaussian noise on all records
   ctcdp  fixed-size batches under replace-one, by the bound of Hong et al. 2021
   paper  the papers' own conversion of rdp's curve: NO GUARANTEE
-An accountant that has no bound for an event refuses it and names others.`,
+An accountant that has no bound for an event refuses it and names others.`
+}
+
+// Account is the command that says what releases cost.
+func Account() *cobra.Command {
+	var a settings
+	var file string
+	var order float64
+	var group int
+	return cli.Command{
+		Use:   "account",
+		Short: "Say what a schedule of noisy releases costs",
+		Long:  accountLong(),
 		Example: `  privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --batch 256 --public-n 60000 --epochs 60 --delta 1e-5
   privgrad account --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --epsilon 2
+  privgrad account --noise-multiplier 1.1 --sampling-rate 0.001 --steps 1000 --delta 1e-5 --group 5
   echo '[{"mechanism": "gaussian", "noise_multiplier": 5, "count": 3}]' | privgrad account --events - --delta 1e-5 --json`,
 		Flags: func(f *pflag.FlagSet) {
 			a.define(f, 1, 1)
 			f.StringVar(&file, "events", "", "read the releases from a JSON file, - for standard input")
+			f.IntVar(&group, "group", 1, "number of records that are protected together, such as all records of one person")
 			f.Float64Var(&order, "order", 0, "also print the Rényi divergence of all releases at this order, above 1")
 		},
 		Run: func(c *cli.Call) error {
@@ -79,6 +95,9 @@ An accountant that has no bound for an event refuses it and names others.`,
 			}
 			if c.Given("order") && !(order > 1) {
 				return usage.Errorf("order %v: must be above 1, as Rényi orders are", order)
+			}
+			if group < 1 {
+				return usage.Errorf("group %d: must be 1 record or more", group)
 			}
 			if file != "" {
 				if err := alone(c, file); err != nil {
@@ -95,7 +114,7 @@ An accountant that has no bound for an event refuses it and names others.`,
 			if err != nil {
 				return err
 			}
-			o := accountant.Options{Accountant: a.Accountant, Neighbouring: a.Neighbouring, Delta: a.Delta, Order: order}
+			o := accountant.Options{Accountant: a.Accountant, Neighbouring: a.Neighbouring, Delta: a.Delta, Order: order, Group: group}
 			if c.Given("epsilon") {
 				o.Epsilon = &a.epsilon
 			}
@@ -106,6 +125,9 @@ An accountant that has no bound for an event refuses it and names others.`,
 			out, err := accountOf(events, r, o)
 			if err != nil {
 				return usage.Wrap(err)
+			}
+			if c.Given("group") {
+				out.Group, out.GroupMethod = group, string(cmp.Or(r.GroupMethod, "one-record"))
 			}
 			return c.Show(out, func(w io.Writer) { describeAccount(w, out, c.Given("epsilon"), order, r.OrderAtEdge) })
 		},
@@ -180,11 +202,12 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	} else {
 		fmt.Fprintf(w, "ε = %.6g at δ = %.6g\n", float64(a.Epsilon), float64(a.Delta))
 	}
+	describeGroup(w, a)
 	warn(w, a.NoGuarantee)
 	for _, what := range a.Warnings {
 		fmt.Fprintln(w, "warning: "+what)
 	}
-	describeRisk(w, a.Risk)
+	describeRisk(w, a.Risk, a.Group)
 	fmt.Fprintf(w, "\naccountant %s, %s neighbors", a.Accountant, a.Neighbouring)
 	if a.Order != nil {
 		fmt.Fprintf(w, ", at order %g", float64(*a.Order))
@@ -209,6 +232,22 @@ func describeAccount(w io.Writer, a account, solvedDelta bool, order float64, at
 	for _, e := range a.Events {
 		fmt.Fprintln(w, "  "+describeEvent(e))
 	}
+}
+
+// describeGroup says for how many records at once an account is, and how it was found.
+func describeGroup(w io.Writer, a account) {
+	if a.Group <= 1 {
+		return
+	}
+	what := "all added or all removed"
+	if a.Neighbouring == string(accountant.ReplaceOne) {
+		what = "all replaced"
+	}
+	how := fmt.Sprintf("computed for %d records at once", a.Group)
+	if a.GroupMethod == string(accountant.GroupConverted) {
+		how = "by the general conversion of group privacy from one record's ε, which is much looser than a direct bound"
+	}
+	fmt.Fprintf(w, "for up to %d records together, %s: %s\n", a.Group, what, how)
 }
 
 // numbers are a mechanism's numbers, as its JSON form names them.

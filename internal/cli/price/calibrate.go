@@ -101,7 +101,7 @@ func (a *settings) calibrate(call *cli.Call, advantage float64) error {
 	return call.Show(c, func(w io.Writer) {
 		fmt.Fprintln(w, found)
 		warn(w, c.NoGuarantee)
-		describeRisk(w, c.Risk)
+		describeRisk(w, c.Risk, 1)
 		fmt.Fprintln(w)
 		if given("delta") {
 			fmt.Fprintf(w, "ε = %.6g at δ = %g, by accountant %s, %s neighbors:\n", float64(c.Epsilon), float64(c.Delta), c.Accountant, c.Neighbouring)

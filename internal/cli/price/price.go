@@ -129,12 +129,16 @@ func accountants() string {
 	return strings.Join(sound, ", ") + "; NO GUARANTEE: " + strings.Join(other, ", ")
 }
 
-// describeRisk says what ε means, in figures that are rounded up.
-func describeRisk(w io.Writer, r *accountant.Risk) {
+// describeRisk says what ε means for a record or a group of records, in figures that are rounded up.
+func describeRisk(w io.Writer, r *accountant.Risk, group int) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n%s\n", cli.AttackGuess(r, "record"), cli.AttackFinds(r, "record"))
+	one, many := "a record was", "records"
+	if group > 1 {
+		one, many = fmt.Sprintf("%d records were", group), "groups"
+	}
+	fmt.Fprintf(w, "\n%s\n%s\n", cli.AttackGuess(r, one), cli.AttackFinds(r, many))
 }
 
 // noGuarantee says why an accountant's figures are none, where they are not.
