@@ -77,18 +77,6 @@ func dot(a, b []float32) float64 {
 	return s
 }
 
-// units are the rows, each so many times: as a unit whose records are alike.
-func (r *records) units(n int) (device.Rows, device.Bytes) {
-	rows, width := r.rows, r.rows.Width
-	rows.Count, rows.Targets = n*r.rows.Count, nil
-	var features device.Bytes
-	for i, target := range r.rows.Targets {
-		rows.Targets = append(rows.Targets, slices.Repeat([]float32{target}, n)...)
-		features = append(features, slices.Repeat(r.features[i*width:(i+1)*width], n)...)
-	}
-	return rows, features
-}
-
 // zeroByte stands for an input of 0 in the table's scale.
 const zeroByte = 128
 
