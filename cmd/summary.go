@@ -191,15 +191,15 @@ func (s summary) baseline() string {
 func (s summary) privacy() {
 	switch seeded := slices.Contains(s.NoGuarantee, plan.SeededLabel); {
 	case !s.Private(), s.Epsilon == nil:
-		s.row("Privacy", "%s", budget(&s.Claim))
+		s.row("Privacy", "%s", promised(&s.Claim))
 	case seeded && len(s.NoGuarantee) == 1:
-		s.row("Privacy", "none (with --noise secure: %s)", budget(&s.Claim))
+		s.row("Privacy", "none (with --noise secure: %s)", promised(&s.Claim))
 	case seeded:
 		s.row("Privacy", "none")
 	case !s.Guarantee:
-		s.row("Privacy", "no guarantee (stated: %s)", budget(&s.Claim))
+		s.row("Privacy", "no guarantee (stated: %s)", promised(&s.Claim))
 	default:
-		s.row("Privacy", "%s for any one training record (%s, %s)", budget(&s.Claim), *s.Neighbouring, *s.Accountant)
+		s.row("Privacy", "%s for any one training record (%s, %s)", promised(&s.Claim), *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
 		s.row("Attacks", "%s", cli.AttackGuess(s.Risk))
@@ -207,8 +207,8 @@ func (s summary) privacy() {
 	}
 }
 
-// budget is what was spent of privacy, in a line.
-func budget(c *train.Claim) string {
+// promised is what was spent of privacy, in a line.
+func promised(c *train.Claim) string {
 	switch {
 	case !c.Private():
 		return "none"
@@ -249,9 +249,12 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		if c := &e.Claim; c.Epsilon != nil {
 			by = fmt.Sprintf(" (%s, %s)", *c.Neighbouring, *c.Accountant)
 		}
-		row("Privacy", "%s%s", budget(&e.Claim), by)
+		row("Privacy", "%s%s", promised(&e.Claim), by)
 		for _, why := range e.NoGuarantee {
 			row("", "%s", plan.Labeled(why))
+		}
+		if e.Budget != nil {
+			row("Budget", "%s", e.Budget)
 		}
 		if e.NoiseMultiplier != nil {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)

@@ -44,7 +44,7 @@ chooses how:
              records finds the quantile, and ε includes the cost of that count
 
 --lr multiplies the clipped gradients. If you change the clipping, choose --lr anew.`,
-		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5 --clip-quantile 0.7",
+		Example: "  privgrad train --epsilon 3 --clipping adaptive --clip 0.5",
 	},
 	{
 		Name:  "own-data",

@@ -64,7 +64,7 @@ var ofRuns = []setting.Row{
 		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
 	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
 	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings())},
-	{Key: "clip_quantile", Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
+	{Key: "clip_quantile", InFile: true, Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
 	{Key: "clip_floor", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
 	{Key: "clip_ceiling", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: largest clip norm, public (default 1000 × --clip)"},
 	{Key: "accountant", Group: onPrivacy, Limit: setting.OneOf(accountant.Names()...), Help: setting.Choices(accountant.Names()) + "; prv and paper give NO GUARANTEE"},
@@ -76,6 +76,8 @@ var ofRuns = []setting.Row{
 		Help: "report the training loss, with this noise multiplier; costs privacy"},
 	{Key: "private_diagnostics", Group: onPrivacy, Help: "write un-noised figures to OUT.private, for the data's owner only"},
 	{Key: "data_is_public", Group: onPrivacy, Help: "show un-noised figures; the run has NO GUARANTEE"},
+	{Key: "budget", Group: onPrivacy, Arg: "FILE", Resume: setting.Always,
+		Help: "pay for the run from a budget over several runs, which `privgrad budget create` made; exit code 3 where it does not allow the run"},
 
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
 	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $" + DataDirVariable + ")"},
