@@ -63,6 +63,9 @@ func (b *Bill) divergence(order float64, n accountant.Neighbouring) (float64, bo
 
 // New is a budget that later runs spend as their results suggest. Order 0 takes accountant.GaussianOrder.
 func New(data, neighbouring string, epsilon, delta, order float64) (*File, error) {
+	if !(delta > 0 && delta < 1) {
+		return nil, usage.Errorf("delta %v: must be in (0, 1), and well below one over the number of records", delta)
+	}
 	if order == 0 {
 		order = accountant.GaussianOrder(epsilon, delta/halves)
 	}

@@ -155,13 +155,18 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, usage.Errorf("budget %s cannot be read: %w", name, usage.Cause(err))
 	}
+	return parse(name, text)
+}
+
+func parse(name string, text []byte) (*File, error) {
 	var f File
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err = d.Decode(&f); err == nil || f.Version > version {
-		if f.Version > version {
-			return nil, usage.Errorf("budget %s has form %d, and this version of privgrad knows forms up to %d: use the version that wrote it", name, f.Version, version)
-		}
+	err := d.Decode(&f)
+	if f.Version > version {
+		return nil, usage.Errorf("budget %s has form %d, and this version of privgrad knows forms up to %d: use the version that wrote it", name, f.Version, version)
+	}
+	if err == nil {
 		err = f.check(text)
 	}
 	if err != nil {
