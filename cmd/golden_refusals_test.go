@@ -15,8 +15,8 @@ const refusals = `
 --optimizer sgd --clipping automatic
 --epsilon 1 --clip 0
 --epsilon 1 --clip 1e30
---epsilon 1 --clip-quantile 0.4
---epsilon 1 --clipping adaptive --clip-quantile 2
+--epsilon 1 -c quantile.yaml
+--epsilon 1 --clipping adaptive -c quantile.yaml
 --epsilon 1 --optimizer dp-adam --momentum 0.5
 --epsilon 1 -c bias.yaml
 --epsilon 1 --optimizer dp-adam -c bias.yaml --clipping adaptive
