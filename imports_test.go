@@ -131,7 +131,7 @@ var allowed = map[string][]string{
 	"internal/recipes": nil,
 	"internal/tables":  {"datasets", "features", "internal/device", "internal/device/host", "internal/ir", "internal/pages"},
 	"internal/config": {
-		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/collective", "internal/device", "internal/devices", "internal/recipes",
+		"accountant", "datasets", "datasets/tabular", "dpoptim", "dpoptim/batches", "features", "internal/device", "internal/devices", "internal/recipes",
 		"internal/ir", "internal/rundir", "internal/setting", "internal/usage", "internal/written", "internal/yamlfile", "nn", "perexample",
 	},
 	"internal/imported": {
@@ -230,6 +230,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
+	"internal/cli/budget":  {"accountant", "internal/budget", "internal/cli", "internal/cli/data", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written", "train"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }

@@ -16,7 +16,7 @@ const refusals = `
 --epsilon 1 --clip 0
 --epsilon 1 --clip 1e30
 --epsilon 1 -c quantile.yaml
---epsilon 1 --clipping adaptive -c quantile.yaml
+--epsilon 1 -c adaptive.yaml
 --epsilon 1 --optimizer dp-adam --momentum 0.5
 --epsilon 1 -c bias.yaml
 --epsilon 1 --optimizer dp-adam -c bias.yaml --clipping adaptive
@@ -121,6 +121,8 @@ func TestGoldenRefusals(t *testing.T) {
 	files := mnistFiles(t)
 	t.Chdir(t.TempDir())
 	check(t, os.Rename(files, "data"))
+	check(t, os.WriteFile("quantile.yaml", []byte("clip_quantile: 2\n"), 0o644))
+	check(t, os.WriteFile("adaptive.yaml", []byte("clipping: adaptive\nclip_quantile: 2\n"), 0o644))
 	check(t, os.WriteFile("bias.yaml", []byte("subtract_noise_variance: true\n"), 0o644))
 	check(t, os.WriteFile("paper.yaml", []byte("search: {batches: paper}\n"), 0o644))
 	var parts []string

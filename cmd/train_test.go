@@ -229,12 +229,8 @@ func TestSettings(t *testing.T) {
 	if got := settingsOf(t, file, "--clipping", "per-layer"); !sameSettings(got, want) {
 		t.Errorf("another clipping than the file's: %+v, want %+v", got, want)
 	}
-	want.ClipQuantile = ptr(0.25)
-	if got := settingsOf(t, file, "--clip-quantile", "0.25", "--clipping", "per-layer"); !sameSettings(got, want) {
-		t.Errorf("another clipping and a floor: %+v, want %+v", got, want)
-	}
-	want.Clipping, want.ClipFloor, want.ClipCeiling, want.ClipQuantile = "adaptive", ptr(0.25), ptr(8), ptr(0.5)
-	if got := settingsOf(t, file, "--clipping", "adaptive", "--clip-quantile", "0.5"); !sameSettings(got, want) {
+	want.Clipping, want.ClipFloor, want.ClipCeiling, want.ClipQuantile = "adaptive", ptr(0.25), ptr(8), ptr(0.75)
+	if got := settingsOf(t, file, "--clipping", "adaptive"); !sameSettings(got, want) {
 		t.Errorf("the file's clipping again: %+v, want %+v", got, want)
 	}
 

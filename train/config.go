@@ -19,7 +19,14 @@ func ReadConfig(path string, into *Config) error { return config.Read(path, into
 
 // ReadRun is ReadConfig of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group
 // is nil where this process is alone.
-func ReadRun(g collective.Group, dir string, into *Config) error { return config.ReadRun(g, dir, into) }
+func ReadRun(g collective.Group, dir string, into *Config) error {
+	return config.ReadRun(dir, into, func(read func() ([]byte, error)) ([]byte, error) {
+		if g == nil {
+			return read()
+		}
+		return collective.AtRoot(g, nil, read)
+	})
+}
 
 // A Source opens one data set of a program's own, by its name in Options.Sources:
 //

@@ -6,14 +6,12 @@ import (
 	"os"
 
 	"github.com/privgrad/privgrad/datasets"
-	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// ReadRun is Read of a run's own file. The directory is on the machine of rank 0, which tells the other ranks; the group is
-// nil where this process is alone.
-func ReadRun(g collective.Group, dir string, into *Config) error {
+// ReadRun is Read of a run's own file. Its text comes by text, which may read it on another machine.
+func ReadRun(dir string, into *Config, text func(read func() ([]byte, error)) ([]byte, error)) error {
 	file := rundir.Dir(dir).Path(rundir.Config)
 	read := func() ([]byte, error) {
 		text, err := os.ReadFile(file)
@@ -25,17 +23,11 @@ func ReadRun(g collective.Group, dir string, into *Config) error {
 		}
 		return text, err
 	}
-	var text []byte
-	var err error
-	if g == nil {
-		text, err = read()
-	} else {
-		text, err = collective.AtRoot(g, nil, read)
-	}
+	b, err := text(read)
 	if err != nil {
 		return err
 	}
-	if err := Parse(text, file, into); err != nil {
+	if err := Parse(b, file, into); err != nil {
 		return err
 	}
 	into.OfRun()
