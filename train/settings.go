@@ -14,7 +14,7 @@ import (
 //	Delta                  *float64  // δ: at most 1/(10 × records) (default 1e-05 for published data)
 //	NoiseMultiplier        *float64  // set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE
 //	Clip                   float64   // clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here
-//	Clipping               string    // flat, per-layer, automatic, adaptive; more: `privgrad help clipping`
+//	Clipping               string    // flat, per-layer, automatic, adaptive; see `help clipping`
 //	ClipQuantile           *float64  // adaptive: share of gradients to leave unclipped (default 0.5)
 //	ClipFloor              *float64  // adaptive: smallest clip norm, public (default 0.001 × --clip)
 //	ClipCeiling            *float64  // adaptive: largest clip norm, public (default 1000 × --clip)

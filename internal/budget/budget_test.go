@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 	must(t, err)
 	var cases []struct {
 		Delta, Order, Divergence, Epsilon, Library float64
-		Runs                              []struct {
+		Runs                                       []struct {
 			Rate, Noise, Epsilon, Delta float64
 			Steps                       int
 		}

@@ -63,7 +63,7 @@ var ofRuns = []setting.Row{
 		Limit: setting.Must(func(z float64) bool { return z == 0 || z >= setting.LeastNoise && z <= setting.MostNoise }, "in [%g, %g], or 0 for no noise", setting.LeastNoise, setting.MostNoise),
 		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
 	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
-	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings()) + "; more: `privgrad help clipping`"},
+	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings()) + "; see `help clipping`"},
 	{Key: "clip_quantile", InFile: true, Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
 	{Key: "clip_floor", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
 	{Key: "clip_ceiling", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: largest clip norm, public (default 1000 × --clip)"},
