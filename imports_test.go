@@ -149,17 +149,18 @@ var allowed = map[string][]string{
 		"internal/stream", "internal/tables", "internal/usage", "internal/views", "nn", "perexample",
 	},
 	"internal/dryrun": {
-		"accountant", "datasets", "dpoptim", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
+		"accountant", "datasets", "dpoptim", "internal/budget", "internal/config", "internal/device", "internal/devices", "internal/engine", "internal/fault", "internal/ir", "internal/plan",
 		"internal/source", "internal/stream", "internal/tables",
 	},
 	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/budget":   {"accountant", "accountant/ledger", "internal/durable", "internal/papers", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
 	"internal/slice":    {"accountant/ledger", "dpoptim", "internal/charge", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/snapshot": {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"train": {
-		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/charge", "internal/collective",
+		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/budget", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
 		"internal/fault", "internal/imported", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
 		"internal/stream", "internal/tables", "internal/usage", "nn",
@@ -167,7 +168,7 @@ var allowed = map[string][]string{
 
 	"internal/tfevents": nil,
 	"report": {
-		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/budget", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
 		"internal/source", "internal/tfevents", "internal/usage", "train",
 	},
 
@@ -235,6 +236,7 @@ var allowed = map[string][]string{
 	},
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
+	"internal/cli/budget":  {"accountant", "internal/budget", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written", "train"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }

@@ -50,6 +50,26 @@ func (f *Filter) Ask(e Event) error {
 	return nil
 }
 
+// Converted is an upper end of the ε at δ of a Rényi divergence of an order, as a Filter converts it (Balle et al. 2020,
+// theorem 21). Divergences that are chosen as releases go need an order and a δ that do not.
+func Converted(divergence, order, delta float64) float64 {
+	e := tight(divergence, order, delta)
+	terms := divergence + math.Abs(math.Log1p(-1/order)) + math.Abs(math.Log(delta*order)/(order-1))
+	return math.Max(e+1e-12*terms, 0)
+}
+
+// GaussianOrder is the order at which an (ε, δ) pays for most Gaussian releases of all records, whose divergence grows in
+// proportion to the order. Without other knowledge of what is to come, it suits a Filter.
+func GaussianOrder(epsilon, delta float64) (best float64) {
+	most := math.Inf(-1)
+	for _, a := range defaultOrders() {
+		if paid := (epsilon - tight(0, a, delta)) / a; paid > most {
+			best, most = a, paid
+		}
+	}
+	return best
+}
+
 // restore raises what is charged at every order to what was spent.
 func restore(charged, spent []float64) error {
 	if len(spent) != len(charged) {

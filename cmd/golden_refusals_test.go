@@ -101,6 +101,7 @@ const refusals = `
 --epsilon 1 --views 2 --augment flip --features scatter
 --epsilon 1 --views 2 --augment flip --feature-norm 1
 --epsilon 1 -c quantile.yaml
+--epsilon 1 -c adaptive.yaml
 --epsilon 1 --optimizer dp-blsgd -c bound.yaml
 --epsilon 1 -c norms.yaml
 --epsilon 1 --optimizer l2p --protector mnist -c norms.yaml
@@ -129,6 +130,8 @@ func TestGoldenRefusals(t *testing.T) {
 	files := mnistFiles(t)
 	t.Chdir(t.TempDir())
 	check(t, os.Rename(files, "data"))
+	check(t, os.WriteFile("quantile.yaml", []byte("clip_quantile: 2\n"), 0o644))
+	check(t, os.WriteFile("adaptive.yaml", []byte("clipping: adaptive\nclip_quantile: 2\n"), 0o644))
 	check(t, os.WriteFile("bias.yaml", []byte("subtract_noise_variance: true\n"), 0o644))
 	check(t, os.WriteFile("paper.yaml", []byte("search: {batches: paper}\n"), 0o644))
 	check(t, os.WriteFile("quantile.yaml", []byte("clipping: adaptive\nclip_quantile: 2\n"), 0o644))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/bench"
+	"github.com/privgrad/privgrad/internal/cli/budget"
 	"github.com/privgrad/privgrad/internal/cli/data"
 	"github.com/privgrad/privgrad/internal/cli/l2p"
 	"github.com/privgrad/privgrad/internal/cli/machine"
@@ -33,6 +34,7 @@ var commands = []func() *cobra.Command{
 	newTrain,
 	newResume,
 	slice.New,
+	budget.New,
 	model.Eval,
 	model.Predict,
 	model.Export,

@@ -191,19 +191,19 @@ func (s summary) baseline() string {
 func (s summary) privacy() {
 	switch seeded := slices.Contains(s.NoGuarantee, plan.SeededLabel); {
 	case !s.Private(), s.Epsilon == nil:
-		s.row("Privacy", "%s", budget(&s.Claim))
+		s.row("Privacy", "%s", promised(&s.Claim))
 	case seeded && len(s.NoGuarantee) == 1:
-		s.row("Privacy", "none (with --noise secure: %s)", budget(&s.Claim))
+		s.row("Privacy", "none (with --noise secure: %s)", promised(&s.Claim))
 	case seeded:
 		s.row("Privacy", "none")
 	case !s.Guarantee:
-		s.row("Privacy", "no guarantee (stated: %s)", budget(&s.Claim))
+		s.row("Privacy", "no guarantee (stated: %s)", promised(&s.Claim))
 	default:
 		one := "training record"
 		if noun := s.Noun(); noun != "record" {
 			one = noun + ", with all records"
 		}
-		s.row("Privacy", "%s for any one %s (%s, %s)", budget(&s.Claim), one, *s.Neighbouring, *s.Accountant)
+		s.row("Privacy", "%s for any one %s (%s, %s)", promised(&s.Claim), one, *s.Neighbouring, *s.Accountant)
 	}
 	if s.Risk != nil {
 		s.row("Attacks", "%s", cli.AttackGuess(s.Risk, "a "+s.Noun()+" was"))
@@ -214,8 +214,8 @@ func (s summary) privacy() {
 // titled begins a row about units.
 func titled(unit string) string { return strings.ToUpper(unit[:1]) + unit[1:] + "s" }
 
-// budget is what was spent of privacy, in a line.
-func budget(c *train.Claim) string {
+// promised is what was spent of privacy, in a line.
+func promised(c *train.Claim) string {
 	switch {
 	case !c.Private():
 		return "none"
@@ -256,9 +256,12 @@ func describeEstimate(w io.Writer, e *dryrun.Estimate) {
 		if c := &e.Claim; c.Epsilon != nil {
 			by = fmt.Sprintf(" (%s, %s)", *c.Neighbouring, *c.Accountant)
 		}
-		row("Privacy", "%s%s", budget(&e.Claim), by)
+		row("Privacy", "%s%s", promised(&e.Claim), by)
 		for _, why := range e.NoGuarantee {
 			row("", "%s", plan.Labeled(why))
+		}
+		if e.Budget != nil {
+			row("Budget", "%s", e.Budget)
 		}
 		if e.NoiseMultiplier != nil {
 			row("Noise multiplier", "%.5g", *e.NoiseMultiplier)

@@ -25,7 +25,10 @@ computes ε. For δ take 1/(10 × number of records), rounded down to a power of
 for 5000 records.
 
 Two labels warn you. NOT PRIVATE: nothing protects the record. NO GUARANTEE: the ε that
-is shown is not proven. "privgrad train --dry-run" shows ε before anything is read.`,
+is shown is not proven. "privgrad train --dry-run" shows ε before anything is read.
+
+Several runs on the same records cost privacy together. "privgrad budget create" fixes their
+ε, and --budget pays from it (docs/guides/budget.md).`,
 		Example: `  privgrad train --epsilon 1 --delta 1e-6 --dry-run
   privgrad train --epsilon 3 --noise exact              # noise and sums in exact integers
   privgrad train --epsilon 3 --neighbouring replace-one # a record is replaced, not removed

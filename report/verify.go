@@ -12,6 +12,7 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/internal/budget"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/plan"
 	"github.com/privgrad/privgrad/internal/price"
@@ -91,6 +92,7 @@ func verify(r *run, dir string) *Verification {
 	v.schedule(p, err)
 	v.epsilon()
 	v.ledger()
+	v.budget()
 	v.metrics()
 	v.model()
 	v.OK = !slices.ContainsFunc(v.Checks, func(c Check) bool { return !c.OK })
@@ -129,6 +131,34 @@ func (f *faults) add(wrong bool, format string, a ...any) {
 	if wrong {
 		*f = append(*f, fmt.Sprintf(format, a...))
 	}
+}
+
+// budget compares the receipt of a budget over several runs with its file, where both are at hand.
+func (v *verification) budget() {
+	receipt, err := budget.ReadReceipt(v.dir)
+	if receipt == nil && err == nil {
+		return
+	}
+	var c config.Config
+	if err == nil {
+		err = config.Read(v.dir.Path(rundir.Config), &c)
+	}
+	var f faults
+	saw := "the budget that paid for the run has its entry, and has lost nothing since"
+	file, gone := budget.Read(c.Budget)
+	switch {
+	case err != nil:
+		f.add(true, "%v", err)
+	case gone != nil && !budget.There(c.Budget):
+		saw = "not checked, as the budget is not here: `privgrad budget show FILE RUN` checks it"
+	case gone != nil:
+		f.add(true, "%v", gone)
+	default:
+		if err := file.CheckRun(c.Budget, v.dir); err != nil {
+			f.add(true, "%v", err)
+		}
+	}
+	v.check("budget", saw, f)
 }
 
 // digests compares those of the files with those that the result has.

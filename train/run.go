@@ -24,6 +24,7 @@ import (
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/budget"
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
@@ -161,12 +162,6 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	if r.stopping(ctx) { // features may have been made for a minute
 		return nil, fmt.Errorf("%w before the first step; nothing was charged", ErrInterrupted)
 	}
-	if r.options.Out == "" {
-		name := strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-")
-		if r.options.Out, err = rundir.New(filepath.Join("runs", name)); err != nil {
-			return nil, err
-		}
-	}
 	if done, err := r.enter(ctx); err != nil || done != nil {
 		return done, r.full(err)
 	}
@@ -273,12 +268,12 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		}
 	}
 	for _, step := range []func() error{
-		dir.Make,
+		r.settle,     // which may be refused
 		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
 		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
-		func() error { return r.openLogs(dir, r.plan.Config.PrivateDiagnostics, r.step()) },
+		func() error { return r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step()) },
 		r.arrive,
 	} {
 		if err := step(); err != nil {
@@ -286,6 +281,33 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 		}
 	}
 	return nil, nil
+}
+
+// settle pays for the run, and then makes its directory: one with a name of its own where none was given.
+func (r *run) settle() error {
+	p, o := r.plan, &r.options
+	name := strings.Join([]string{time.Now().UTC().Format("20060102T150405Z"), p.Set.Name, p.Config.Model, p.Config.Optimizer}, "-")
+	if o.Out != "" {
+		name = filepath.Base(r.dir().Path("."))
+	}
+	var paid *budget.Receipt
+	var err error
+	if r.team == nil || r.team.Rank() == 0 { // all ranks are one run
+		if paid, err = budget.Pay(p, r.dir(), name, o.RunID); err != nil {
+			return err
+		}
+	}
+	if o.Out != "" {
+		err = r.dir().Make()
+	} else {
+		o.Out, err = rundir.New(filepath.Join("runs", name))
+	}
+	if err != nil || paid == nil {
+		return err
+	}
+	o.Log.Info(paid.Notice())
+	o.RunID = paid.Run
+	return paid.Keep(r.dir())
 }
 
 // sweep removes what a crash left of files that were not finished.

@@ -14,7 +14,7 @@ import (
 //	Delta                  *float64  // δ: at most 1/(10 × records) (default 1e-05 for published data)
 //	NoiseMultiplier        *float64  // set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE
 //	Clip                   float64   // clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here
-//	Clipping               string    // flat, per-layer, automatic, adaptive
+//	Clipping               string    // flat, per-layer, automatic, adaptive; see `help clipping`
 //	ClipQuantile           *float64  // adaptive: share of gradients to leave unclipped (default 0.5)
 //	ClipFloor              *float64  // adaptive: smallest clip norm, public (default 0.001 × --clip)
 //	ClipCeiling            *float64  // adaptive: largest clip norm, public (default 1000 × --clip)
@@ -27,6 +27,7 @@ import (
 //	TrainLossNoise         *float64  // report the training loss, with this noise multiplier; costs privacy
 //	PrivateDiagnostics     bool      // write un-noised figures to OUT.private, for the data's owner only
 //	DataIsPublic           bool      // show un-noised figures; the run has NO GUARANTEE
+//	Budget                 string    // file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run
 //	Data                   string    // data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`
 //	DataDir                string    // folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $PRIVGRAD_DATA)
 //	Classes                []int     // train on these classes only, such as 3,5; two make a binary task

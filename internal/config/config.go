@@ -113,6 +113,8 @@ type Config struct {
 	PrivateDiagnostics bool `yaml:"private_diagnostics,omitempty"`
 	DataIsPublic       bool `yaml:"data_is_public,omitempty"`
 
+	Budget string `yaml:"budget,omitempty"` // file of what several runs may cost together
+
 	Machine `yaml:",inline"`
 
 	Unwritten `yaml:"-"`

@@ -65,7 +65,7 @@ var ofRuns = []setting.Row{
 		Limit: setting.Must(func(z float64) bool { return z == 0 || z >= setting.LeastNoise && z <= setting.MostNoise }, "in [%g, %g], or 0 for no noise", setting.LeastNoise, setting.MostNoise),
 		Help:  "set the noise instead of --epsilon, in units of --clip; 0: NOT PRIVATE"},
 	{Key: "clip", Group: inPrivacy, Arg: "C", Help: "clip each gradient to this norm (default 1; dp-agd 3); adaptive: start here"},
-	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings())},
+	{Key: "clipping", Group: inPrivacy, Limit: setting.OneOf(setting.Texts(perexample.Clippings())...), Help: setting.Choices(perexample.Clippings()) + "; see `help clipping`"},
 	{Key: "clip_quantile", InFile: true, Group: onClipping, With: "clipping", Help: "adaptive: share of gradients to leave unclipped (default 0.5)"},
 	{Key: "clip_floor", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: smallest clip norm, public (default 0.001 × --clip)"},
 	{Key: "clip_ceiling", InFile: true, Group: onClipping, Arg: "C", With: "clipping", Help: "adaptive: largest clip norm, public (default 1000 × --clip)"},
@@ -78,6 +78,8 @@ var ofRuns = []setting.Row{
 		Help: "report the training loss, with this noise multiplier; costs privacy"},
 	{Key: "private_diagnostics", Group: onPrivacy, Help: "write un-noised figures to OUT.private, for the data's owner only"},
 	{Key: "data_is_public", Group: onPrivacy, Help: "show un-noised figures; the run has NO GUARANTEE"},
+	{Key: "budget", Group: onPrivacy, Arg: "FILE", Resume: setting.Always,
+		Help: "file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run"},
 
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
 	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $" + DataDirVariable + ")"},

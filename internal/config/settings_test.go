@@ -86,9 +86,9 @@ func alter(s setting.Row, c *Config, random *rand.Rand) {
 // A run that is resumed may differ in what its settings say may change, and in nothing else.
 func TestWhatResumptionMayChange(t *testing.T) {
 	free := map[string][]string{
-		dpoptim.Secure: {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
-		dpoptim.Exact:  {"data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
-		dpoptim.Seeded: {"data_dir", "device", "tensorboard", "threads"},
+		dpoptim.Secure: {"budget", "data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		dpoptim.Exact:  {"budget", "data_dir", "device", "tensorboard", "gemm", "threads", "memory", "max_physical_batch"},
+		dpoptim.Seeded: {"budget", "data_dir", "device", "tensorboard", "threads"},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for noise, free := range free {

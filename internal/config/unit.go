@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/privgrad/privgrad/accountant"
@@ -56,6 +58,17 @@ func (u *PrivacyUnit) Words() string {
 		return accountant.OneUser
 	}
 	return "one record"
+}
+
+// Identity tells units apart: what one user is follows from the column or the file that says whose a record is.
+func (u *PrivacyUnit) Identity() string {
+	switch {
+	case u.Unit != "":
+		return fmt.Sprintf("%s (unit %s)", u.Words(), u.Unit)
+	case u.Users != "":
+		return fmt.Sprintf("%s (users %s)", u.Words(), filepath.Base(u.Users))
+	}
+	return u.Words()
 }
 
 // checkUnit finds settings that do not go with the unit, and fills in what was left open.

@@ -12,6 +12,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/datasets"
 	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/budget"
 	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
@@ -53,6 +54,8 @@ type Estimate struct {
 	Memory        int64    `json:"memory_bytes"`         // of the process, on the host
 	Seconds       *float64 `json:"seconds_estimate"`     // null for an optimizer that is no sequence of steps
 
+	Budget *budget.Cost `json:"budget,omitempty"` // what the run would take from the budget of several
+
 	Initial *plan.Initial `json:"init,omitempty"` // which tensors begin with the values of a file
 
 	Claim    accountant.Guarantee `json:"-"` // all of what stands above in its JSON form
@@ -74,6 +77,10 @@ func Run(c config.Config, o plan.Options, trying func()) (_ *Estimate, err error
 	if err != nil {
 		return nil, err
 	}
+	cost, err := budget.Ask(p)
+	if err != nil {
+		return nil, err
+	}
 	if trying != nil {
 		trying()
 	}
@@ -86,6 +93,7 @@ func Run(c config.Config, o plan.Options, trying func()) (_ *Estimate, err error
 		return nil, err
 	}
 	e := t.estimate()
+	e.Budget = cost
 	if path := source.Absent(p.Config); path != "" {
 		e.Warnings = append(e.Warnings, path+" does not exist: training needs it, and this estimate does not")
 	}

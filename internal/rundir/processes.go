@@ -45,14 +45,14 @@ func (d Dir) Begin() (elsewhere bool, err error) {
 	if len(before) > 0 {
 		salt = before[0].ID // one for all lines: that a place is there twice tells no more of it
 	}
-	if p.Place, err = d.whereabouts(salt); err == nil {
+	if p.Place, err = d.Whereabouts(salt); err == nil {
 		err = log.Append(p)
 	}
 	return len(before) > 0 && before[len(before)-1].Place != p.Place, errors.Join(err, log.Close())
 }
 
-// whereabouts is a part of a digest of where the directory is. It tells neither the machine's name nor the path.
-func (d Dir) whereabouts(salt string) (string, error) {
+// Whereabouts is a part of a digest of where the directory is. It tells neither the machine's name nor the path.
+func (d Dir) Whereabouts(salt string) (string, error) {
 	where, err := located(d.place())
 	if err != nil {
 		return "", err

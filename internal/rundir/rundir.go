@@ -33,6 +33,7 @@ const (
 	Processes   = "processes.jsonl"
 	Slices      = "slices.jsonl" // of a run: its slices
 	Slice       = "slice.jsonl"  // of a slice's folder: what becomes of it
+	Budget      = "budget.json"  // which budget file has paid for the run
 	Checkpoints = "checkpoint"
 	Begun       = "checkpoint/config.yaml" // the settings with which the run began
 
@@ -54,8 +55,12 @@ func (d Dir) place() string { return written.Path(string(d)) }
 // State is the path of the checkpoint.
 func (d Dir) State() string { return d.Path(StateFile) }
 
-// Find says whether the directory holds a run, and whether it holds anything. One with other things is refused.
+// Find says whether the directory holds a run, and whether it holds anything. One with other things is refused. One without
+// a name is not there yet.
 func (d Dir) Find() (run, anything bool, err error) {
+	if d == "" {
+		return false, false, nil
+	}
 	entries, err := os.ReadDir(d.place())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, false, usage.Errorf("run directory %s cannot be read (%w): choose another --out", d, usage.Cause(err))
@@ -65,14 +70,17 @@ func (d Dir) Find() (run, anything bool, err error) {
 }
 
 // Foreign refuses a directory without settings that holds more than a run killed before it
-// wrote them leaves: a ledger, which says itself whose it is, and a temporary file.
+// wrote them leaves: a ledger, which says itself whose it is, what its budget has paid, and a temporary file.
 func (d Dir) Foreign() error {
+	if d == "" {
+		return nil
+	}
 	entries, err := os.ReadDir(d.place())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != Ledger && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+		if e.Name() != Ledger && e.Name() != Budget && !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
 			return usage.Errorf("%s holds no run to resume, for it has no %s: choose another --out", d, Config)
 		}
 	}
