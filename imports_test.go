@@ -173,7 +173,7 @@ var allowed = map[string][]string{
 	},
 
 	"report/statement": {
-		"accountant", "accountant/ledger", "dpoptim/batches", "internal/config", "internal/plan", "internal/rundir", "internal/usage", "perexample", "train",
+		"accountant", "accountant/ledger", "dpoptim/batches", "internal/budget", "internal/config", "internal/plan", "internal/rundir", "internal/usage", "perexample", "train",
 	},
 
 	"trained": {

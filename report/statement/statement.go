@@ -1,7 +1,7 @@
 // Package statement says in plain words what a finished run promises, for someone who answers for personal data and
 // trains no models. The same sentences make a text, a page and a JSON object.
 //
-// It reads files of the run alone, and opens no data set.
+// It reads files of the run, and the budget that has paid for it, where that is at hand. It opens no data set.
 package statement
 
 import (
@@ -65,6 +65,7 @@ type run struct {
 	config  config.Config
 	version string
 	unit    unit
+	paid    paid
 }
 
 // Read makes the statement of a finished run. It refuses one whose files are missing or do not go together.
@@ -104,6 +105,9 @@ func open(d rundir.Dir) (*run, error) {
 		return nil, err
 	}
 	if err := r.whole(d); err != nil {
+		return nil, err
+	}
+	if r.paid, err = readPaid(d, r.config.Budget); err != nil {
 		return nil, err
 	}
 	facts, err := rundir.ReadFacts(d.Path(rundir.Model))

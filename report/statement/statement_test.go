@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"html"
 	"maps"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/budget"
 	"github.com/privgrad/privgrad/train"
 )
 
@@ -374,5 +376,31 @@ func TestSchema(t *testing.T) {
 	}
 	if s.SchemaVersion != 1 || len(names) < 20 {
 		t.Errorf("%d: %v", s.SchemaVersion, names)
+	}
+}
+
+// A run that a budget has paid for says so, with the budget's figures where its file is at hand.
+func TestBudgetOfARun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "signs.budget")
+	f, err := budget.New("signs", "add-remove", "one record", 7, 1e-4, 0)
+	check(t, err)
+	check(t, budget.Create(file, f))
+	dir := trained(t, func(c *train.Config) { c.Budget = file })
+	kept, err := budget.Read(file)
+	check(t, err)
+	for _, want := range []string{"entry 1 of the budget", kept.ID, "at most ε = 7 and δ = 0.0001, for one record", "paid for 1 run, which used ε = " + fmt.Sprintf("%.4g", kept.Spent().Epsilon)} {
+		if said := strings.Join(strings.Fields(text(t, dir)), " "); !strings.Contains(said, want) {
+			t.Errorf("the statement does not say %q:\n%s", want, said)
+		}
+	}
+	check(t, os.Remove(file))
+	if said := strings.Join(strings.Fields(text(t, dir)), " "); !strings.Contains(said, "was not at hand") || strings.Contains(said, "at most ε = 7") {
+		t.Errorf("without the budget's file the statement says\n%s", said)
+	}
+	other, err := budget.New("signs", "add-remove", "one record", 7, 1e-4, 0)
+	check(t, err)
+	check(t, budget.Create(file, other))
+	if _, err := Read(dir); err == nil {
+		t.Error("a budget without the run's entry was taken")
 	}
 }
