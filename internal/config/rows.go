@@ -106,7 +106,7 @@ var ofRuns = []setting.Row{
 	{Key: "whiten", Group: onFeatures, With: "features", Limit: setting.UnlessEmpty(setting.OneOf(features.Whitenings()...)),
 		Help: "kind of synthetic images that decorrelate the features: " + setting.Choices(features.Whitenings()) + " (default leaves)"},
 	{Key: "mirror", Group: onFeatures, With: "features", Help: "average the features of an image and its mirror image; not for digits or letters"},
-	{Key: "deskew", Group: onFeatures, With: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
+	{Key: "deskew", InFile: true, Group: onFeatures, With: "features", Help: "shear each image upright before its features; for handwriting, light on dark"},
 	{Key: "views", Group: onViews, Arg: "K", Limit: setting.Within(0, ir.MostViews, "1 to %d", ir.MostViews), With: "augment",
 		Help: "average each record's gradient over K views of it, before clipping"},
 	{Key: "augment", Group: onViews, Arg: "LIST", Limit: setting.Each(ir.Augmentations()...), Help: "how a view of an image is drawn: " + strings.Join(ir.Augmentations(), ",")},

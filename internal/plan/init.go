@@ -23,7 +23,7 @@ func (p *Plan) initialise() error {
 		of, ok := facts[rundir.FeaturesDigest]
 		unknown := p.Front != nil && p.FrontDigest == "" // made up
 		if ok != (p.Front != nil) || of != p.FrontDigest && !unknown {
-			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten, --mirror and --deskew", c.Init)
+			return usage.Errorf("init %s: that model reads other features, or none; start from one of the same --features, --whiten, --mirror and deskew", c.Init)
 		}
 		p.Initial = initial
 	}
