@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/trained"
 )
 
 // usersFile deals so many records to users; some are nobody's.
@@ -144,5 +145,20 @@ func TestUsersRefuse(t *testing.T) {
 	}
 	if _, err := Run(context.Background(), func() Config { c := small(); c.Users = "nowhere.txt"; return c }(), Options{Sources: sources(made(1, 20)), Out: "run"}); err == nil || !strings.Contains(err.Error(), "nowhere.txt") {
 		t.Errorf("a file of users that is not there: %v", err)
+	}
+}
+
+// To evaluate a model nobody asks whose the training records are.
+func TestUsersAreNotNeededToEvaluate(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := small()
+	c.Users, c.RecordsPerUser, c.PublicN, c.Delta = usersFile(t, 160, 30), 2, ptr(50), ptr(1e-4)
+	set := sources(made(1, 160))
+	finished(t, c, Options{Sources: set, Out: "run"})
+	check(t, os.Remove(c.Users))
+	m, err := trained.Open("run", trained.Options{Sources: set})
+	check(t, err)
+	if e, err := m.Evaluate(); err != nil || e.Examples == 0 {
+		t.Errorf("without the file of users: %v, %v", e, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/engine"
@@ -43,6 +44,7 @@ type Evaluation struct {
 // Evaluate runs the model on the test data of the run's data set, which must be public.
 func (m *Model) Evaluate() (*Evaluation, error) {
 	c := m.config
+	c.PrivacyUnit = config.PrivacyUnit{} // whose the training records are matters to training alone
 	set, _, err := source.OpenData(&c, m.options.Sources)
 	if err != nil {
 		return nil, err

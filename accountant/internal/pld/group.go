@@ -271,10 +271,8 @@ func (l group) cut(p plan, direction int) (upper, lower cells, g grid) {
 	g.offset = middle - g.spacing*math.Floor(middle/g.spacing)
 	upper, lower = high.cells(p, g), low.cells(p, g)
 	if direction == add {
-		mirrored := g
-		upper, mirrored = upper.mirror(g)
 		lower, _ = lower.mirror(g)
-		g = mirrored
+		upper, g = upper.mirror(g)
 	}
 	return upper, lower, g
 }
