@@ -3,28 +3,12 @@ package features
 import (
 	"fmt"
 
-	"github.com/privgrad/privgrad/internal/cpu/gemm"
-	"github.com/privgrad/privgrad/internal/cpu/vec"
-	"github.com/privgrad/privgrad/internal/fixed"
-	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/encoder"
 	"github.com/privgrad/privgrad/internal/patches"
 	"github.com/privgrad/privgrad/internal/safetensors"
 )
 
-// A convolutional network that was trained on synthetic images alone, by scripts/encoder.py. Each layer has 3×3 filters with a
-// border of zeros, into which batch normalization is folded, and a ReLU. Channels are averaged over four cells.
-
-// encoderLayers are channels and the stride of each layer.
-var encoderLayers = []encoderLayer{{3, 32, 1}, {32, 64, 2}, {64, 64, 1}, {64, 128, 2}, {128, 128, 1}, {128, 256, 2}, {256, 256, 1}}
-
-type encoderLayer struct{ in, out, stride int }
-
-const (
-	encoderSide  = 3  // pixels of a filter, each way
-	encoderLeast = 16 // pixels of an image, each way
-)
-
-var encoderChannels = encoderLayers[len(encoderLayers)-1].out
+// A convolutional network that was trained on synthetic images alone, by scripts/encoder.py.
 
 // trained is the spec whose constants hold the network, for images of every size.
 var trained = Spec{Kind: "encoder", Whiten: Leaves, Mirror: true, Shape: [3]int{3, 32, 32}}
@@ -35,203 +19,37 @@ var encoderKind = kind{
 	damp:   .5,
 	halves: func(constant string) bool { return constant != meanName },
 	check: func(shape [3]int) string {
-		if shape[0] != encoderLayers[0].in || min(shape[1], shape[2]) < encoderLeast {
+		if shape[0] != encoder.Colors || min(shape[1], shape[2]) < encoder.Least {
 			return "with 3 colors, of 16×16 pixels or more"
 		}
 		return ""
 	},
-	depth:  func([3]int) int { return encoderChannels },
-	shapes: func([3]int) map[string][]int { return encoderShapes() },
-	fit:    func([3]int, func(share float64)) (map[string][]float32, error) { return encoderNetwork() },
+	depth:  func([3]int) int { return encoder.Channels },
+	shapes: func([3]int) map[string][]int { return encoder.Shapes() },
+	fit:    func([3]int, func(share float64)) (map[string][]float32, error) { return trainedNetwork() },
 	open: func(shape [3]int, mirror bool, constants map[string][]float32) layer {
-		n := newEncoder(shape, mirror, constants)
-		return layer{channels: encoderChannels, rows: patches.Grid, cols: patches.Grid, keep: patches.Grid, worker: n.worker}
+		n := encoder.New(shape, mirror, constants)
+		return layer{channels: encoder.Channels, rows: patches.Grid, cols: patches.Grid, keep: patches.Grid, worker: n.Worker}
 	},
-	program: encoderProgram,
+	program: encoder.Program,
 }
 
-func convWeight(layer int) string { return fmt.Sprintf("conv%d.weight", layer+1) }
-func convBias(layer int) string   { return fmt.Sprintf("conv%d.bias", layer+1) }
-
-func encoderShapes() map[string][]int {
-	all := map[string][]int{}
-	for i, l := range encoderLayers {
-		all[convWeight(i)], all[convBias(i)] = []int{l.out, l.in, encoderSide, encoderSide}, []int{l.out}
-	}
-	return all
-}
-
-// encoderNetwork is what was trained, without the whitening behind it.
-func encoderNetwork() (map[string][]float32, error) {
+// trainedNetwork is what was trained, without the whitening behind it.
+func trainedNetwork() (map[string][]float32, error) {
 	file, err := constantFiles.Open(constantPath(trained))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	tensors, _, err := safetensors.Read(file, maxFile)
+	all := map[string][]float32{}
+	for name, shape := range encoder.Shapes() {
+		if err == nil {
+			all[name], err = find(tensors, "encoder."+name, shape, true)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", constantPath(trained), err)
 	}
-	all := map[string][]float32{}
-	for name, shape := range encoderShapes() {
-		if all[name], err = find(tensors, "encoder."+name, shape, true); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", constantPath(trained), err)
-		}
-	}
 	return all, nil
-}
-
-// An encoder is the network on images of one shape.
-type encoder struct {
-	mirror bool
-	layers []openLayer
-}
-
-// An openLayer has its filters packed, for values of a place next to each other.
-type openLayer struct {
-	encoderLayer
-	rows, cols       int // of what it reads
-	outRows, outCols int
-	filters          gemm.PackedB
-	bias             []float32
-}
-
-func newEncoder(shape [3]int, mirror bool, constants map[string][]float32) *encoder {
-	n, rows, cols := &encoder{mirror: mirror, layers: make([]openLayer, len(encoderLayers))}, shape[1], shape[2]
-	for i, l := range encoderLayers {
-		o := &n.layers[i]
-		*o = openLayer{encoderLayer: l, rows: rows, cols: cols, bias: constants[convBias(i)]}
-		o.outRows, o.outCols = l.window().Out(rows, cols)
-		const taps = encoderSide * encoderSide
-		turned := gemm.RowMajor(make([]float32, taps*l.in*l.out), taps*l.in, l.out)
-		for k, v := range constants[convWeight(i)] {
-			out, in, tap := k/(l.in*taps), k/taps%l.in, k%taps
-			turned.Data[(tap*l.in+in)*l.out+out] = v
-		}
-		gemm.PackB(&o.filters, turned)
-		rows, cols = o.outRows, o.outCols
-	}
-	return n
-}
-
-func (l encoderLayer) window() ir.Window { return ir.Square(encoderSide, l.stride, 1) }
-
-// worker gives a function for one goroutine. An image and its mirror image go through each layer together: then filters are
-// read once.
-func (n *encoder) worker() func(dst, image []float32) {
-	images, most, columns := 1, 0, 0
-	if n.mirror {
-		images = 2
-	}
-	for i := range n.layers {
-		l := &n.layers[i]
-		most = max(most, l.rows*l.cols*l.in, l.outRows*l.outCols*l.out)
-		columns = max(columns, images*l.outRows*l.outCols*encoderSide*encoderSide*l.in)
-	}
-	x, y, space := make([]float32, images*most), make([]float32, images*most), make([]float32, columns)
-	var packed gemm.PackedA
-	last := &n.layers[len(n.layers)-1]
-	return func(dst, image []float32) {
-		n.lay(x, image)
-		for i := range n.layers {
-			l := &n.layers[i]
-			positions := l.outRows * l.outCols
-			size, taps := l.rows*l.cols*l.in, encoderSide*encoderSide*l.in
-			for k := range images {
-				l.columns(space[k*positions*taps:][:positions*taps], x[k*size:][:size])
-			}
-			positions *= images
-			gemm.PackA(&packed, gemm.RowMajor(space[:positions*taps], positions, taps))
-			out := y[:positions*l.out]
-			for o := range positions {
-				copy(out[o*l.out:], l.bias)
-			}
-			gemm.MulPacked(gemm.RowMajor(out, positions, l.out), &packed, &l.filters, true)
-			vec.ReLU(out, out)
-			x, y = y, x
-		}
-		clear(dst)
-		size := last.outRows * last.outCols * last.out
-		for k := range images {
-			last.average(dst, x[k*size:][:size], 1/float32(images))
-		}
-	}
-}
-
-// lay writes what the first layer reads: the image place by place, then its mirror image.
-func (n *encoder) lay(dst, image []float32) {
-	l := &n.layers[0]
-	size := l.rows * l.cols
-	for i := range size {
-		for c := range l.in {
-			v := (image[c*size+i] - .5) * 4
-			dst[i*l.in+c] = v
-			if n.mirror {
-				dst[(size+i+l.cols-1-2*(i%l.cols))*l.in+c] = v
-			}
-		}
-	}
-}
-
-// columns writes what the filters read at every place, a row a place.
-func (l *openLayer) columns(dst, x []float32) {
-	for oy := range l.outRows {
-		for ox := range l.outCols {
-			for ky := range encoderSide {
-				// The taps of one row of a filter are neighbours.
-				y, from, to := oy*l.stride+ky-1, ox*l.stride-1, ox*l.stride+encoderSide-1
-				line := dst[:encoderSide*l.in]
-				dst = dst[encoderSide*l.in:]
-				if y < 0 || y >= l.rows {
-					clear(line)
-					continue
-				}
-				left, right := max(from, 0), min(to, l.cols)
-				clear(line[:(left-from)*l.in])
-				copy(line[(left-from)*l.in:], x[(y*l.cols+left)*l.in:(y*l.cols+right)*l.in])
-				clear(line[(right-from)*l.in:])
-			}
-		}
-	}
-}
-
-// average adds means over cells to dst, times a share.
-func (l *openLayer) average(dst, x []float32, share float32) {
-	for o := range patches.Grid * patches.Grid {
-		y0, y1 := patches.Extent(l.outRows, o/patches.Grid)
-		x0, x1 := patches.Extent(l.outCols, o%patches.Grid)
-		for y := y0; y < y1; y++ {
-			for at := x0; at < x1; at++ {
-				vec.Axpy(dst[o*l.out:][:l.out], share/float32((y1-y0)*(x1-x0)), x[(y*l.outCols+at)*l.out:][:l.out])
-			}
-		}
-	}
-}
-
-// encoderProgram is what worker does, as ops.
-func encoderProgram(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
-	in := shape[:]
-	cells := func(x ir.Value) ir.Value {
-		x, was := b.Affine(x, in, b.Scalar(4), b.Scalar(-2)), in
-		for i, l := range encoderLayers {
-			rows, cols := l.window().Out(was[1], was[2])
-			out := []int{l.out, rows, cols}
-			x = b.Add(ir.Op{Kind: ir.Conv, In: []ir.Value{x}, Shape: was, Out: out, Window: l.window()},
-				b.Constant("encoder."+convWeight(i), []int{l.out, l.in, encoderSide, encoderSide}, constants[convWeight(i)]))
-			x = b.Affine(x, out, ir.None, b.Constant("encoder."+convBias(i), []int{l.out, 1, 1}, constants[convBias(i)]))
-			x, was = b.Add(ir.Op{Kind: ir.ReLU, In: []ir.Value{x}, Shape: out, Out: out}), out
-		}
-		return patches.Cells(b, x, was, "encoder.cells")
-	}
-	if !mirror {
-		return cells(image)
-	}
-	var index []int32
-	for i := range volume(shape) {
-		index = append(index, int32(i+shape[2]-1-2*(i%shape[2])))
-	}
-	flipped := b.Add(ir.Op{Kind: ir.Pick, In: []ir.Value{image}, Shape: in, Out: in, Index: index})
-	grid := []int{encoderChannels, patches.Grid, patches.Grid}
-	sum := b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{cells(image), cells(flipped)}, Shape: grid, Out: grid})
-	return b.Affine(sum, grid, b.Scalar(.5), ir.None)
 }

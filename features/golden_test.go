@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/encoder"
 	"github.com/privgrad/privgrad/internal/patches"
 )
 
@@ -59,7 +60,7 @@ func TestGolden(t *testing.T) {
 			l = onCells([]*patches.Pairs{p}, patches.Vectors)
 		case "encoder":
 			constants := map[string][]float32{}
-			for name, shape := range encoderShapes() {
+			for name, shape := range encoder.Shapes() {
 				n := 1
 				for _, side := range shape {
 					n *= side
