@@ -86,8 +86,8 @@ var allowed = map[string][]string{
 	"perexample":        {"internal/ir", "internal/usage"},
 
 	"features": {
-		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/patches", "internal/safetensors",
-		"internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten", "internal/work",
+		"internal/cpu/gemm", "internal/cpu/vec", "internal/deskew", "internal/encoder", "internal/fault", "internal/fixed", "internal/half", "internal/ir", "internal/patches",
+		"internal/safetensors", "internal/synthetic", "internal/usage", "internal/wavelets", "internal/whiten", "internal/work",
 	},
 	"internal/fixed":     {"internal/ir"},
 	"internal/synthetic": nil,
@@ -141,6 +141,7 @@ var allowed = map[string][]string{
 	"internal/setting":  {"internal/usage", "internal/yamlfile"},
 	"internal/deskew":   {"internal/ir"},
 	"internal/whiten":   nil,
+	"internal/encoder":  {"internal/cpu/gemm", "internal/cpu/vec", "internal/fixed", "internal/ir", "internal/patches"},
 	"internal/patches":  {"internal/cpu/gemm", "internal/cpu/vec", "internal/fixed", "internal/ir", "internal/synthetic", "internal/whiten"},
 	"internal/wavelets": {"internal/cpu/gemm", "internal/ir"},
 	"internal/plan": {

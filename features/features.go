@@ -38,7 +38,7 @@ const Scale = 63
 
 // Spec names a front end.
 type Spec struct {
-	Kind   string    // "scatter", "patches", "pairs", or some of them joined by +; see Kinds
+	Kind   string    // "scatter", "patches", "pairs", "encoder", or some of them joined by +; see Kinds
 	Whiten Whitening // what the channels' covariance comes from
 	Mirror bool      // average each image's features with those of its mirror image
 	Deskew bool      // shear each image upright first; constants do not depend on it
@@ -56,7 +56,8 @@ type kind struct {
 	name   string
 	weight float64 // of its part of a row's squared norm, beside other kinds
 	damp   float64 // what is added to the covariance, in units of its mean diagonal
-	halves bool    // its whitener is rounded to half precision, as there is much of it
+	// halves reports which constants are rounded to half precision, as there is much of them; nil: none.
+	halves func(constant string) bool
 	// check says in words what shape it needs, or nothing if that is met.
 	check func(shape [3]int) string
 	depth func(shape [3]int) int // number of channels
@@ -73,9 +74,9 @@ type kind struct {
 }
 
 // half reports whether a constant is kept in half precision.
-func (k kind) half(constant string) bool { return k.halves && constant == whitenerName }
+func (k kind) half(constant string) bool { return k.halves != nil && k.halves(constant) }
 
-var kinds = []kind{scatterKind, patchesKind, pairsKind}
+var kinds = []kind{scatterKind, patchesKind, pairsKind, encoderKind}
 
 // A layer maps images to channels on a grid.
 type layer struct {

@@ -20,6 +20,8 @@ var small = []Spec{
 	{Kind: "patches", Whiten: None, Mirror: true, Deskew: true, Shape: [3]int{1, 16, 12}},
 	{Kind: "pairs", Whiten: None, Mirror: true, Shape: [3]int{1, 22, 21}},
 	{Kind: "scatter+pairs", Whiten: None, Shape: [3]int{2, 24, 28}},
+	{Kind: "encoder", Whiten: None, Shape: [3]int{3, 17, 20}},
+	{Kind: "scatter+encoder", Whiten: None, Mirror: true, Shape: [3]int{3, 16, 20}},
 }
 
 // fronts gives the small front ends, made once, and those of recipes.
@@ -84,7 +86,7 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 			if got := norm(row); math.Abs(got-Scale) > Scale*2*halfRounding {
 				t.Errorf("row %d has norm %g", i, got)
 			}
-			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs": 1}, 0.
+			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs": 1, "encoder": .5}, 0.
 			for _, b := range f.blocks {
 				all += weights[b.name]
 			}
@@ -300,14 +302,15 @@ func TestCheck(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(Kinds(), " "); got != "scatter patches pairs scatter+patches scatter+pairs patches+pairs scatter+patches+pairs" {
+	if got := strings.Join(Kinds(), " "); got != "scatter patches pairs encoder scatter+patches scatter+pairs patches+pairs scatter+encoder patches+encoder pairs+encoder "+
+		"scatter+patches+pairs scatter+patches+encoder scatter+pairs+encoder patches+pairs+encoder scatter+patches+pairs+encoder" {
 		t.Errorf("kinds are %s", got)
 	}
 	for _, c := range []struct {
 		change func(*Spec)
 		say    string
 	}{
-		{func(s *Spec) { s.Kind = "" }, "use one of scatter, patches, pairs, scatter+patches"},
+		{func(s *Spec) { s.Kind = "" }, "use one of scatter, patches, pairs, encoder, scatter+patches"},
 		{func(s *Spec) { s.Kind = "patches+scatter" }, "use one of"},
 		{func(s *Spec) { s.Kind = "scatter+scatter" }, "use one of"},
 		{func(s *Spec) { s.Whiten = "" }, "use one of none, leaves, pink"},
@@ -318,6 +321,8 @@ func TestCheck(t *testing.T) {
 		{func(s *Spec) { s.Shape[1] = 100 }, "96×96"},
 		{func(s *Spec) { s.Kind, s.Shape = "patches", [3]int{1, 6, 30} }, "7×7"},
 		{func(s *Spec) { s.Kind, s.Shape = "scatter+pairs", [3]int{1, 20, 28} }, "21×21"},
+		{func(s *Spec) { s.Kind = "encoder" }, "3 colors"},
+		{func(s *Spec) { s.Kind, s.Shape = "encoder", [3]int{3, 15, 28} }, "16×16"},
 		{func(s *Spec) { s.Shape = [3]int{math.MaxInt, math.MaxInt, 4} }, "smaller"},
 	} {
 		s := good
@@ -335,7 +340,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestTaking(t *testing.T) {
-	for kind, want := range map[string]string{"scatter+patches+pairs": "scatter+patches", "pairs": "pairs", "scatter": "scatter", "": ""} {
+	for kind, want := range map[string]string{"scatter+patches+pairs": "scatter+patches", "pairs": "pairs", "scatter": "scatter", "": "", "pairs+encoder": "encoder"} {
 		if got := Taking(kind, [3]int{3, 16, 16}); got != want {
 			t.Errorf("of %q, %q takes small images, want %q", kind, got, want)
 		}
@@ -352,6 +357,9 @@ var extremes = []Spec{
 	{Kind: "patches", Whiten: None, Shape: [3]int{1, 96, 9}},
 	{Kind: "pairs", Whiten: None, Shape: [3]int{3, 21, 21}},
 	{Kind: "pairs", Whiten: None, Shape: [3]int{1, 21, 96}, Mirror: true},
+	{Kind: "encoder", Whiten: None, Shape: [3]int{3, 16, 16}, Mirror: true},
+	{Kind: "encoder", Whiten: None, Shape: [3]int{3, 16, 96}, Mirror: true},
+	{Kind: "encoder", Whiten: None, Shape: [3]int{3, 96, 17}},
 }
 
 // The largest images take the reference too long: this compares nothing, and finds what does not fit.

@@ -103,7 +103,7 @@ func Fit(spec Spec, progress func(percent int)) (*Front, error) {
 			return nil, err
 		}
 		constants[k.name][meanName], constants[k.name][whitenerName] = mean, whitener
-		if k.halves {
+		if k.half(whitenerName) {
 			for i, v := range whitener {
 				whitener[i] = half.ToFloat32(half.FromFloat32(v))
 			}

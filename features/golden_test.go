@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/privgrad/privgrad/internal/encoder"
 	"github.com/privgrad/privgrad/internal/patches"
 )
 
@@ -57,6 +58,20 @@ func TestGolden(t *testing.T) {
 				offsetName(c.Side):  lessHalf(pseudo(c.Seed+300, patches.Directions)),
 			}).Ready()
 			l = onCells([]*patches.Pairs{p}, patches.Vectors)
+		case "encoder":
+			constants := map[string][]float32{}
+			for name, shape := range encoder.Shapes() {
+				n := 1
+				for _, side := range shape {
+					n *= side
+				}
+				layer := uint64(name[len("conv")] - '0')
+				if len(shape) == 1 {
+					layer += 10
+				}
+				constants[name] = lessHalf(pseudo(c.Seed+100*layer, n))
+			}
+			l = encoderKind.open(c.Shape, c.Mirror, constants)
 		default:
 			t.Fatal(c.Kind)
 		}
@@ -75,6 +90,8 @@ func TestGolden(t *testing.T) {
 			switch {
 			case c.Kind == "pairs":
 				k *= 31
+			case c.Kind == "encoder":
+				k *= 17
 			case c.Kind == "patches" && k >= maps/2:
 				k += patchAtoms - maps/2
 			}

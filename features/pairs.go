@@ -30,7 +30,7 @@ var pairsKind = kind{
 	name:   "pairs",
 	weight: 1,
 	damp:   .01,
-	halves: true,
+	halves: func(constant string) bool { return constant == whitenerName },
 	check: func(shape [3]int) string {
 		if min(shape[1], shape[2]) < pairsLeast {
 			return "of 21×21 pixels or more"

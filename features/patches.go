@@ -29,7 +29,7 @@ var patchesKind = kind{
 	name:   "patches",
 	weight: .7,
 	damp:   .01,
-	halves: true,
+	halves: func(constant string) bool { return constant == whitenerName },
 	check: func(shape [3]int) string {
 		if min(shape[1], shape[2]) < patchLargest+patches.Grid-1 {
 			return "of 7×7 pixels or more"

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Trains a convolutional encoder on synthetic images alone, and writes its weights.
 
-    python3 scripts/encoder.py --minutes 60 --out encoder.safetensors
+    python3 scripts/encoder.py --minutes 60 --out features/constants/encoder-3x32x32-leaves-mirror.safetensors
+    make features
+
+The second command adds the constants of whitening to the file.
 
 No photograph is read. The images are textured shapes that cover one another (dead leaves). Two
 views of one image belong together, all other pairs of a batch are pushed apart (Chen et al. 2020,
@@ -12,7 +15,7 @@ textures.
 It needs PyTorch and NumPy. On a GPU, give --device cuda and a larger --width. The file has the
 weights of 3x3 convolutions, layer by layer, with batch normalization folded in: each has padding 1
 and a ReLU behind it. What the first one reads is (pixel / 255 - 0.5) * 4. The metadata say the strides.
-bench/results/encoder/README.md has what was reached.
+docs/explain/features.md has how the network of this project was trained.
 """
 import argparse
 import json
@@ -140,8 +143,7 @@ def train(net, a):
     images, top = Images(a.device, a.seed), head(a.width).to(a.device)
     opt = torch.optim.AdamW([*net.parameters(), *top.parameters()], weight_decay=1e-4)
     begin, step, mean, pool = time.time(), 0, 0.0, []
-    while (spent := time.time() - begin) < 60 * a.minutes:
-        done = spent / (60 * a.minutes)
+    while (done := (time.time() - begin) / (60 * a.minutes)) < 1:
         if len(pool) * CHUNK < a.pool or step % 16 == 0:  # an image is in about twelve views
             r = images.recipes(CHUNK)
             one = (images.draw(r) * 255).byte()
@@ -175,8 +177,8 @@ def folded(net):
     all = {}
     for i, (conv, norm, _) in enumerate(net, 1):
         scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-        all[f"conv{i}.weight"] = conv.weight * scale[:, None, None, None]
-        all[f"conv{i}.bias"] = norm.bias - norm.running_mean * scale
+        all[f"encoder.conv{i}.weight"] = conv.weight * scale[:, None, None, None]
+        all[f"encoder.conv{i}.bias"] = norm.bias - norm.running_mean * scale
     return {name: t.detach().cpu().float().numpy() for name, t in all.items()}
 
 
@@ -197,12 +199,12 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", required=True, metavar="FILE", help="write the weights here, in half precision")
     p.add_argument("--pairs", choices=["crops", "recipes"], default="crops", help="what belongs together (default crops)")
-    p.add_argument("--minutes", type=float, default=60, help="train so long (default 60); 0: only write what --start has")
+    p.add_argument("--minutes", type=float, default=60, help="train so long (default 60); 0 converts the network of --start")
     p.add_argument("--width", type=int, default=32, help="channels of the first layer (default 32)")
     p.add_argument("--batch", type=int, default=384, help="pairs of a step, a multiple of 4 (default 384)")
     p.add_argument("--pool", type=int, default=20480, help="images kept at a time (default 20480)")
     p.add_argument("--lr", type=float, default=2e-3, help="largest learning rate (default 0.002)")
-    p.add_argument("--start", metavar="FILE", help="begin with a network that --state wrote")
+    p.add_argument("--start", metavar="FILE", help="begin with a network that --state wrote, a PyTorch state dict")
     p.add_argument("--state", metavar="FILE", help="also write the network as PyTorch has it, to go on from")
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -212,7 +214,8 @@ def main():
     if a.start:
         net.load_state_dict(torch.load(a.start, map_location="cpu", weights_only=True))
     net = net.to(a.device, memory_format=torch.channels_last)
-    train(net, a)
+    if a.minutes > 0:
+        train(net, a)
     net.eval()
     if a.state:
         torch.save(net.state_dict(), a.state)

@@ -129,6 +129,26 @@ def pairs(image, atoms, stride, project, offset, mirror, chosen):
     return np.sum(maps, 0) / 2
 
 
+def convolve(x, weights, bias, stride):
+    """3x3 filters with a border of zeros, then a ReLU."""
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::stride, ::stride]
+    return np.maximum(np.einsum("cyxij,ocij->oyx", windows, weights, optimize=True) + bias[:, None, None], 0)
+
+
+def encoder(image, seed, mirror):
+    layers = [(3, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1)]
+    weights = [draw(seed + 100 * i, n, m, 3, 3) - 0.5 for i, (m, n, _) in enumerate(layers, 1)]
+    biases = [draw(seed + 100 * (10 + i), n) - 0.5 for i, (_, n, _) in enumerate(layers, 1)]
+    maps = []
+    for x in [image, image[..., ::-1]][: 1 + mirror]:
+        x = (x - 0.5) * 4
+        for w, b, (_, _, stride) in zip(weights, biases, layers):
+            x = convolve(x, w, b, stride)
+        maps.append(cells(x))
+    return np.mean(maps, 0)[np.arange(16) * 17]
+
+
 def main():
     cases = []
 
@@ -149,6 +169,8 @@ def main():
         project, offset = draw(seed + 200, 56, 4 * n) - 0.5, draw(seed + 300, 56) - 0.5
         chosen = np.arange(16) * 31
         case("pairs", shape, seed, pairs(draw(seed, *shape), atoms, stride, project, offset, mirror, chosen), side, mirror)
+    for seed, (mirror, shape) in enumerate([(False, (3, 16, 21)), (True, (3, 19, 18))], 31):
+        case("encoder", shape, seed, encoder(draw(seed, *shape), seed, mirror), 0, mirror)
     print("[" + ",\n".join(json.dumps(c) for c in cases) + "]")
 
 

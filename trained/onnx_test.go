@@ -142,6 +142,7 @@ func exported(t testing.TB, long bool) map[string]*Model {
 	fronts := map[string]*features.Front{ // constants of whitened ones come with the package
 		"both-28-mirror": both,
 		"all-32-mirror":  front("scatter+patches+pairs", features.Leaves, true, color),
+		"encoder-32":     front("encoder", features.Leaves, true, color),
 		"pairs-plain":    front("pairs", features.None, false, [3]int{1, 21, 24}),
 		"scatter-28":     front("scatter", features.Leaves, false, gray),
 		"scatter-plain":  front("scatter", features.None, false, odd),

@@ -137,7 +137,7 @@ func TestLimits(t *testing.T) {
 		{"public_n", func(c *Config) { c.PublicN = ptr(0) }, "public-n 0: must be the public number of training records, 1 or more"},
 		{"folds", func(c *Config) { c.Folds = 1 }, "folds 1: must be 2 to 1000, or 0 for none"},
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of auto, best, wrn, head, none`},
-		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, pairs, scatter+patches, scatter+pairs, patches+pairs, scatter+patches+pairs, none`},
+		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, pairs, encoder, scatter+patches, scatter+pairs, patches+pairs, scatter+encoder, patches+encoder, pairs+encoder, scatter+patches+pairs, scatter+patches+encoder, scatter+pairs+encoder, patches+pairs+encoder, scatter+patches+pairs+encoder, none`},
 		{"whiten", func(c *Config) { c.Features, c.Whiten = "scatter", "m" }, `unknown whiten "m": choose one of none, leaves, pink`},
 		{"views", func(c *Config) { c.Views = 257 }, "views 257: must be 1 to 256"},
 		{"augment", func(c *Config) { c.Augment = []string{"flop"} }, `unknown augment "flop" (did you mean flip?): choose one of flip, crop`},

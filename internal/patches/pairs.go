@@ -86,7 +86,7 @@ func (p *Pairs) Ready() *Pairs {
 
 	second := p.second
 	p.pitch = ((second.rows-1)*p.cols + second.cols + lanes - 1) / lanes * lanes
-	sharing, shares, grid := []float32{}, second.shares(), Grid*Grid
+	sharing, shares, grid := []float32{}, shares(second.rows, second.cols), Grid*Grid
 	for cell := range grid {
 		line := make([]float32, p.pitch)
 		for i, share := range shares[cell*second.rows*second.cols:][:second.rows*second.cols] {

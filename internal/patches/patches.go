@@ -67,8 +67,8 @@ func withMirrored(atoms []float32, mirror bool, side int) []float32 {
 	return all
 }
 
-// extent is where cell c of n places begins and ends. Cells overlap where they do not divide n; both are equally long.
-func extent(n, c int) (from, to int) { return c * n / Grid, ((c+1)*n + Grid - 1) / Grid }
+// Extent is where cell c of n places begins and ends. Cells overlap where they do not divide n; both are equally long.
+func Extent(n, c int) (from, to int) { return c * n / Grid, ((c+1)*n + Grid - 1) / Grid }
 
 // A matcher compares the patches of a few rows of places at a time with the atoms.
 type matcher struct {
@@ -119,7 +119,7 @@ func (p *Patches) Worker() func(dst gemm.Matrix, image []float32) {
 			for y := range y1 - y0 {
 				places := gemm.RowMajor(m.columns[y*p.cols*size:], p.cols, size)
 				for c := range Grid {
-					from, to := extent(p.cols, c)
+					from, to := Extent(p.cols, c)
 					parts = append(parts, places.Slice(from, to, 0, size))
 				}
 			}
@@ -127,7 +127,7 @@ func (p *Patches) Worker() func(dst gemm.Matrix, image []float32) {
 			gemm.AddExcess(lines, parts, &p.packed, float32(p.shrink), &ws)
 			for y := y0; y < y1; y++ {
 				for c := range Grid {
-					if from, to := extent(p.rows, c); from <= y && y < to {
+					if from, to := Extent(p.rows, c); from <= y && y < to {
 						vec.AddVec(grid[c*line:][:line], lines[(y-y0)*line:][:line])
 					}
 				}
@@ -142,8 +142,8 @@ func (p *Patches) Worker() func(dst gemm.Matrix, image []float32) {
 func (p *Patches) arrange(dst gemm.Matrix, grid []float32) {
 	for o := range Grid * Grid {
 		y, x := o/Grid, o%Grid
-		y0, y1 := extent(p.rows, y)
-		x0, x1 := extent(p.cols, x)
+		y0, y1 := Extent(p.rows, y)
+		x0, x1 := Extent(p.cols, x)
 		share := 1 / float32((y1-y0)*(x1-x0))
 		from, other := grid[o*2*p.width:], grid[(o-x+Grid-1-x)*2*p.width+p.width-p.count:]
 		out := dst.Data[o*dst.RS:][:2*p.count]
@@ -178,8 +178,13 @@ func (p *Patches) Program(b *fixed.Builder, image ir.Value) ir.Value {
 // cells are the means of excess.
 func (p *Patches) cells(b *fixed.Builder, image ir.Value) ir.Value {
 	found, shape := p.excess(b, image)
-	return b.Planes(found, shape, ir.Window{H: p.rows, W: p.cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1},
-		fmt.Sprintf("%s.cells%d", p.label, p.side), p.shares())
+	return Cells(b, found, shape, fmt.Sprintf("%s.cells%d", p.label, p.side))
+}
+
+// Cells are means over the cells of maps of a shape. name is that of a constant for it.
+func Cells(b *fixed.Builder, maps ir.Value, shape []int, name string) ir.Value {
+	rows, cols := shape[1], shape[2]
+	return b.Planes(maps, shape, ir.Window{H: rows, W: cols, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, name, shares(rows, cols))
 }
 
 // excess is how far products exceed the threshold at every place and, behind it, their negatives.
@@ -199,14 +204,14 @@ func (p *Patches) excess(b *fixed.Builder, image ir.Value) (found ir.Value, shap
 	return b.Concat(1, both, above, below), both
 }
 
-// shares are means over cells, as weights of every place for each.
-func (p *Patches) shares() (all []float32) {
+// shares are means over the cells of rows by cols places, as weights of every place for each.
+func shares(rows, cols int) (all []float32) {
 	for o := range Grid * Grid {
-		y0, y1 := extent(p.rows, o/Grid)
-		x0, x1 := extent(p.cols, o%Grid)
-		for i := range p.rows * p.cols {
+		y0, y1 := Extent(rows, o/Grid)
+		x0, x1 := Extent(cols, o%Grid)
+		for i := range rows * cols {
 			share := float32(0)
-			if y, x := i/p.cols, i%p.cols; y0 <= y && y < y1 && x0 <= x && x < x1 {
+			if y, x := i/cols, i%cols; y0 <= y && y < y1 && x0 <= x && x < x1 {
 				share = 1 / float32((y1-y0)*(x1-x0))
 			}
 			all = append(all, share)
