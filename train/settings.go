@@ -44,7 +44,7 @@ import (
 //	DropFirst              bool      // csv: give the first category of each column no value of its own
 //	Recipe                 string    // best, wrn, head, none; auto: best if nothing else is chosen
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
-//	Features               string    // fixed public image features: scatter, patches, pairs, encoder (joined by +), none
+//	Features               string    // fixed image features: scatter, patches, pairs, encoder (joined by +), none
 //	Whiten                 string    // kind of synthetic images that decorrelate the features: none, leaves, pink (default leaves)
 //	Mirror                 bool      // average the features of an image and its mirror image; not for digits or letters
 //	Deskew                 bool      // shear each image upright before its features; for handwriting, light on dark

@@ -102,7 +102,7 @@ var ofRuns = []setting.Row{
 		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if nothing else is chosen"},
 	{Key: "recipe_chosen_on", Help: "data on which the recipe chose the settings; filled in, and shown in the result"},
 	{Key: "features", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(append(features.Kinds(), NoFeatures)...)),
-		Help: "fixed public image features: " + strings.Join(features.Names(), ", ") + " (joined by +), " + NoFeatures},
+		Help: "fixed image features: " + strings.Join(features.Names(), ", ") + " (joined by +), " + NoFeatures},
 	{Key: "whiten", Group: onFeatures, With: "features", Limit: setting.UnlessEmpty(setting.OneOf(features.Whitenings()...)),
 		Help: "kind of synthetic images that decorrelate the features: " + setting.Choices(features.Whitenings()) + " (default leaves)"},
 	{Key: "mirror", Group: onFeatures, With: "features", Help: "average the features of an image and its mirror image; not for digits or letters"},
