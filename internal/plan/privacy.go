@@ -108,8 +108,8 @@ func (p *Plan) contradicted(counted float64, why string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("data set %s: a noisy count of its usable records gave %.0f, and %s: %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
-		c.Data, max(counted, 0), number, why, check, cost)
+	return fmt.Errorf("data set %s: a noisy count of its usable %ss gave %.0f, and %s: %s; so training has stopped for good; %s, then begin anew with another --out (the count is all that was released, and costs ε = %.2g)",
+		c.Data, p.Guarantee.Noun(), max(counted, 0), number, why, check, cost)
 }
 
 // manyDeviations of the noise above the public number say that it is too small; of one that is right, the count says so with a
