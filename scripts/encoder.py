@@ -172,13 +172,19 @@ def train(net, a):
             mean = 0.0
 
 
-def folded(net):
-    """Weights and biases of convolutions that do what convolution and batch normalization do."""
-    all = {}
-    for i, (conv, norm, _) in enumerate(net, 1):
-        scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
-        all[f"encoder.conv{i}.weight"] = conv.weight * scale[:, None, None, None]
-        all[f"encoder.conv{i}.bias"] = norm.bias - norm.running_mean * scale
+@torch.no_grad()
+def folded(net, images):
+    """Weights and biases of convolutions that do what convolution and batch normalization do. Each layer's are scaled so that
+    its output has mean square 1 over some images. Features from several layers are then of one size."""
+    all, before = {}, 1.0
+    x = (images.draw(images.recipes(CHUNK))[:, :, :VIEW, :VIEW] - 0.5) * 4
+    for i, (conv, norm, relu) in enumerate(net, 1):
+        x = relu(norm(conv(x)))
+        size = x.square().mean().sqrt()
+        scale = norm.weight / torch.sqrt(norm.running_var + norm.eps) / size
+        all[f"encoder.conv{i}.weight"] = conv.weight * scale[:, None, None, None] * before
+        all[f"encoder.conv{i}.bias"] = norm.bias / size - norm.running_mean * scale
+        before = size
     return {name: t.detach().cpu().float().numpy() for name, t in all.items()}
 
 
@@ -219,7 +225,7 @@ def main():
     net.eval()
     if a.state:
         torch.save(net.state_dict(), a.state)
-    write(a.out, folded(net), {"strides": " ".join(map(str, STRIDES)), "input": "(pixel/255-0.5)*4", "pairs": a.pairs, "seed": str(a.seed)})
+    write(a.out, folded(net, Images(a.device, a.seed + 1)), {"strides": " ".join(map(str, STRIDES)), "input": "(pixel/255-0.5)*4", "pairs": a.pairs, "seed": str(a.seed)})
 
 
 if __name__ == "__main__":

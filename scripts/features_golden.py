@@ -143,10 +143,12 @@ def encoder(image, seed, mirror):
     maps = []
     for x in [image, image[..., ::-1]][: 1 + mirror]:
         x = (x - 0.5) * 4
+        read = []
         for w, b, (_, _, stride) in zip(weights, biases, layers):
             x = convolve(x, w, b, stride)
-        maps.append(cells(x))
-    return np.mean(maps, 0)[np.arange(16) * 17]
+            read.append(cells(x))
+        maps.append(np.concatenate([read[4], read[6]]))
+    return np.mean(maps, 0)[np.arange(22) * 17]
 
 
 def main():

@@ -1,9 +1,10 @@
 // Package encoder is a convolutional network of fixed weights that makes image features. Each layer has 3×3 filters with a
-// border of zeros, into which batch normalization is folded, and a ReLU. Channels are averaged over four cells.
+// border of zeros, into which batch normalization is folded, and a ReLU. Features are channels of two layers, averaged over four cells.
 package encoder
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/privgrad/privgrad/internal/cpu/gemm"
 	"github.com/privgrad/privgrad/internal/cpu/vec"
@@ -17,13 +18,23 @@ var layers = []layer{{3, 32, 1}, {32, 64, 2}, {64, 64, 1}, {64, 128, 2}, {128, 1
 
 type layer struct{ in, out, stride int }
 
+// read are the layers, from 0, whose channels are features.
+var read = []int{4, 6}
+
 const side = 3 // pixels of a filter, each way
 
 // Least is the smallest side of an image, in pixels.
 const Least = 16
 
-// Colors are the channels of an image, Channels those of each cell.
-var Colors, Channels = layers[0].in, layers[len(layers)-1].out
+// Colors is the number of channels of an image, Channels the number of features of each cell.
+var Colors, Channels = layers[0].in, width()
+
+func width() (n int) {
+	for _, i := range read {
+		n += layers[i].out
+	}
+	return n
+}
 
 // Shapes lists the weights and biases by name.
 func Shapes() map[string][]int {
@@ -87,9 +98,10 @@ func (n *Network) Worker() func(dst, image []float32) {
 	}
 	x, y, space := make([]float32, images*most), make([]float32, images*most), make([]float32, columns)
 	var packed gemm.PackedA
-	last := &n.layers[len(n.layers)-1]
 	return func(dst, image []float32) {
 		n.lay(x, image)
+		clear(dst)
+		channel := 0
 		for i := range n.layers {
 			l := &n.layers[i]
 			positions := l.outRows * l.outCols
@@ -105,12 +117,13 @@ func (n *Network) Worker() func(dst, image []float32) {
 			}
 			gemm.MulPacked(gemm.RowMajor(out, positions, l.out), &packed, &l.filters, true)
 			vec.ReLU(out, out)
+			if slices.Contains(read, i) {
+				for image := range slices.Chunk(out, len(out)/images) {
+					l.average(dst[channel:], image, 1/float32(images))
+				}
+				channel += l.out
+			}
 			x, y = y, x
-		}
-		clear(dst)
-		size := last.outRows * last.outCols * last.out
-		for k := range images {
-			last.average(dst, x[k*size:][:size], 1/float32(images))
 		}
 	}
 }
@@ -152,14 +165,14 @@ func (l *openLayer) columns(dst, x []float32) {
 	}
 }
 
-// average adds means over cells to dst, times a share.
+// average adds means over cells to dst, times a share. dst begins at the layer's first channel.
 func (l *openLayer) average(dst, x []float32, share float32) {
 	for o := range patches.Grid * patches.Grid {
 		y0, y1 := patches.Extent(l.outRows, o/patches.Grid)
 		x0, x1 := patches.Extent(l.outCols, o%patches.Grid)
 		for y := y0; y < y1; y++ {
 			for at := x0; at < x1; at++ {
-				vec.Axpy(dst[o*l.out:][:l.out], share/float32((y1-y0)*(x1-x0)), x[(y*l.outCols+at)*l.out:][:l.out])
+				vec.Axpy(dst[o*Channels:][:l.out], share/float32((y1-y0)*(x1-x0)), x[(y*l.outCols+at)*l.out:][:l.out])
 			}
 		}
 	}
@@ -167,9 +180,10 @@ func (l *openLayer) average(dst, x []float32, share float32) {
 
 // Program is what Worker does, as ops.
 func Program(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][]float32, image ir.Value) ir.Value {
-	in := shape[:]
+	in, grid := shape[:], []int{Channels, patches.Grid, patches.Grid}
 	cells := func(x ir.Value) ir.Value {
 		x, was := b.Affine(x, in, b.Scalar(4), b.Scalar(-2)), in
+		var parts []ir.Value
 		for i, l := range layers {
 			rows, cols := l.window().Out(was[1], was[2])
 			out := []int{l.out, rows, cols}
@@ -177,8 +191,11 @@ func Program(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][
 				b.Constant("encoder."+weight(i), []int{l.out, l.in, side, side}, constants[weight(i)]))
 			x = b.Affine(x, out, ir.None, b.Constant("encoder."+bias(i), []int{l.out, 1, 1}, constants[bias(i)]))
 			x, was = b.Add(ir.Op{Kind: ir.ReLU, In: []ir.Value{x}, Shape: out, Out: out}), out
+			if slices.Contains(read, i) {
+				parts = append(parts, patches.Cells(b, x, was, fmt.Sprintf("encoder.cells%d", i+1)))
+			}
 		}
-		return patches.Cells(b, x, was, "encoder.cells")
+		return b.Concat(1, grid, parts...)
 	}
 	if !mirror {
 		return cells(image)
@@ -188,7 +205,6 @@ func Program(b *fixed.Builder, shape [3]int, mirror bool, constants map[string][
 		index = append(index, int32(i+shape[2]-1-2*(i%shape[2])))
 	}
 	flipped := b.Add(ir.Op{Kind: ir.Pick, In: []ir.Value{image}, Shape: in, Out: in, Index: index})
-	grid := []int{Channels, patches.Grid, patches.Grid}
 	sum := b.Add(ir.Op{Kind: ir.Add, In: []ir.Value{cells(image), cells(flipped)}, Shape: grid, Out: grid})
 	return b.Affine(sum, grid, b.Scalar(.5), ir.None)
 }
