@@ -15,8 +15,8 @@ var trained = Spec{Kind: "encoder", Whiten: Leaves, Mirror: true, Shape: [3]int{
 
 var encoderKind = kind{
 	name:   "encoder",
-	weight: .5,
-	damp:   .5,
+	weight: .8,
+	damp:   .7,
 	halves: func(constant string) bool { return constant != meanName },
 	check: func(shape [3]int) string {
 		if shape[0] != encoder.Colors || min(shape[1], shape[2]) < encoder.Least {

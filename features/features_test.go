@@ -86,7 +86,7 @@ func TestRowsHaveTheirNorm(t *testing.T) {
 			if got := norm(row); math.Abs(got-Scale) > Scale*2*halfRounding {
 				t.Errorf("row %d has norm %g", i, got)
 			}
-			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs": 1, "encoder": .5}, 0.
+			weights, all := map[string]float64{"scatter": .3, "patches": .7, "pairs": 1, "encoder": .8}, 0.
 			for _, b := range f.blocks {
 				all += weights[b.name]
 			}

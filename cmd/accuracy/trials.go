@@ -27,16 +27,19 @@ const (
 var trials = []trial{
 	{recipe, "fmnist", nil, map[float64][]float64{0.5: {1, 1.5, 2}, 1: {1.5, 2, 3}, 2: {3, 4, 6}, 3: {4, 6, 8}, 4: {6, 8, 10}, 8: {8, 12, 16}}},
 	{recipe, "mnist", deskew(true), map[float64][]float64{0.5: {1, 2, 3}, 1: {2, 3, 4}, 2: {4, 6, 8}, 3: {6, 8, 12}, 4: {6, 8, 12}, 8: {8, 12, 16}}},
-	{recipe, "cifar10", withPairs(0.164, 20), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}}},
-	{recipe, "cifar10", withPairs(0.33, 40), map[float64][]float64{4: {7, 9}, 8: {10, 14, 18}}},
+	{recipe, "cifar10", withEncoder(0.164, 20), map[float64][]float64{0.5: {1, 1.5}, 1: {2, 3}, 2: {3, 4}, 3: {5, 7}}},
+	{recipe, "cifar10", withEncoder(0.33, 40), map[float64][]float64{4: {7, 9}, 8: {10, 14}}},
 
 	{noNoise, "fmnist", nil, without(12, 30, 100)},
 	{noNoise, "mnist", nil, without(12, 30, 100)},
 	{noNoise, "cifar10", nil, without(14, 30, 100)},
+	{"without the encoder", "cifar10", withPairs(0.164, 20), map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1.5, 2, 3}, 2: {2, 3, 4}, 3: {4, 5, 7}}},
+	{"without the encoder", "cifar10", withPairs(0.33, 40), map[float64][]float64{4: {7, 9}, 8: {10, 14, 18}}},
+	{"without the encoder and without noise", "cifar10", withPairs(0.33, 40), without(14, 30, 100)},
 	{"without pairs and without noise", "cifar10", withoutPairs, without(14, 30, 100)},
 
-	{"sampling rate 0.164, 20 epochs", "cifar10", withPairs(0.164, 20), map[float64][]float64{4: {5, 6}}},
-	{"sampling rate 0.33, 40 epochs", "cifar10", withPairs(0.33, 40), map[float64][]float64{0.5: {1, 1.5, 2}, 1: {2, 2.5, 3}, 2: {3, 4}, 3: {5, 7}}},
+	{"without the encoder, sampling rate 0.164, 20 epochs", "cifar10", withPairs(0.164, 20), map[float64][]float64{4: {5, 6}}},
+	{"without the encoder, sampling rate 0.33, 40 epochs", "cifar10", withPairs(0.33, 40), map[float64][]float64{0.5: {1, 1.5, 2}, 1: {2, 2.5, 3}, 2: {3, 4}, 3: {5, 7}}},
 	{"without pairs", "cifar10", withoutPairs, map[float64][]float64{0.5: {0.7, 1, 1.5}, 1: {1, 1.5, 2}, 2: {2, 3, 4}, 3: {4, 6, 8}, 4: {4, 6, 8}, 8: {6, 8, 10, 14}}},
 
 	{"scattering alone", "cifar10", kind("scatter"), at3(6)},
@@ -71,14 +74,21 @@ func batches(rate, epochs float64) func(*recipes.Settings) {
 	return func(s *recipes.Settings) { s.SamplingRate, s.Epochs = rate, epochs }
 }
 
-// withPairs is the front end of photographs in color.
+// withEncoder is the front end of photographs in color.
+func withEncoder(rate, epochs float64) func(*recipes.Settings) {
+	return func(s *recipes.Settings) {
+		s.Features, s.SamplingRate, s.Epochs = "scatter+patches+pairs+encoder", rate, epochs
+	}
+}
+
+// withPairs is the recipe from before there was an encoder.
 func withPairs(rate, epochs float64) func(*recipes.Settings) {
 	return func(s *recipes.Settings) {
 		s.Features, s.SamplingRate, s.Epochs = "scatter+patches+pairs", rate, epochs
 	}
 }
 
-// withoutPairs is the recipe from before there were pairs.
+// withoutPairs is the one from before there were pairs.
 func withoutPairs(s *recipes.Settings) {
 	s.Features, s.SamplingRate, s.Epochs = "scatter+patches", 0.164, 20
 }

@@ -53,27 +53,27 @@ var table = []Recipe{
 		LR: 0.19, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.136, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 0.5, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
-		LR: 0.0159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		LR: 0.0238, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 1, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0317, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 2, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.0476, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 3, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.111, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.164, Epochs: 20,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 4, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.111, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.33, Epochs: 40,
 	}},
 	{"cifar10", [3]int{3, 32, 32}, 50000, 8, "", Settings{
-		Features: "scatter+patches+pairs", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
+		Features: "scatter+patches+pairs+encoder", Whiten: "leaves", Mirror: true, Deskew: false, Optimizer: "dp-sgd", Model: "logistic",
 		LR: 0.159, Momentum: 0.9, Clip: 6.3, LRSchedule: "constant", SamplingRate: 0.33, Epochs: 40,
 	}},
 }
