@@ -390,7 +390,7 @@ func TestNoRecipeForOddImages(t *testing.T) {
 
 // Small images have the features of a recipe that take them.
 func TestRecipeForSmallImages(t *testing.T) {
-	for side, want := range map[int]string{16: "scatter+patches", 24: "scatter+patches+pairs"} {
+	for side, want := range map[int]string{16: "scatter+patches+encoder", 24: "scatter+patches+pairs+encoder"} {
 		shape := [3]int{3, side, side}
 		set := &datasets.Set{Name: "own", Classes: 2, Train: datasets.Split{Shape: shape}, Test: datasets.Split{Shape: shape}, PublicN: 5000}
 		c := config.Default()
