@@ -170,13 +170,13 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r.miss()
 	if err := r.loop(ctx); err != nil {
-		return nil, errors.Join(r.full(err), p.Network.SetParams(r.model.Params))
+		return nil, errors.Join(r.full(err), r.setParams())
 	}
 	result, err := r.finish()
 	if result == nil {
 		return nil, r.full(err)
 	}
-	return result, errors.Join(err, p.Network.SetParams(r.model.Params))
+	return result, errors.Join(err, r.setParams())
 }
 
 // run is one process's share of a run.
@@ -197,6 +197,7 @@ type run struct {
 	test   tables.Records
 	charge charge.Charge
 	model  *snapshot.Snapshot
+	canary *canaries // nil: none takes part
 	evaluator
 
 	runID   string
@@ -411,7 +412,10 @@ func (r *run) openEngine(ctx context.Context) error {
 	if note := read.Note(r.device); note != "" {
 		r.options.Log.Info(note)
 	}
-	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
+	if r.canary, err = r.openCanaries(); err != nil {
+		return err
+	}
+	if r.data, err = r.canary.join(read).Records(r.device, p.Set.Train); err != nil {
 		return err
 	}
 	if !p.PublicRecords() && p.Front != nil && p.Front.IsFunc() { // which may take very long over one
@@ -439,7 +443,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
 			return err
 		}
-		if err := r.scorer.OpenTest(r.engine, p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads); err != nil {
+		if err := r.scorer.OpenTest(r.engine, p.Trained(), r.test, p.Set.Bounds, p.Config.Threads); err != nil {
 			return err
 		}
 	}
@@ -458,7 +462,7 @@ func (r *run) openEngine(ctx context.Context) error {
 // restore sets parameters and position: from the checkpoint if there is one,
 // else from the initialisation.
 func (r *run) restore() error {
-	r.model = snapshot.New(r.engine, r.plan.Network.Params())
+	r.model = snapshot.New(r.engine, r.plan.FirstParams())
 	c, err := r.dir().ReadCheckpoint(len(r.model.Params), r.model.Widths())
 	switch {
 	case err != nil:
@@ -472,6 +476,9 @@ func (r *run) restore() error {
 			r.options.Log.Info(i.String())
 		}
 		err = r.model.Begin()
+	}
+	if err == nil {
+		err = r.canary.begin(c, r.model.Params)
 	}
 	if err != nil {
 		return err
@@ -597,6 +604,12 @@ func (r *run) tell(p Progress) {
 	p.Step(done, epsilon, accuracy)
 }
 
+// setParams gives the network of the plan what was trained.
+func (r *run) setParams() error {
+	n := r.plan.Network
+	return n.SetParams(r.model.Params[:n.Program.NumParams()])
+}
+
 // interrupted says that the run was saved, and how it goes on.
 func (r *run) interrupted() error {
 	steps := fmt.Sprint(r.step())
@@ -624,6 +637,9 @@ func (r *run) next() (save bool, err error) {
 	updates, err := r.engine.Steps.Step()
 	if err != nil && !r.plan.Traits.Once {
 		err = fmt.Errorf("step %d: %w", r.charge.Update(), err)
+	}
+	if err == nil && updates > 0 {
+		err = r.canary.hear(r.engine)
 	}
 	if err != nil {
 		return false, err
@@ -673,7 +689,8 @@ func (r *run) save() error {
 			return err
 		}
 		write := func(file string, params []float32) error {
-			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, params, plan.Label(&r.plan.Config), r.plan.ModelFacts())
+			network := r.plan.Network.Program
+			return rundir.WriteModel(r.dir().Path(file), network, params[:network.NumParams()], plan.Label(&r.plan.Config), r.plan.ModelFacts())
 		}
 		if r.model.Average != nil {
 			if err := write(rundir.Average, r.model.Average); err != nil {
@@ -689,6 +706,9 @@ func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
 		Counted: r.counted, Stopped: r.stopped, Front: r.plan.Foundation(), Label: plan.Label(&r.plan.Config),
+	}
+	if r.canary != nil {
+		c.Heard = r.canary.heard.Bytes()
 	}
 	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
 		return err

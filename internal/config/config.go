@@ -115,6 +115,8 @@ type Config struct {
 
 	Budget string `yaml:"budget,omitempty"` // file of what several runs may cost together
 
+	Canaries int `yaml:"canaries,omitempty"` // made-up records, by which the run can be audited
+
 	Machine `yaml:",inline"`
 
 	Unwritten `yaml:"-"`

@@ -11,6 +11,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
+	"github.com/privgrad/privgrad/internal/canary"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -81,6 +82,9 @@ var ofRuns = []setting.Row{
 	{Key: "budget", Group: onPrivacy, Arg: "FILE", Resume: setting.Always,
 		Help: "file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run"},
 
+	{Key: "canaries", Group: onPrivacy, Arg: "K", Limit: setting.Within(0, canary.Most, "1 to %d, or 0 for none", canary.Most),
+		Help: "add K made-up records, of which coins decide whether they take part; `privgrad audit RUN` then tests this run"},
+
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
 	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $" + DataDirVariable + ")"},
 	{Key: "classes", Group: inData, Help: "train on these classes only, such as 3,5; two make a binary task"},
@@ -115,7 +119,7 @@ var ofRuns = []setting.Row{
 		Help: "which of the networks that the model's name has stood for (default the last; filled in)"},
 	{Key: "activation", Group: inModel, With: "network", Limit: setting.UnlessEmpty(setting.OneOf(nn.Activations()...)), Help: setting.Choices(nn.Activations()) + " (default by the model)"},
 	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},
-	{Key: "init_layers", Group: onInit, Arg: "LIST", With: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
+	{Key: "init_layers", InFile: true, Group: onInit, Arg: "LIST", With: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
 	{Key: "seed", Group: inModel, Help: "seed of the first weights; with --noise seeded, of everything"},
 
 	{Key: "optimizer", Group: inTraining, Limit: setting.OneOf(Optimizers()...), Help: "dp-sgd, dp-adam, …; all: `privgrad help optimizers`"},
