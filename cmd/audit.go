@@ -14,8 +14,10 @@ import (
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
+	"github.com/privgrad/privgrad/internal/audit/onerun"
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/ir"
+	"github.com/privgrad/privgrad/internal/usage"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
 )
@@ -35,9 +37,16 @@ func newAudit() *cobra.Command { return auditCommand(audit.Run) }
 func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)) *cobra.Command {
 	a := &auditor{run: run, config: audit.Default()}
 	return cli.Command{
-		Use:   "audit",
-		Short: "Try to refute a configuration's ε by experiment",
-		Long: `audit tries to refute the ε that privgrad claims. It makes thousands of short private
+		Use:   "audit [RUN]",
+		Short: "Try to refute the ε of a run or of a configuration by experiment",
+		Long: `audit tries to refute the ε that privgrad claims.
+
+With the directory of a run that was trained with --canaries, audit tests that run. For each
+canary, an adversary guesses from the releases of the run whether the canary took part. More
+right guesses than the claimed ε allows refute the claim, and the exit code is 1. audit also
+prints the least ε that the guesses prove. No other flag but --json applies.
+
+Without a directory, audit tests a configuration. It makes thousands of short private
 training runs on synthetic records, by the same code as train. Half of the runs have one
 more record, a canary. (Under replace-one, each half has a canary of its own.) An
 adversary sees every released gradient and knows everything else. It guesses to which half
@@ -69,12 +78,19 @@ A run that is not convicted is no proof of privacy. It means that these runs, th
 and this adversary found nothing. "power" says how likely they would have found half the
 noise. No data set is read, so all that an audit prints is public.`,
 		Example: `  privgrad audit
+  privgrad audit runs/mine
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
   privgrad audit --optimizer dp-blsgd --epsilon 4
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary divisor
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage.Errorf("audit takes one run directory or none, not %d", len(args))
+			}
+			return nil
+		},
 		Flags:    a.define,
 		Progress: true,
 		Run:      a.audit,
@@ -117,6 +133,9 @@ func (a *auditor) define(f *pflag.FlagSet) {
 }
 
 func (a *auditor) audit(call *cli.Call) error {
+	if len(call.Arguments) == 1 {
+		return auditRun(call, call.Arguments[0])
+	}
 	c := a.config
 	c.Canary = a.canary
 	if err := c.Incline(call.Given); err != nil {
@@ -144,6 +163,53 @@ func (a *auditor) audit(call *cli.Call) error {
 		return errConvicted
 	}
 	return nil
+}
+
+// errRunConvicted ends an audit of a run whose canaries refuted the claim.
+var errRunConvicted = errors.New("convicted: the releases of this run tell which canaries took part better than the claimed ε allows, so either clipping, sampling, noise or accounting is wrong; do not publish the run, and please report it")
+
+// auditRun tests a run by its canaries.
+func auditRun(call *cli.Call, dir string) error {
+	var other []string
+	call.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "json" {
+			other = append(other, "--"+f.Name)
+		}
+	})
+	if len(other) > 0 {
+		return usage.Errorf("%s: the settings of the run in %s are those with which it was trained; leave %[1]s out", strings.Join(other, ", "), dir)
+	}
+	r, err := onerun.Audit(dir)
+	if err != nil {
+		return err
+	}
+	if err := cli.Show(call, r, describeRun); err != nil {
+		return err
+	}
+	if r.Convicted {
+		return errRunConvicted
+	}
+	return nil
+}
+
+// describeRun tells a person what the canaries of a run show.
+func describeRun(w io.Writer, r *onerun.Result) {
+	fmt.Fprintf(w, "audit of the run in %s, by its canaries: %d of %d took part\n\n", r.Run, r.Partaking, r.Canaries)
+	if r.NotPrivate != "" {
+		fmt.Fprintln(w, r.NotPrivate)
+	}
+	cli.Table(w, 0, func(w io.Writer) {
+		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
+		row("claim", "ε = %.4g at δ = %g, by %s: a guess is right with a probability of at most %.2f%%", r.Epsilon, r.Delta, r.Accountant, 100*r.Chance)
+		row("guesses", "%d of %d are right (%.2f%%); %d or more would refute the claim", r.Right, r.Canaries, 100*float64(r.Right)/float64(r.Canaries), r.Refuting)
+		row("shown", "ε is at least %.4g at δ = %g, with confidence %g%%", r.EpsilonLower, r.Delta, 100*r.Confidence)
+		row("power", "%.4g against half the noise", r.Power)
+	})
+	if r.Convicted {
+		fmt.Fprintf(w, "\nCONVICTED: more guesses are right than (ε, δ) allows. A correct run ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))
+	} else {
+		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the guarantee, where there is one, is the accountant's.")
+	}
 }
 
 // heard is what audits hear of optimizers that answer with more than gradients of batches.

@@ -16,7 +16,7 @@ import (
 // canaries are made-up records of the run, and what its releases have to do with them; nil: there are none.
 type canaries struct {
 	*canary.Canaries
-	heard            *canary.Products
+	heard            canary.Products
 	params, released []float32 // of the network with canaries: those before the next step, and the last sum
 	out              string
 }
@@ -67,7 +67,7 @@ func (c *canaries) begin(from *rundir.Checkpoint, params []float32) error {
 	if c == nil {
 		return nil
 	}
-	if c.heard = canary.Silence(len(c.Coins)); from != nil {
+	if c.heard = make(canary.Products, len(c.Coins)); from != nil {
 		c.heard = canary.Read(from.Heard, len(c.Coins))
 	}
 	if c.heard == nil {

@@ -1,16 +1,21 @@
 package rundir
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"github.com/privgrad/privgrad/internal/safetensors"
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-const canaries = "canaries.json"
+const (
+	canaries = "canaries.json"
+	heard    = "canaries" // of a checkpoint's metadata
+)
 
 // Coins say which canaries take part in a run. They are secret until the run has finished.
 type Coins struct {
@@ -71,3 +76,17 @@ func (d Dir) ReadCoins(n int) ([]bool, error) {
 
 // CoinsPath is the file of the coins, beside the run directory.
 func (d Dir) CoinsPath() string { return Dir(d.Path(".") + private).Path(canaries) }
+
+// ReadHeard is what the checkpoint has of canaries; nil where it has nothing of them.
+func (d Dir) ReadHeard() ([]byte, error) {
+	f, err := d.open(StateFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	meta, err := safetensors.Metadata(f, mostModel)
+	if err != nil {
+		return nil, unreadable(d.State(), err)
+	}
+	return base64.StdEncoding.DecodeString(meta[heard])
+}

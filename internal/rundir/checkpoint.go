@@ -75,7 +75,7 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 		meta["search"] = c.Method
 	}
 	if c.Heard != nil {
-		meta["canaries"] = base64.StdEncoding.EncodeToString(c.Heard)
+		meta[heard] = base64.StdEncoding.EncodeToString(c.Heard)
 	}
 	return d.WriteTo(StateFile, func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
@@ -135,7 +135,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		counted, e4 = strconv.ParseFloat(text, 64)
 		c.Counted = &counted
 	}
-	if text, ok := meta["canaries"]; ok {
+	if text, ok := meta[heard]; ok {
 		c.Heard, e5 = base64.StdEncoding.DecodeString(text)
 	}
 	if text, ok := meta["assumptions"]; ok {
