@@ -15,9 +15,6 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-// Most is how many canaries a run may have.
-const Most = 10_000
-
 // loudness is how many clip norms a canary's input is at least, and at least how long: then its gradient is longer than the clip norm
 // unless the network is almost sure of its label, and the rest of the network gets a small part of it.
 const (

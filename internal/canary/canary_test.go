@@ -150,7 +150,7 @@ func TestChance(t *testing.T) {
 			}
 		}
 		got, want := float64(p.Guess(Threshold(w.rate, 1, w.steps), coins))/canaries, Chance(w.rate, w.steps, w.noise)
-		if math.Abs(got-want) > 5*math.Sqrt(want*(1-want)/canaries) {
+		if !(math.Abs(got-want) <= 5*math.Sqrt(want*(1-want)/canaries)) {
 			t.Errorf("%+v: %v of the guesses are right, want %v", w, got, want)
 		}
 	}

@@ -24,10 +24,12 @@ func (p Products) Guess(threshold float64, coins []bool) (right int) {
 func Chance(rate float64, steps int, noise float64) float64 {
 	threshold, spread := Threshold(rate, 1, steps), noise*math.Sqrt(float64(steps))
 	above := func(signal float64) float64 { return math.Erfc((threshold-signal)/spread/math.Sqrt2) / 2 }
-	drawn := distuv.Binomial{N: float64(steps), P: rate}
-	partaking := 0.
-	for n := range steps + 1 {
-		partaking += drawn.Prob(float64(n)) * above(float64(n))
+	partaking := above(float64(steps)) // of the rate 1
+	if drawn := (distuv.Binomial{N: float64(steps), P: rate}); rate < 1 {
+		partaking = 0
+		for n := range steps + 1 {
+			partaking += drawn.Prob(float64(n)) * above(float64(n))
+		}
 	}
 	return (partaking + 1 - above(0)) / 2
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/dpoptim/batches"
 	"github.com/privgrad/privgrad/features"
-	"github.com/privgrad/privgrad/internal/canary"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/devices"
 	"github.com/privgrad/privgrad/internal/ir"
@@ -82,7 +81,7 @@ var ofRuns = []setting.Row{
 	{Key: "budget", Group: onPrivacy, Arg: "FILE", Resume: setting.Always,
 		Help: "file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run"},
 
-	{Key: "canaries", Group: onPrivacy, Arg: "K", Limit: setting.Within(0, canary.Most, "1 to %d, or 0 for none", canary.Most),
+	{Key: "canaries", Group: onPrivacy, Arg: "K", Limit: setting.Within(0, mostCanaries, "1 to %d, or 0 for none", mostCanaries),
 		Help: "add K made-up records, of which coins decide whether they take part; `privgrad audit RUN` then tests this run"},
 
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},

@@ -36,6 +36,12 @@ func (p *Plan) FirstParams() []float32 {
 	return append(p.Network.Params(), make([]float32, p.Trained().NumParams()-p.Network.Program.NumParams())...)
 }
 
+// OfNetwork are the parameters of the network among those that were trained.
+func (p *Plan) OfNetwork(trained []float32) []float32 { return trained[:p.Network.Program.NumParams()] }
+
+// SetParams gives the network what was trained of it.
+func (p *Plan) SetParams(trained []float32) error { return p.Network.SetParams(p.OfNetwork(trained)) }
+
 // parts are what decides whether settings fit the run.
 func (p *Plan) parts() *fits.Run {
 	return &fits.Run{Config: &p.Config, Traits: p.Traits, Declaration: p.Declaration, Batches: p.Kind, Data: p.Set, Network: p.Network.Program, Imported: p.Imported != nil}
