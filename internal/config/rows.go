@@ -99,7 +99,7 @@ var ofRuns = []setting.Row{
 	{Key: "folds", Group: onOwnData, Limit: setting.Must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
-	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
+	{Key: "drop_first", InFile: true, Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
 		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if nothing else is chosen"},
@@ -118,7 +118,7 @@ var ofRuns = []setting.Row{
 		Help: "which of the networks that the model's name has stood for (default the last; filled in)"},
 	{Key: "activation", Group: inModel, With: "network", Limit: setting.UnlessEmpty(setting.OneOf(nn.Activations()...)), Help: setting.Choices(nn.Activations()) + " (default by the model)"},
 	{Key: "init", Group: inModel, Arg: "FILE", Help: "start from this model.safetensors; it must not depend on the private data"},
-	{Key: "init_layers", InFile: true, Group: onInit, Arg: "LIST", With: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
+	{Key: "init_layers", Group: onInit, Arg: "LIST", With: "init", Help: "take these layers alone from the file of --init, such as conv1,conv2; the others start as they would without it"},
 	{Key: "seed", Group: inModel, Help: "seed of the first weights; with --noise seeded, of everything"},
 
 	{Key: "optimizer", Group: inTraining, Limit: setting.OneOf(Optimizers()...), Help: "dp-sgd, dp-adam, …; all: `privgrad help optimizers`"},
