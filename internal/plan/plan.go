@@ -223,6 +223,9 @@ func (p *Plan) resolve(d device.Device) error {
 	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
+	if c.Canaries > 0 && info.Memory > 0 { // of its own
+		return usage.Errorf("canaries %d: device %s lacks an op of them; use --device cpu, or leave out --canaries", c.Canaries, info.Name)
+	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
 	p.Warnings = append(p.Warnings, devices.Warnings(info, c.Memory)...)
 	for _, step := range []func() error{p.resolveRecords, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
