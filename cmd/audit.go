@@ -15,6 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
+	"github.com/privgrad/privgrad/internal/cli/onerun"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -35,9 +36,16 @@ func newAudit() *cobra.Command { return auditCommand(audit.Run) }
 func auditCommand(run func(context.Context, audit.Config) (*audit.Result, error)) *cobra.Command {
 	a := &auditor{run: run, config: audit.Default()}
 	return cli.Command{
-		Use:   "audit",
-		Short: "Try to refute a configuration's ε by experiment",
-		Long: `audit tries to refute the ε that privgrad claims. It makes thousands of short private
+		Use:   "audit [RUN]",
+		Short: "Try to refute the ε of a run or of a configuration by experiment",
+		Long: `audit tries to refute the ε that privgrad claims.
+
+With the directory of a run that was trained with --canaries, audit tests that run. For each
+canary, an adversary guesses from the releases of the run whether the canary took part. More
+right guesses than the claimed ε allows refute the claim, and the exit code is 1. audit also
+prints the least ε that the guesses prove. No other flag but --json applies.
+
+Without a directory, audit tests a configuration. It makes thousands of short private
 training runs on synthetic records, by the same code as train. Half of the runs have one
 more record, a canary. (Under replace-one, each half has a canary of its own.) An
 adversary sees every released gradient and knows everything else. It guesses to which half
@@ -69,12 +77,14 @@ A run that is not convicted is no proof of privacy. It means that these runs, th
 and this adversary found nothing. "power" says how likely they would have found half the
 noise. No data set is read, so all that an audit prints is public.`,
 		Example: `  privgrad audit
+  privgrad audit runs/mine
   privgrad audit --neighbouring replace-one --noise exact
   privgrad audit --model cnn-mnist --clipping per-layer --strategy ghost --sampling-rate 0.5 --runs 2000
   privgrad audit --optimizer dp-blsgd --epsilon 4
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary divisor
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
+		Args:     onerun.Args,
 		Flags:    a.define,
 		Progress: true,
 		Run:      a.audit,
@@ -117,6 +127,9 @@ func (a *auditor) define(f *pflag.FlagSet) {
 }
 
 func (a *auditor) audit(call *cli.Call) error {
+	if len(call.Arguments) == 1 {
+		return onerun.Audit(call, call.Arguments[0])
+	}
 	c := a.config
 	c.Canary = a.canary
 	if err := c.Incline(call.Given); err != nil {

@@ -97,7 +97,7 @@ func TestNextIsTheSameRun(t *testing.T) {
 		{table + " --epsilon 3 --optimizer objpert --l2 0.01", "epsilon 1.5"},
 		{table + " --epsilon 3 --optimizer privgene", "epsilon 1.5"},
 		{table + " --epsilon 3 --optimizer banco", "epsilon 1.5"},
-		{table + " --epsilon 1 --optimizer majority --drop-first", "epsilon 0.5"},
+		{table + " --epsilon 1 --optimizer majority", "epsilon 0.5"},
 		{table + " --epsilon 1 --optimizer dp-agd --folds 5 --fold 2", "epsilon 0.5"},
 		{table + " --rho 0.5 --optimizer pur-c --l2 0.02", ""},
 		{table + " --epsilon 1 --optimizer pur-constant --pur-sigma 0.01 --l2 0.02", ""},

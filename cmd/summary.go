@@ -71,6 +71,9 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == source.TablePrefix {
 		line("predictions for other records", "privgrad predict "+run+" new.csv --csv predictions.csv")
 	}
+	if r.Canaries > 0 {
+		line("what the canaries of the run show", "privgrad audit "+run)
+	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")
 	if c != nil && r.Delta != nil && !c.Kind().ByBudget && affordable(r, c) {
 		line(another(r, c))
@@ -231,7 +234,11 @@ func (s summary) sampling() {
 		return
 	}
 	drawn, each := batches.Words(s.Sampling)
-	s.row("Batch", "%.6g of %d %ss %s (%s)", s.ExpectedBatch, s.PublicN, s.Noun(), each, drawn)
+	with := ""
+	if s.Canaries > 0 {
+		with = fmt.Sprintf(" and %d canaries", s.Canaries)
+	}
+	s.row("Batch", "%.6g of %d %ss%s %s (%s)", s.ExpectedBatch, s.PublicN, s.Noun(), with, each, drawn)
 }
 
 func (s summary) clip() string {

@@ -46,13 +46,15 @@ func TestTrainTable(t *testing.T) {
 	}
 	ok(t, "eval", out)
 	dropped := filepath.Join(t.TempDir(), "run")
-	args := run("--epsilon", "5", "--delta", "1e-4", "--drop-first", "--out", dropped, "--json")
+	drop := filepath.Join(t.TempDir(), "drop.yaml")
+	put(t, drop, []byte("drop_first: true\n"))
+	args := run("-c", drop, "--epsilon", "5", "--delta", "1e-4", "--out", dropped, "--json")
 	if r := object(t, ok(t, args...)); r["parameters"] != 3.0 {
 		t.Errorf("without first categories the result is %v", r)
 	}
 	ok(t, "eval", dropped)
 	ok(t, append(args, "--resume")...)
-	if r := object(t, ok(t, run("--epsilon", "5", "--delta", "1e-4", "--drop-first", "--dry-run", "--json")...)); r["parameters"] != 3.0 {
+	if r := object(t, ok(t, run("-c", drop, "--epsilon", "5", "--delta", "1e-4", "--dry-run", "--json")...)); r["parameters"] != 3.0 {
 		t.Errorf("a dry run without first categories gives %v", r)
 	}
 	// A method without a clip norm.
@@ -61,7 +63,7 @@ func TestTrainTable(t *testing.T) {
 		t.Errorf("the summary of objpert is %s", text)
 	}
 	fails(t, cli.ExitUsage, run("--epsilon", "5", "--delta", "1e-4", "--out", dropped, "--resume"), "drop_first")
-	fails(t, cli.ExitUsage, []string{"train", "--drop-first", "--epsilon", "5"}, "--drop-first")
+	fails(t, cli.ExitUsage, []string{"train", "-c", drop, "--epsilon", "5"}, "drop_first")
 	for _, c := range []struct {
 		args, want []string
 	}{

@@ -430,7 +430,9 @@ func table(label string) func(t *testing.T, dir string) material {
 func dropped(of func(t *testing.T, dir string) material) func(t *testing.T, dir string) material {
 	return func(t *testing.T, dir string) material {
 		k := of(t, dir)
-		k.train = append(k.train, "--drop-first")
+		settings := filepath.Join(dir, "drop.yaml")
+		put(t, settings, []byte("drop_first: true\n"))
+		k.train = append(k.train, "-c", settings)
 		rows := make([]float32, 20*4)
 		array, err := os.ReadFile(k.array)
 		check(t, err)

@@ -41,7 +41,7 @@ func (r *run) count() error {
 	if err := r.charge.Admit(); err != nil {
 		return err
 	}
-	all := []int64{r.data.Usable() / int64(r.plan.Config.UnitRows())} // all rows of a user are usable, or none is
+	all := []int64{r.data.Usable()/int64(r.plan.Config.UnitRows()) - r.canary.Partaking()} // all rows of a user are usable, or none is
 	if r.team != nil {
 		if err := r.team.SumInt64(all); err != nil {
 			return err

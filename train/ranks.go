@@ -106,7 +106,7 @@ func (r *run) stopping(ctx context.Context) bool { return r.team.Stopping(ctx.Er
 // newSampler draws the batches of all records, and of a rank gives those that it has.
 func (r *run) newSampler() (batches.Sampler, error) {
 	if r.team == nil {
-		return r.plan.Sampler(r.plan.Set.Train.Units(), r.keys.Sampling)
+		return r.plan.Sampler(r.plan.Set.Train.Units()+r.plan.Config.Canaries, r.keys.Sampling)
 	}
 	whole, err := r.plan.Sampler(r.shard.N, r.keys.Sampling)
 	if err != nil {

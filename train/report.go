@@ -18,7 +18,7 @@ func (r *run) result() (*Result, error) {
 		Run: r.options.Out, Dataset: c.Data, DatasetSource: p.Set.Source, Model: c.Model, Parameters: p.Network.Program.NumParams(),
 		Optimizer: c.Optimizer, Device: info.Name, DeviceReason: info.Instead, Precision: c.Precision, Threads: info.Threads,
 		Steps: r.step(), Iterations: p.Iterations, StepsNow: r.ran, Committed: &p.Steps,
-		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN,
+		Sampling: p.Kind.Name, SamplingRate: p.SamplingRate, ExpectedBatch: p.ExpectedBatch, PublicN: p.PublicN, Canaries: c.Canaries,
 		Claim: p.Guarantee, Recipe: p.Recipe, DefaultsFrom: p.DefaultsFrom,
 		Released:    []string{rundir.Model, rundir.Checkpoints, rundir.Metrics, rundir.Result},
 		Diagnostics: c.PrivateDiagnostics,

@@ -29,6 +29,7 @@ type Result struct {
 	SamplingRate    float64  `json:"sampling_rate"`
 	ExpectedBatch   float64  `json:"expected_batch"` // q·N, the normaliser
 	PublicN         int      `json:"public_n"`
+	Canaries        int      `json:"canaries,omitempty"`        // made-up records beside them, which count in the expected batch
 	Counted         *float64 `json:"counted_records,omitempty"` // usable ones, by a noisy count that was charged
 	Clipping        *string  `json:"clipping"`
 	Clip            *float64 `json:"clip"`             // the last one where it moves

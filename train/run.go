@@ -25,6 +25,7 @@ import (
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/budget"
+	"github.com/privgrad/privgrad/internal/canary/hearing"
 	"github.com/privgrad/privgrad/internal/charge"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/team"
@@ -170,13 +171,13 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	}
 	r.miss()
 	if err := r.loop(ctx); err != nil {
-		return nil, errors.Join(r.full(err), p.Network.SetParams(r.model.Params))
+		return nil, errors.Join(r.full(err), p.SetParams(r.model.Params))
 	}
 	result, err := r.finish()
 	if result == nil {
 		return nil, r.full(err)
 	}
-	return result, errors.Join(err, p.Network.SetParams(r.model.Params))
+	return result, errors.Join(err, p.SetParams(r.model.Params))
 }
 
 // run is one process's share of a run.
@@ -197,6 +198,7 @@ type run struct {
 	test   tables.Records
 	charge charge.Charge
 	model  *snapshot.Snapshot
+	canary *hearing.Hearing // nil: none takes part
 	evaluator
 
 	runID   string
@@ -270,7 +272,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	for _, step := range []func() error{
 		r.settle,     // which may be refused
 		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
-		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
+		func() error { return r.dir().Sweep() }, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
 		func() error { return r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step()) },
@@ -308,14 +310,6 @@ func (r *run) settle() error {
 	o.Log.Info(paid.Notice())
 	o.RunID = paid.Run
 	return paid.Keep(r.dir())
-}
-
-// sweep removes what a crash left of files that were not finished.
-func (r *run) sweep() error {
-	if err := r.dir().Sweep(); err != nil {
-		return fmt.Errorf("run directory %s: %w", r.dir(), err)
-	}
-	return nil
 }
 
 // keepConfig writes the settings of a new run.
@@ -411,7 +405,7 @@ func (r *run) openEngine(ctx context.Context) error {
 	if note := read.Note(r.device); note != "" {
 		r.options.Log.Info(note)
 	}
-	if r.data, err = read.Records(r.device, p.Set.Train); err != nil {
+	if r.canary, r.data, err = hearing.Open(p, r.dir(), r.ledger.Charged() > 0, read, r.device); err != nil {
 		return err
 	}
 	if !p.PublicRecords() && p.Front != nil && p.Front.IsFunc() { // which may take very long over one
@@ -439,7 +433,7 @@ func (r *run) openEngine(ctx context.Context) error {
 		if r.test, err = read.Records(r.device, p.Set.Test); err != nil {
 			return err
 		}
-		if err := r.scorer.OpenTest(r.engine, p.Network.Program, r.test, p.Set.Bounds, p.Config.Threads); err != nil {
+		if err := r.scorer.OpenTest(r.engine, p.Trained(), r.test, p.Set.Bounds, p.Config.Threads); err != nil {
 			return err
 		}
 	}
@@ -458,7 +452,7 @@ func (r *run) openEngine(ctx context.Context) error {
 // restore sets parameters and position: from the checkpoint if there is one,
 // else from the initialisation.
 func (r *run) restore() error {
-	r.model = snapshot.New(r.engine, r.plan.Network.Params())
+	r.model = snapshot.New(r.engine, r.plan.FirstParams())
 	c, err := r.dir().ReadCheckpoint(len(r.model.Params), r.model.Widths())
 	switch {
 	case err != nil:
@@ -472,6 +466,9 @@ func (r *run) restore() error {
 			r.options.Log.Info(i.String())
 		}
 		err = r.model.Begin()
+	}
+	if err == nil {
+		err = r.canary.Begin(c, r.model.Params)
 	}
 	if err != nil {
 		return err
@@ -625,6 +622,9 @@ func (r *run) next() (save bool, err error) {
 	if err != nil && !r.plan.Traits.Once {
 		err = fmt.Errorf("step %d: %w", r.charge.Update(), err)
 	}
+	if err == nil && updates > 0 {
+		err = r.canary.Hear(r.engine)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -673,7 +673,7 @@ func (r *run) save() error {
 			return err
 		}
 		write := func(file string, params []float32) error {
-			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, params, plan.Label(&r.plan.Config), r.plan.ModelFacts())
+			return rundir.WriteModel(r.dir().Path(file), r.plan.Network.Program, r.plan.OfNetwork(params), plan.Label(&r.plan.Config), r.plan.ModelFacts())
 		}
 		if r.model.Average != nil {
 			if err := write(rundir.Average, r.model.Average); err != nil {
@@ -689,6 +689,7 @@ func (r *run) saveCheckpoint() error {
 	c := rundir.Checkpoint{
 		RunID: r.runID, Step: r.step(), Slot: r.charge.Slot(), Assumptions: r.assumptions,
 		Counted: r.counted, Stopped: r.stopped, Front: r.plan.Foundation(), Label: plan.Label(&r.plan.Config),
+		Heard: r.canary.Bytes(),
 	}
 	if err := r.model.Fill(&c, r.charge.Spent()); err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 //	PrivateDiagnostics     bool      // write un-noised figures to OUT.private, for the data's owner only
 //	DataIsPublic           bool      // show un-noised figures; the run has NO GUARANTEE
 //	Budget                 string    // file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run
+//	Canaries               int       // add K made-up records, of which coins decide whether they take part; `privgrad audit RUN` then tests this run
 //	Data                   string    // data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`
 //	DataDir                string    // folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $PRIVGRAD_DATA)
 //	Classes                []int     // train on these classes only, such as 3,5; two make a binary task

@@ -288,6 +288,7 @@ func TestTranscript(t *testing.T) {
 			c.Users, c.RecordsPerUser, c.PublicN, c.Delta = usersFile(t, 200, 17), 3, ptr(60), ptr(1e-4)
 			c.PrivateDiagnostics = true
 		},
+		"canaries":    func(c *Config) { c.Canaries = 20 },
 		"schedule":    func(c *Config) { c.LRSchedule, c.Warmup = "cosine", 3 },
 		"diagnostics": func(c *Config) { c.PrivateDiagnostics = true },
 		"exact":       func(c *Config) { c.Noise = dpoptim.Exact; c.TrainLossNoise = ptr(4.0) },

@@ -115,6 +115,8 @@ type Config struct {
 
 	Budget string `yaml:"budget,omitempty"` // file of what several runs may cost together
 
+	Canaries int `yaml:"canaries,omitempty"` // made-up records, by which the run can be audited
+
 	Machine `yaml:",inline"`
 
 	Unwritten `yaml:"-"`
@@ -319,7 +321,7 @@ var fileOrder = strings.Fields(`
 	strategy device gemm precision threads memory max_physical_batch`)
 
 // Bounds that keep a machine within reason.
-const mostThreads, mostFolds = 1024, 1000
+const mostThreads, mostFolds, mostCanaries = 1024, 1000, 10_000
 
 // Exact reports whether sums and noise are of integers, which hides records
 // whatever the rounding of floating-point numbers.

@@ -81,6 +81,9 @@ var ofRuns = []setting.Row{
 	{Key: "budget", Group: onPrivacy, Arg: "FILE", Resume: setting.Always,
 		Help: "file of a budget over several runs, from which the run pays; exit code 3 where it does not allow the run"},
 
+	{Key: "canaries", Group: onPrivacy, Arg: "K", Limit: setting.Within(0, mostCanaries, "1 to %d, or 0 for none", mostCanaries),
+		Help: "add K made-up records, of which coins decide whether they take part; `privgrad audit RUN` then tests this run"},
+
 	{Key: "data", Group: inData, Arg: "SET", Help: "data set; of your own csv:PATH, dir:PATH, npz:PATH, shards:PATH: `privgrad help own-data`"},
 	{Key: "data_dir", Group: inData, Arg: "DIR", With: "data", Resume: setting.Always, Help: "folder of the data files, or of mnist/, cifar10/, cifar100/, tabular/ (or $" + DataDirVariable + ")"},
 	{Key: "classes", Group: inData, Help: "train on these classes only, such as 3,5; two make a binary task"},
@@ -96,7 +99,7 @@ var ofRuns = []setting.Row{
 	{Key: "folds", Group: onOwnData, Limit: setting.Must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
-	{Key: "drop_first", Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
+	{Key: "drop_first", InFile: true, Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
 
 	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
 		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if nothing else is chosen"},

@@ -47,6 +47,7 @@ var operations = map[ir.Kind]operation{
 	ir.LayerNorm: layerNorm,
 	ir.GELU:      gelu,
 	ir.Affine:    affine,
+	ir.Pick:      pick,
 }
 
 var repertoire = record.Repertoire{

@@ -296,7 +296,7 @@ func (t *trial) run() error {
 	if t.engine, err = p.Engine(t.device, t.data, noise, words, s); err != nil {
 		return err
 	}
-	if err := t.engine.SetParams(p.Network.Params()); err != nil {
+	if err := t.engine.SetParams(p.FirstParams()); err != nil {
 		return err
 	}
 	if p.Traits.Once {

@@ -59,7 +59,7 @@ func (p *Plan) input() [3]int {
 
 // Reader says how the network is given records.
 func (p *Plan) Reader() tables.Reader {
-	return tables.Reader{Front: p.Front, Reading: p.reading(), Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads}
+	return tables.Reader{Front: p.Front, Reading: p.reading(), Norm: p.Config.Norm(), Loss: p.Network.Program.Loss, Classes: p.Set.Classes, Threads: p.Config.Threads, Canaries: p.columns()}
 }
 
 func (p *Plan) defaultsFrom() string {
@@ -90,6 +90,9 @@ func (p *Plan) RowBytes() (bytes int) {
 	}
 	if p.Config.FeatureNorm != nil {
 		bytes += 4 * ir.Size(input[:])
+	}
+	if k := p.Config.Canaries; k > 0 {
+		bytes += 4 * (ir.Size(input[:]) + k)
 	}
 	return bytes
 }

@@ -223,6 +223,9 @@ func (p *Plan) resolve(d device.Device) error {
 	if want := p.precision; want != device.Float32 && !slices.Contains(info.Precisions, want) {
 		return usage.Errorf("precision %s: device %s multiplies in float32 or better; use --device cuda on a machine with an NVIDIA GPU, or --precision float32", want, info.Name)
 	}
+	if c.Canaries > 0 && info.Memory > 0 { // of its own
+		return usage.Errorf("canaries %d: device %s lacks an op of them; use --device cpu, or leave out --canaries", c.Canaries, info.Name)
+	}
 	p.costs, p.secure, p.memory = info.Costs, info.Cipher, devices.DefaultMemory(info)
 	p.Warnings = append(p.Warnings, devices.Warnings(info, c.Memory)...)
 	for _, step := range []func() error{p.resolveRecords, p.resolveNetwork, p.resolveSampling, p.resolvePrivacy, p.resolveWork} {
@@ -461,7 +464,7 @@ func (p *Plan) resolveSampling() (err error) {
 	n := float64(p.PublicN)
 	if t := p.Traits; t.Once && t.Private { // its schedule is the one release, of all records
 		p.Steps, p.EvalEvery = 1, 1
-		if p.Batching, err = c.Drawn().Of(p.PublicN, 1); err != nil {
+		if p.Batching, err = c.Drawn().Of(p.PublicN+c.Canaries, 1); err != nil {
 			return err
 		}
 		return p.resolveFacts()
@@ -482,7 +485,7 @@ func (p *Plan) resolveSampling() (err error) {
 	if rate*n < leastBatch {
 		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", rate*n, leastBatch)
 	}
-	if p.Batching, err = c.Drawn().Of(p.PublicN, rate); err != nil {
+	if p.Batching, err = c.Drawn().Of(p.PublicN+c.Canaries, rate); err != nil {
 		return err
 	}
 	if c.Steps == nil && c.Epochs == nil {
@@ -515,7 +518,7 @@ func (p *Plan) resolveFacts() error {
 	}
 	if p.Network != nil { // else nothing will be trained
 		g := p.Network.Program
-		p.Facts.Params, p.Facts.Outputs = g.NumParams(), g.Outputs()
+		p.Facts.Params, p.Facts.Outputs = p.Trained().NumParams(), g.Outputs()
 		if last := g.Ops[len(g.Ops)-1]; last.Bias >= 0 {
 			p.Facts.Bias = g.Params[last.Bias].Offset
 		}
@@ -563,14 +566,14 @@ func (p *Plan) resolveWork() error {
 		Costs:    p.costs, Memory: memory, Batch: p.ExpectedBatch, Rows: p.Capacity, MaxBatch: c.MaxPhysicalBatch,
 		Views: c.Views, Augment: ir.Augment(c.Augment), UnitRows: c.UnitRows(),
 	}
-	if err := cmp.Or(p.checkViews(), p.checkUsers()); err != nil {
+	if err := p.parts().Check(); err != nil {
 		return err
 	}
 	if c.Private() {
 		if o.Clipping, err = perexample.Clipping(c.Clipping).Rule(); err != nil {
 			return usage.Wrap(err)
 		}
-		p.Schedule, err = perexample.Private(p.Network.Program, o)
+		p.Schedule, err = perexample.Private(p.Trained(), o)
 	} else {
 		p.Schedule, err = perexample.Unclipped(p.Network.Program, o)
 	}
@@ -660,7 +663,7 @@ func (p *Plan) cipher() stream.Cipher {
 func (p *Plan) mostBatch() int {
 	most := p.ExpectedBatch
 	if s := p.Set.Share; s > 0 && s < 1 {
-		most = p.SamplingRate * float64(p.PublicN+1) / s // PublicN was rounded down
+		most = p.SamplingRate * (float64(p.PublicN+1)/s + float64(p.Config.Canaries)) // PublicN was rounded down
 	}
 	return mostRows(most)
 }

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,7 @@ type Checkpoint struct {
 	Stopped string
 	Front   string // digest of the front end; empty where there is none
 	Label   string // what must stand beside it; nothing reads it back
+	Heard   []byte // what released sums have to do with canaries; nil where there are none
 }
 
 // tensorAverage is the name of a checkpoint's average of the parameters.
@@ -71,6 +73,9 @@ func (d Dir) WriteCheckpoint(c *Checkpoint) error {
 	}
 	if c.Method != "" {
 		meta["search"] = c.Method
+	}
+	if c.Heard != nil {
+		meta[heard] = base64.StdEncoding.EncodeToString(c.Heard)
 	}
 	return d.WriteTo(StateFile, func(w io.Writer) error { return safetensors.Write(w, tensors, meta) })
 }
@@ -119,7 +124,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		return nil, unreadable(path, err)
 	}
 	c := &Checkpoint{RunID: meta["run"], Method: meta["search"], Stopped: meta["stopped"], Front: meta[FeaturesDigest]}
-	var e1, e2, e3, e4 error
+	var e1, e2, e3, e4, e5 error
 	c.Step, e1 = strconv.Atoi(meta["step"])
 	c.Slot, e2 = strconv.Atoi(meta["slot"])
 	if text, ok := meta["clip"]; ok {
@@ -130,6 +135,9 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		counted, e4 = strconv.ParseFloat(text, 64)
 		c.Counted = &counted
 	}
+	if text, ok := meta[heard]; ok {
+		c.Heard, e5 = base64.StdEncoding.DecodeString(text)
+	}
 	if text, ok := meta["assumptions"]; ok {
 		c.Assumptions = append([]string{}, strings.Fields(text)...)
 	}
@@ -138,7 +146,7 @@ func (d Dir) ReadCheckpoint(params int, widths []int) (*Checkpoint, error) {
 		c.Average = tensors[average].Data
 		tensors = slices.Delete(tensors, average, average+1)
 	}
-	if errors.Join(e1, e2, e3, e4) != nil || c.Step < 0 || c.Slot < 0 || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
+	if errors.Join(e1, e2, e3, e4, e5) != nil || c.Step < 0 || c.Slot < 0 || len(tensors) != len(widths)+1 || c.Average != nil && len(c.Average) != params {
 		return nil, usage.Errorf("checkpoint %s is not one of this run's; restore the file, or start a new run in another directory", path)
 	}
 	for i, t := range tensors {

@@ -169,7 +169,10 @@ func (d Dir) Make() error {
 
 // Sweep removes what writes that a crash cut short have left. Only the run itself may call it.
 func (d Dir) Sweep() error {
-	return errors.Join(durable.Sweep(d.place()), durable.Sweep(filepath.Dir(d.State())))
+	if err := errors.Join(durable.Sweep(d.place()), durable.Sweep(filepath.Dir(d.State()))); err != nil {
+		return fmt.Errorf("run directory %s: %w", d, err)
+	}
+	return nil
 }
 
 // Write replaces a file as a whole.

@@ -177,7 +177,7 @@ func openSource(c *config.Config, sources map[string]Source, facts bool, rank da
 	isTable := strings.HasPrefix(c.Data, TablePrefix)
 	switch {
 	case !isTable && (c.Schema != "" || c.Folds != 0 || c.DropFirst):
-		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema, --folds and --drop-first, which are for tables (--data %sPATH)", c.Data, TablePrefix)
+		return nil, false, usage.Errorf("data set %s has a layout and a test set of its own: leave out --schema, --folds and drop_first, which are for tables (--data %sPATH)", c.Data, TablePrefix)
 	case form == nil && !isTable && sources[c.Data].Open == nil:
 		// openPublished says that nothing has this name
 	case form == nil && (len(c.ClassNames) > 0 || c.ImageSize != ""):

@@ -29,6 +29,7 @@ type Reader struct {
 	Progress func(percent int) // of the front end; nil: nobody asks
 	Parts    int               // in which the front end works through the records; 0: 50
 	Stopped  func() error      // asked now and then while the front end works; nil: it goes on
+	Canaries *Canaries         // nil: none
 }
 
 // Load puts a split onto a device.
@@ -72,7 +73,7 @@ func (r Reader) Records(d device.Device, m datasets.Split) (Records, error) {
 	if r.Front != nil {
 		defer r.Front.Rest()
 	}
-	if r.Front != nil && r.Norm == 0 && r.unmapped(d) == nil {
+	if r.Front != nil && r.Norm == 0 && r.Canaries == nil && r.unmapped(d) == nil {
 		return r.mapped(d, m)
 	}
 	rows, values, err := r.Table(m)
@@ -155,6 +156,9 @@ func (r Reader) Table(m datasets.Split) (device.Rows, device.Features, error) {
 			return rows, nil, err
 		}
 		values, rows.Gather = floats, nil // they are what was gathered
+	}
+	if r.Canaries != nil {
+		return r.withCanaries(rows, values)
 	}
 	return rows, values, nil
 }

@@ -79,9 +79,9 @@ _OURS = {
 }
 #: Settings of `privgrad train` that have no flag: they go to it in a file.
 _IN_FILE = frozenset(
-    """adam_epsilon beta1 beta2 class_weights clip_ceiling clip_floor clip_quantile deskew local_noise model_version norm_noise
-    objpert_form outpert_average network_sha256 outpert_form protector_sha256 pur_k rrpsgd_form search smoothness step_decay
-    subtract_noise_variance""".split()
+    """adam_epsilon beta1 beta2 class_weights clip_ceiling clip_floor clip_quantile deskew drop_first local_noise
+    model_version network_sha256 norm_noise objpert_form outpert_average outpert_form protector_sha256 pur_k
+    rrpsgd_form search smoothness step_decay subtract_noise_variance""".split()
 )
 _PATHS = ("csv:", "npz:", "dir:", "shards:")
 

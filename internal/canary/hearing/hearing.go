@@ -1,0 +1,103 @@
+// Package hearing is what a run does for its canaries: it draws their coins, puts them among the records, and keeps what releases have to do with
+// them.
+package hearing
+
+import (
+	"slices"
+
+	"github.com/privgrad/privgrad/dpoptim"
+	"github.com/privgrad/privgrad/internal/canary"
+	"github.com/privgrad/privgrad/internal/device"
+	"github.com/privgrad/privgrad/internal/engine"
+	"github.com/privgrad/privgrad/internal/plan"
+	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/internal/snapshot"
+	"github.com/privgrad/privgrad/internal/stream"
+	"github.com/privgrad/privgrad/internal/tables"
+	"github.com/privgrad/privgrad/internal/usage"
+)
+
+// A Hearing is of one run; nil where the run has no canaries.
+type Hearing struct {
+	canaries         *canary.Canaries
+	heard            canary.Products
+	params, released []float32 // of the network with canaries: those before the next step, and the last sum
+	out              string
+}
+
+// Open puts the training records onto a device, and the canaries of the run behind them. It draws their coins, or reads those that an earlier process
+// has drawn. A run that has released something draws none.
+func Open(p *plan.Plan, d rundir.Dir, begun bool, r tables.Reader, on device.Device) (h *Hearing, records tables.Records, err error) {
+	if k := p.Config.Canaries; k > 0 {
+		coins, err := d.Coins(k, func() ([]bool, error) {
+			if begun {
+				return nil, usage.Errorf("%s is gone, which says which canaries take part in the run: restore it, or start a new run in another directory", d.CoinsPath())
+			}
+			key, err := stream.NewKey()
+			if p.Config.Noise == dpoptim.Seeded {
+				key = stream.KeyFromSeed(p.Config.Seed, "canaries")
+			}
+			if err != nil {
+				return nil, err
+			}
+			return canary.Toss(key, k)
+		})
+		if err != nil {
+			return nil, records, err
+		}
+		c := p.Canaries(coins)
+		r.Canaries = &tables.Canaries{Columns: k, Value: float32(c.Value), Targets: c.Targets()}
+		h = &Hearing{canaries: c, out: string(d)}
+	}
+	records, err = r.Records(on, p.Set.Train)
+	return h, records, err
+}
+
+// Partaking is how many canaries are among the records.
+func (h *Hearing) Partaking() (n int64) {
+	if h == nil {
+		return 0
+	}
+	for _, partakes := range h.canaries.Coins {
+		if partakes {
+			n++
+		}
+	}
+	return n
+}
+
+// Begin goes on from a checkpoint, nil for none, and from its parameters.
+func (h *Hearing) Begin(from *rundir.Checkpoint, params []float32) error {
+	if h == nil {
+		return nil
+	}
+	n := len(h.canaries.Coins)
+	if h.heard = make(canary.Products, n); from != nil {
+		h.heard = canary.Read(from.Heard, n)
+	}
+	if h.heard == nil {
+		return snapshot.Foreign(h.out)
+	}
+	h.params, h.released = slices.Clone(params), make([]float32, len(params))
+	return nil
+}
+
+// Hear takes in the last step.
+func (h *Hearing) Hear(e *engine.Engine) error {
+	if h == nil {
+		return nil
+	}
+	if err := e.Released(h.released); err != nil {
+		return err
+	}
+	h.canaries.Hear(h.heard, h.params, h.released)
+	return e.ReadParams(h.params)
+}
+
+// Bytes are what was heard, for a checkpoint; nil where nothing is.
+func (h *Hearing) Bytes() []byte {
+	if h == nil {
+		return nil
+	}
+	return h.heard.Bytes()
+}
