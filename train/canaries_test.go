@@ -12,12 +12,17 @@ import (
 	"strings"
 	"testing"
 
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
 	"github.com/privgrad/privgrad/dpoptim"
 	"github.com/privgrad/privgrad/internal/audit/onerun"
+	"github.com/privgrad/privgrad/internal/canary"
 	"github.com/privgrad/privgrad/internal/cpu"
 	"github.com/privgrad/privgrad/internal/device"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/internal/rundir"
+	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/trained"
 )
 
@@ -265,6 +270,39 @@ func TestCanariesAreRefused(t *testing.T) {
 		_, err := resolve(c, Options{Sources: sources(made(1, 400))})
 		if !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "canaries 10") {
 			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// In a network of several layers, canaries are heard as well as in a linear model: half the noise is convicted, and correct noise proves near what
+// it claims.
+func TestCanariesInNetworks(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewTensor(g, tensor.Float32, 4, G.WithShape(1, 1, 8, 8), G.WithName("x"))
+	logits, err := nn.Apply(x, nn.Conv("edges", 6, 3, 1, 1, nn.Glorot(1)), nn.GroupNorm("norm", 2), nn.Tanh, nn.MaxPool(2, 2), nn.Flatten, nn.Dense("hidden", 12, nn.Glorot(2)), nn.Tanh, nn.Dense("out", 4, nn.Glorot(3)))
+	check(t, err)
+	n, err := nn.Lower(logits, nn.WithName("small"))
+	check(t, err)
+	for noise, convicted := range map[float64]bool{2.5: false, 1.25: true} {
+		c := audited(1000)
+		c.NoiseMultiplier = &noise
+		var claim func(string) string
+		if convicted {
+			claim = replaced("noise_multiplier: 1.25", "noise_multiplier: 2.5")
+		}
+		right, epsilon, lower := 0, 0., 0.
+		const runs = 3
+		for range runs {
+			r := audit(t, c, claim, Options{Network: n})
+			right, epsilon, lower = right+r.Right, r.Epsilon, lower+r.EpsilonLower/runs
+			if convicted && !r.Convicted {
+				t.Errorf("half the noise: %+v", r)
+			}
+		}
+		t.Logf("noise %v: %d of %d right; ε ≥ %.3f of %.3f on average", noise, right, 1000*runs, lower, epsilon)
+		// Guesses are right with the probability that goes with the noise, within five standard deviations.
+		if want := canary.Chance(.136, 147, noise); math.Abs(float64(right)-1000*runs*want) > 5*math.Sqrt(1000*runs*want*(1-want)) {
+			t.Errorf("noise %v: %d of %d guesses are right, want about %v", noise, right, 1000*runs, want)
 		}
 	}
 }

@@ -15,16 +15,21 @@ import (
 	"github.com/privgrad/privgrad/internal/stream"
 )
 
-// loudness is how many clip norms a canary's input is at least, and at least how long: then its gradient is longer than the clip norm
-// unless the network is almost sure of its label, and the rest of the network gets a small part of it.
+// A canary's own input is loudness clip norms, and at least loudness. Then its gradient is longer than the clip norm unless the network is all but sure
+// of its label, and the rest of the network gets a very small part of it. Features in half precision can be as large as loudest.
 const (
-	loudness = 20
-	loudest  = 1 << 15 // so that features in half precision can be so large
+	loudness = 10_000
+	loudest  = 1 << 15
 )
+
+// quiet is the largest value of what a network reads of a canary in place of a record: small, and not zero, which normalization would divide by next to
+// nothing.
+const quiet = 0.1
 
 // Canaries are the made-up records of a run. All but the coins is public.
 type Canaries struct {
-	Value   float64 // of a canary's own input
+	Record  []float32 // the values that stand for those of a record, the same of all canaries
+	Value   float64   // of a canary's own input
 	Clip    float64
 	Classes []int // its label
 	Network *ir.Program
@@ -36,6 +41,9 @@ func New(network *ir.Program, clip float64, classes int, coins []bool) *Canaries
 	value := half.ToFloat32(half.FromFloat32(float32(min(loudness*max(clip, 1), loudest))))
 	c := &Canaries{Value: float64(value), Clip: clip, Network: network, Coins: coins}
 	random := rand.New(rand.NewPCG(0x63616e617279, 1))
+	for range ir.Size(network.Shape) {
+		c.Record = append(c.Record, half.ToFloat32(half.FromFloat32(float32(quiet*(2*random.Float64()-1)))))
+	}
 	for range coins {
 		c.Classes = append(c.Classes, random.IntN(classes))
 	}

@@ -96,6 +96,9 @@ func TestHear(t *testing.T) {
 		at := doubles(params)
 		for i, class := range c.Classes {
 			x := make([]float64, ir.Size(p.Shape))
+			for k, v := range c.Record {
+				x[k] = float64(v)
+			}
 			x[ir.Size(n.Program.Shape)+i] = c.Value
 			loss := func() float64 {
 				z := reference.Values(p, at, x, device.Float32)[p.Logits()]

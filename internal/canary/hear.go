@@ -41,8 +41,11 @@ func (c *Canaries) Hear(p Products, params, released []float32) {
 	for i, x := range params[:first] {
 		of[i] = float64(x)
 	}
-	// A canary is zero but for its own input.
-	outputs := reference.Values(c.Network, of, make([]float64, ir.Size(c.Network.Shape)), device.Float32)[c.Network.Logits()]
+	record := make([]float64, len(c.Record))
+	for i, x := range c.Record {
+		record[i] = float64(x)
+	}
+	outputs := reference.Values(c.Network, of, record, device.Float32)[c.Network.Logits()]
 	direction := make([]float64, len(outputs))
 	for i, class := range c.Classes {
 		for o := range direction {

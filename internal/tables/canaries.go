@@ -11,6 +11,7 @@ import (
 // canary has a value in the column of its own, and zeros elsewhere. All other records have zeros there.
 type Canaries struct {
 	Columns int
+	Record  []float32 // what stands for the values of a record, the same of all canaries
 	Value   float32
 	Targets []float32 // of the canaries; nil: none is added, as to test records
 }
@@ -30,6 +31,10 @@ func (r Reader) withCanaries(rows device.Rows, values device.Features) (device.R
 			copy(wide[i*all.Width:], halves[i*rows.Width:][:rows.Width])
 		}
 		for i := range c.Targets {
+			row := wide[(rows.Count+i)*all.Width:]
+			for k, x := range c.Record {
+				row[k] = half.FromFloat32(x)
+			}
 			wide[own(i)] = half.FromFloat32(c.Value)
 		}
 		return all, wide, nil
@@ -39,6 +44,7 @@ func (r Reader) withCanaries(rows device.Rows, values device.Features) (device.R
 		host.Plain.Read(wide[i*all.Width:][:rows.Width], &rows, values, i)
 	}
 	for i := range c.Targets {
+		copy(wide[(rows.Count+i)*all.Width:], c.Record)
 		wide[own(i)] = c.Value
 	}
 	return all, wide, nil

@@ -46,7 +46,7 @@ func Open(p *plan.Plan, d rundir.Dir, begun bool, r tables.Reader, on device.Dev
 			return nil, records, err
 		}
 		c := p.Canaries(coins)
-		r.Canaries = &tables.Canaries{Columns: k, Value: float32(c.Value), Targets: c.Targets()}
+		r.Canaries = &tables.Canaries{Columns: k, Record: c.Record, Value: float32(c.Value), Targets: c.Targets()}
 		h = &Hearing{canaries: c, out: string(d)}
 	}
 	records, err = r.Records(on, p.Set.Train)
@@ -82,7 +82,8 @@ func (h *Hearing) Begin(from *rundir.Checkpoint, params []float32) error {
 	return nil
 }
 
-// Hear takes in the last step.
+// Hear takes in the last step. Then it puts the parameters of the canaries' own inputs back to zero, at which they began: what was released about them is
+// heard, and not learned from. So a canary's outputs are those of the network, and its gradient does not fall as the canary is learned.
 func (h *Hearing) Hear(e *engine.Engine) error {
 	if h == nil {
 		return nil
@@ -91,7 +92,11 @@ func (h *Hearing) Hear(e *engine.Engine) error {
 		return err
 	}
 	h.canaries.Hear(h.heard, h.params, h.released)
-	return e.ReadParams(h.params)
+	if err := e.ReadParams(h.params); err != nil {
+		return err
+	}
+	clear(h.params[h.canaries.Network.NumParams():])
+	return e.SetParams(h.params)
 }
 
 // Bytes are what was heard, for a checkpoint; nil where nothing is.
