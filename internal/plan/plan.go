@@ -461,7 +461,7 @@ func (p *Plan) resolveSampling() (err error) {
 	n := float64(p.PublicN)
 	if t := p.Traits; t.Once && t.Private { // its schedule is the one release, of all records
 		p.Steps, p.EvalEvery = 1, 1
-		if p.Batching, err = c.Drawn().Of(p.PublicN, 1); err != nil {
+		if p.Batching, err = c.Batching(p.PublicN, 1); err != nil {
 			return err
 		}
 		return p.resolveFacts()
@@ -482,7 +482,7 @@ func (p *Plan) resolveSampling() (err error) {
 	if rate*n < leastBatch {
 		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", rate*n, leastBatch)
 	}
-	if p.Batching, err = c.Drawn().Of(p.PublicN, rate); err != nil {
+	if p.Batching, err = c.Batching(p.PublicN, rate); err != nil {
 		return err
 	}
 	if c.Steps == nil && c.Epochs == nil {

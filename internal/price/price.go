@@ -54,7 +54,7 @@ func Of(r Run) (*Price, error) {
 		return p, p.pure()
 	}
 	if n := 1 / float64(r.Units); *r.Settings.Delta >= n {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *r.Settings.Delta, n, SuggestedDelta(r.Units)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some %s is published whole; choose a smaller --delta, such as %s", *r.Settings.Delta, n, r.Unit, SuggestedDelta(r.Units)))
 	}
 	switch {
 	case r.Declaration.Budget == dpoptim.Committed:
