@@ -345,7 +345,7 @@ func TestGroupRDPLowOrders(t *testing.T) {
 // A point of one record's curve that an accountant cannot resolve is left out: each other is a bound. Of none there is no δ.
 func TestGroupConversionLeavesPointsOut(t *testing.T) {
 	resolves := 0.4
-	m := method{account: func(_ []Event, o Options) (Result, error) {
+	m := method{solve: func(_ []Event, o Options) (Result, error) {
 		if *o.Epsilon > resolves {
 			return Result{}, fmt.Errorf("epsilon %v is beyond what is resolved", *o.Epsilon)
 		}
