@@ -101,6 +101,9 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 		return nil, nil, nil, err
 	}
 	s.DropFirst, s.places, s.user = s.DropFirst || o.DropFirst, o.Places, o.User
+	if s.user != "" && s.TestShare > 0 {
+		return nil, nil, nil, fmt.Errorf("test_share %v, users in column %s: it holds out records, and a user may have some on both sides; leave it out of the schema, and name a file of test records of other users under test", s.TestShare, s.user)
+	}
 	if path == datasets.Piped && (s.Test != "" || len(s.Also) > 0) {
 		return nil, nil, nil, errors.New("the schema names files beside the table (test, also), and nothing lies beside one from standard input: leave them out, or give the path of a file")
 	}
