@@ -340,7 +340,7 @@ func CountDoubt(publicN int) int { return 2 * publicN / countShare }
 
 // count settles the noise of a count that was asked for, where it can be a part of what the run is charged for: of one
 // that asks for sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of
-// all records. One record that is added, removed or replaced moves it by one at most.
+// all records. One unit that is added, removed or replaced moves it by one at most.
 func (p *Price) count() {
 	c, t, d := &p.Settings, p.Traits, p.Declaration
 	noisy := c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0
