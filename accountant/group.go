@@ -139,18 +139,24 @@ func (m method) convertEpsilon(events []Event, o Options, records int) (Result, 
 }
 
 // convertDelta is the least δ of the group that points of one record's curve give at o's ε, of which that at ε/k is one.
+// An accountant may not resolve some of them. Each alone is a bound.
 func (m method) convertDelta(events []Event, o Options, records int) (Result, error) {
 	const points = 16
-	k, best := float64(records), 0.0
+	k, best, found := float64(records), 0.0, false
+	var failed error
 	for i := range points + 1 {
 		epsilon := *o.Epsilon / k * float64(i) / points
 		one := o
 		one.Epsilon = &epsilon
 		r, err := m.account(events, one)
 		if err != nil {
-			return Result{}, err
+			failed = err
+			continue
 		}
-		best = min(best, math.Log(r.Delta)+logGrowth(k, epsilon))
+		best, found = min(best, math.Log(r.Delta)+logGrowth(k, epsilon)), true
+	}
+	if !found {
+		return Result{}, failed
 	}
 	return o.result(positiveDelta(best)), nil
 }

@@ -303,3 +303,61 @@ func TestGroupRefuses(t *testing.T) {
 		}
 	}
 }
+
+// At low orders of large groups the divergence back is a small power of ratios near 0. It is held against a plain quadrature
+// of the density ratio, whose logarithms are summed as they are.
+func TestGroupRDPLowOrders(t *testing.T) {
+	quadrature := func(records int, q, mu, power float64) float64 { // ln E_Q[(P/Q)^power]
+		lg := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
+		const h = 0.05
+		var s logSum
+		for z := -40.0; z < 40; z += h {
+			var ratio logSum
+			for j := range records + 1 {
+				x := float64(j) * mu
+				ratio.add(lg(records) - lg(j) - lg(records-j) + float64(j)*math.Log(q) + float64(records-j)*math.Log1p(-q) + x*z - x*x/2)
+			}
+			s.add(-z*z/2 - math.Log(2*math.Pi)/2 + power*ratio.log() + math.Log(h))
+		}
+		return s.log()
+	}
+	for _, c := range []struct {
+		records int
+		q, mu   float64
+	}{{30, 0.8, 0.2}, {8, 0.95, 0.5}, {200, 0.5, 0.05}, {60, 0.99, 0.1}} {
+		p := newGroupPair(c.q, c.mu, float64(c.records))
+		for _, order := range []float64{1.001, 1.01, 1.1, 1.2, 1.3, 1.5, 1.8, 2.5} {
+			there, back := quadrature(c.records, c.q, c.mu, order), quadrature(c.records, c.q, c.mu, 1-order)
+			what := fmt.Sprint(c, " order ", order)
+			near(t, what, logMoment(p, order), there, 1e-9)
+			near(t, what+" back", logMoment(mirroredGroup{p}, 1-order), back, 1e-9)
+			near(t, what+" worse", rdpSampledGroup(c.q, c.mu, float64(c.records), order), math.Max(there, back)/(order-1), 1e-9)
+		}
+	}
+	// By mpmath, with 40 digits.
+	near(t, "30 records", rdpSampledGroup(0.8, 0.2, 30, 1.3), 15.840602378601, 1e-12)
+	// Ratios too small for a float64 count as they are: P/Q is at least (1−q)^1000, so that Q/P is at most its inverse.
+	if got, most := rdpSampledGroup(0.8, 0.05, 1000, 1.3), -1000*math.Log1p(-0.8); !(got > 0 && got <= most) {
+		t.Errorf("a thousand records: %v, at most %v", got, most)
+	}
+}
+
+// A point of one record's curve that an accountant cannot resolve is left out: each other is a bound. Of none there is no δ.
+func TestGroupConversionLeavesPointsOut(t *testing.T) {
+	resolves := 0.4
+	m := method{solve: func(_ []Event, o Options) (Result, error) {
+		if *o.Epsilon > resolves {
+			return Result{}, fmt.Errorf("epsilon %v is beyond what is resolved", *o.Epsilon)
+		}
+		return o.result(math.Exp(-20 * *o.Epsilon)), nil
+	}}
+	o := Options{Epsilon: new(3.0)}
+	r, err := m.convertDelta(nil, o, 4)
+	must(t, err)
+	const last = 3. / 4 * 8 / 16 // of the points up to 0.4, which is the best
+	near(t, "the last point", r.Delta, math.Exp(-20*last)*math.Expm1(4*last)/math.Expm1(last), 1e-9)
+	resolves = -1
+	if r, err := m.convertDelta(nil, o, 4); err == nil || !strings.Contains(err.Error(), "beyond what is resolved") {
+		t.Errorf("no point gives δ = %v, %v", r.Delta, err)
+	}
+}

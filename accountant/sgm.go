@@ -205,9 +205,9 @@ func trapezoid(p pair, alpha, h, reach float64, logF func(u, d float64) float64)
 // logExcess is ln(r^α−1−α(r−1)) with u = ln r and d = r−1, for α above 1 or below 0.
 func logExcess(alpha, u, d float64) float64 {
 	switch {
-	case math.Abs(alpha*d) < 0.02:
+	case math.Max(math.Abs(alpha), 1)*math.Abs(d) < 0.02:
 		// Binomial series from the second order on, over its first term;
-		// alpha·|d| bounds the ratio of terms.
+		// max(|α|, 1)·|d| bounds the ratio of terms.
 		term, sum := 1.0, 0.0
 		for k := 2.0; k < 12; k++ {
 			sum += term
@@ -216,6 +216,10 @@ func logExcess(alpha, u, d float64) float64 {
 		return math.Log(alpha*(alpha-1)/2*sum) + 2*math.Log(math.Abs(d))
 	case alpha < 0 && u > 30: // the last term is all
 		return math.Log(-alpha) + u
+	case alpha < 0 && u < -0.5:
+		// Over r^α, which may overflow, while 1+d may round to 0. Nothing cancels:
+		// 1 − r^{−α} is at least 1.2 times |α·d|·r^{−α}.
+		return alpha*u + math.Log(-math.Expm1(-alpha*u)-alpha*d*math.Exp(-alpha*u))
 	case alpha*u < 30:
 		// The same number without the difference of r^α and r, which are
 		// close for orders near 1.

@@ -3,6 +3,7 @@ package datasets
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -33,7 +34,11 @@ func (s *Set) ByUser(most int, key stream.Key) (*Set, error) {
 	by.PublicN, by.PerClass, by.Share, by.Moves = 0, nil, 0, true
 	by.Train = s.Train.empty()
 	by.Train.UnitRows = most
-	for number, records := range s.usable() {
+	users := s.usable()
+	if int64(len(users))*int64(most) > math.MaxInt32 {
+		return nil, fmt.Errorf("records-per-user %d: all users together have more than the %d rows that a table can have; give a smaller --records-per-user", most, math.MaxInt32)
+	}
+	for number, records := range users {
 		order := shuffled(records, words, uint64(number))
 		for k := range most {
 			by.Train.add(&s.Train, order[k%len(order)])

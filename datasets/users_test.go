@@ -192,3 +192,12 @@ func TestKeepUsers(t *testing.T) {
 		t.Errorf("%d records were kept, with %d users", at, len(kept.Train.Users))
 	}
 }
+
+// A row of a table has a number of 32 bits. What has more is refused before it is made, and no message counts users.
+func TestByUserFitsATable(t *testing.T) {
+	s := &Set{Classes: 2, Train: Split{Shape: [3]int{1, 1, 1}, Values: []float32{1, 2, 3}, Labels: []uint8{0, 1, 0}, Users: []string{"a", "b", "c"}}}
+	_, err := s.ByUser(math.MaxInt32/3+1, stream.KeyFromSeed(1, "users"))
+	if want := fmt.Sprintf("records-per-user %d: all users together have more than the %d rows that a table can have; give a smaller --records-per-user", math.MaxInt32/3+1, math.MaxInt32); err == nil || err.Error() != want {
+		t.Errorf("the error is %v", err)
+	}
+}

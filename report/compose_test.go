@@ -102,3 +102,16 @@ func TestNamesJoin(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What is drawn are units.
+func TestBatchesOfUsers(t *testing.T) {
+	r := &run{Result: train.Result{Claim: train.Claim{PrivacyUnit: accountant.OneUser}, Sampling: "poisson", SamplingRate: 0.1, ExpectedBatch: 30, PublicN: 300}}
+	for rate, want := range map[float64]string{
+		0.1: "Poisson sampling: 30 of 300 users (the public number) per step on average",
+		1:   "all users at every step; their public number is 300",
+	} {
+		if r.SamplingRate = rate; r.Batches() != want {
+			t.Errorf("%q, not %q", r.Batches(), want)
+		}
+	}
+}

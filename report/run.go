@@ -152,10 +152,10 @@ func (r *run) ChosenOn() string { return plan.ChosenOn(r.DefaultsFrom) }
 // Batches says how they were drawn.
 func (r *run) Batches() string {
 	if r.SamplingRate == 1 {
-		return fmt.Sprintf("all records at every step; their public number is %d", r.PublicN)
+		return fmt.Sprintf("all %ss at every step; their public number is %d", r.Noun(), r.PublicN)
 	}
 	drawn, each := batches.Words(r.Sampling)
-	return fmt.Sprintf("%s: %s of %d records (the public number) %s", drawn, number(r.ExpectedBatch), r.PublicN, each)
+	return fmt.Sprintf("%s: %s of %d %ss (the public number) %s", drawn, number(r.ExpectedBatch), r.PublicN, r.Noun(), each)
 }
 
 // Usable is the noisy count of usable records, in words; empty where none was made.

@@ -41,13 +41,16 @@ func (r *run) count() error {
 	if err := r.charge.Admit(); err != nil {
 		return err
 	}
-	all := []int64{r.data.Usable()/int64(r.plan.Config.UnitRows()) - r.canary.Partaking()} // all rows of a user are usable, or none is
+	all := []int64{r.data.Usable()}
 	if r.team != nil {
 		if err := r.team.SumInt64(all); err != nil {
 			return err
 		}
 	}
-	counted, err := engine.Count(all[0], *r.plan.Count, r.noise, r.charge.Count())
+	// A front end may leave some rows of a user unusable. One user moves all ranks' rows together by as many as a unit has,
+	// at most, so the quotient by one; quotients of each rank it could move by more.
+	units := all[0]/int64(r.plan.Config.UnitRows()) - r.canary.Partaking()
+	counted, err := engine.Count(units, *r.plan.Count, r.noise, r.charge.Count())
 	if err != nil {
 		return err
 	}

@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/accountant/ledger"
+	"github.com/privgrad/privgrad/features"
 	"github.com/privgrad/privgrad/internal/collective/local"
 	"github.com/privgrad/privgrad/internal/engine"
 	"github.com/privgrad/privgrad/internal/plan"
@@ -302,6 +305,49 @@ func TestRanksCountTogether(t *testing.T) {
 		} else if *results[0].Counted != alone {
 			t.Errorf("%d ranks counted %v, one counted %v", n, *results[0].Counted, alone)
 		}
+	}
+}
+
+// A front end leaves some rows of a user unusable. Several processes then count the units that one counts: what is left
+// of a unit on each is put together before it is rounded down.
+func TestRanksCountUsersTogether(t *testing.T) {
+	set := made(1, 1200)
+	size := 64
+	for i := 0; i < set.Train.Len(); i += 7 { // of 400 rows on each of three ranks 58, 57 and 57
+		for k := range size {
+			set.Train.Features[i*size+k] = 255
+		}
+	}
+	front, err := features.Own("no white", set.Train.Shape, set.Train.Shape, func(dst, image []float32) {
+		copy(dst, image)
+		if slices.Min(image) == 1 {
+			dst[0] = float32(math.NaN())
+		}
+	})
+	check(t, err)
+	var users strings.Builder
+	for i := range set.Train.Len() {
+		fmt.Fprintln(&users, i/2)
+	}
+	c := small()
+	c.Users, c.RecordsPerUser, c.PublicN, c.Delta = filepath.Join(t.TempDir(), "users.txt"), 2, ptr(600), ptr(1e-5)
+	c.Classes, c.Noise, c.Steps = nil, "exact", ptr(1)
+	check(t, os.WriteFile(c.Users, []byte(users.String()), 0o644))
+	counted := map[int]float64{}
+	for _, n := range []int{1, 3} {
+		o := Options{Sources: sources(set), Features: front, Out: filepath.Join(t.TempDir(), "run"), keys: injected(3)}
+		results, errs := ranked(context.Background(), local.New(n, local.Options{}), func(int) (Config, Options) { return c, o })
+		check(t, errors.Join(errs...))
+		if results[0].Counted == nil {
+			t.Fatal("no count")
+		}
+		counted[n] = *results[0].Counted
+	}
+	noise, err := stream.New(stream.ChaCha20, injected(3).Noise)
+	check(t, err)
+	want, err := engine.Count((1200-172)/2, accountant.Gaussian{NoiseMultiplier: 30}, noise, 1)
+	if check(t, err); counted[1] != counted[3] {
+		t.Errorf("one rank counted %v, three counted %v; %v", counted[1], counted[3], want)
 	}
 }
 

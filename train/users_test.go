@@ -143,8 +143,29 @@ func TestUsersRefuse(t *testing.T) {
 		change(&c)
 		refusedOnATable(t, c, want)
 	}
+	schema := strings.ReplaceAll(string(read(t, "t.csv.schema.yaml")), "test: test.csv\n", "test_share: 0.25\n")
+	check(t, os.WriteFile("t.csv.schema.yaml", []byte(schema), 0o644))
+	c := tableConfig()
+	if c.PublicN = ptr(400); !strings.Contains(schema, "test_share") || resolved(t, c, Options{}) == nil {
+		t.Error("a share of records is held out where they are the unit")
+	}
+	c.Unit = "user:person"
+	refusedOnATable(t, c, "test_share 0.25")
 	if _, err := Run(context.Background(), func() Config { c := small(); c.Users = "nowhere.txt"; return c }(), Options{Sources: sources(made(1, 20)), Out: "run"}); err == nil || !strings.Contains(err.Error(), "nowhere.txt") {
 		t.Errorf("a file of users that is not there: %v", err)
+	}
+}
+
+// A δ of one over the number of users is about a user.
+func TestDeltaOfUsers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeTable(t, "two", 5, 100, 0)
+	userTable(t)
+	c := tableConfig()
+	c.Unit, c.PublicN, c.Batch, c.Delta = "user:person", ptr(300), ptr(60.0), ptr(0.01)
+	p := resolved(t, c, Options{})
+	if all := strings.Join(p.Warnings, "\n"); !strings.Contains(all, "some user is published whole") || p.Unit != "user" {
+		t.Errorf("the unit is a %s, warned of %s", p.Unit, all)
 	}
 }
 

@@ -100,12 +100,8 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	s.DropFirst, s.places, s.user = s.DropFirst || o.DropFirst, o.Places, o.User
-	if path == datasets.Piped && (s.Test != "" || len(s.Also) > 0) {
-		return nil, nil, nil, errors.New("the schema names files beside the table (test, also), and nothing lies beside one from standard input: leave them out, or give the path of a file")
-	}
-	if s.Width() == 0 {
-		return nil, nil, nil, fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
+	if err := s.take(path, o); err != nil {
+		return nil, nil, nil, err
 	}
 	text, err := yaml.Marshal(s)
 	if err != nil {
@@ -138,6 +134,20 @@ func facts(path string, o Options) (*datasets.Set, *Known, *Schema, error) {
 	}
 	set.Moves = set.Share < 1 || slices.ContainsFunc(s.Columns, func(c Column) bool { return c.Only != nil })
 	return set, known, s, nil
+}
+
+// take has a schema follow the options, and refuses what does not go together.
+func (s *Schema) take(path string, o Options) error {
+	s.DropFirst, s.places, s.user = s.DropFirst || o.DropFirst, o.Places, o.User
+	switch {
+	case path == datasets.Piped && (s.Test != "" || len(s.Also) > 0):
+		return errors.New("the schema names files beside the table (test, also), and nothing lies beside one from standard input: leave them out, or give the path of a file")
+	case s.Width() == 0:
+		return fmt.Errorf("drop-first true: no column of %s is left then; leave it out", path)
+	case s.user != "" && s.TestShare > 0:
+		return fmt.Errorf("test_share %v, users in column %s: it holds out records, and a user may have some on both sides; leave it out of the schema, and name a file of test records of other users under test", s.TestShare, s.user)
+	}
+	return nil
 }
 
 // publish tells what was published of a known table.

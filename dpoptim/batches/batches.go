@@ -40,8 +40,10 @@ type Kind struct {
 // Unit is what is drawn, whole or not at all.
 type Unit string
 
-// Record is one row of a table.
-const Record Unit = "record"
+const (
+	Record Unit = "record" // one row of a table
+	User   Unit = "user"   // all rows of one
+)
 
 // Batching is how the batches of a run are drawn. All of it is public.
 type Batching struct {

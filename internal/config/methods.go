@@ -143,6 +143,15 @@ func (c *Config) Drawn() *batches.Kind {
 	return batches.Poisson // at rate 1, as runs without privacy have always called it
 }
 
+// Batching draws from a public number of units, at a rate or as near to it as can be.
+func (c *Config) Batching(n int, rate float64) (batches.Batching, error) {
+	b, err := c.Drawn().Of(n, rate)
+	if c.ByUser() {
+		b.Unit = batches.User
+	}
+	return b, err
+}
+
 // FullBatch reports whether every step is of all records.
 func (c *Config) FullBatch() bool {
 	t := c.Traits()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -91,6 +92,8 @@ func (c *Config) checkUnit() error {
 		return usage.Errorf("users %s: shards do not say which of them has which user; give the data from which the shards were made", c.Users)
 	case c.Folds > 0:
 		return usage.Errorf("folds %d: folds hold out records, and a user may have records in each; leave out --folds, or --unit", c.Folds)
+	case c.PublicN != nil && *c.PublicN > math.MaxInt32/c.UnitRows():
+		return usage.Errorf("public-n %d, records-per-user %d: a table has %d rows at most, and each user has as many rows as records that may take part; give a smaller --records-per-user", *c.PublicN, c.UnitRows(), math.MaxInt32)
 	case len(c.Augment) > 0:
 		return usage.Errorf("augment %s: the records of a user take the place of views; leave out --augment", strings.Join(c.Augment, ","))
 	case c.TrainLossNoise != nil:

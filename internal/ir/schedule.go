@@ -68,7 +68,7 @@ type Schedule struct {
 	UnitRows int
 }
 
-// Row is the row of the table of a unit's view.
+// Row is the row of the table of a unit's view. A table has so few rows that each has a number of 32 bits.
 func (s *Schedule) Row(unit int32, view int) int32 {
 	if s.UnitRows < 2 {
 		return unit

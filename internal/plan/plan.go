@@ -464,7 +464,7 @@ func (p *Plan) resolveSampling() (err error) {
 	n := float64(p.PublicN)
 	if t := p.Traits; t.Once && t.Private { // its schedule is the one release, of all records
 		p.Steps, p.EvalEvery = 1, 1
-		if p.Batching, err = c.Drawn().Of(p.PublicN+c.Canaries, 1); err != nil {
+		if p.Batching, err = c.Batching(p.PublicN+c.Canaries, 1); err != nil {
 			return err
 		}
 		return p.resolveFacts()
@@ -485,7 +485,7 @@ func (p *Plan) resolveSampling() (err error) {
 	if rate*n < leastBatch {
 		return usage.Errorf("an expected batch of %v records: must be at least %g; raise --batch or --sampling-rate", rate*n, leastBatch)
 	}
-	if p.Batching, err = c.Drawn().Of(p.PublicN+c.Canaries, rate); err != nil {
+	if p.Batching, err = c.Batching(p.PublicN+c.Canaries, rate); err != nil {
 		return err
 	}
 	if c.Steps == nil && c.Epochs == nil {

@@ -54,7 +54,7 @@ func Of(r Run) (*Price, error) {
 		return p, p.pure()
 	}
 	if n := 1 / float64(r.Units); *r.Settings.Delta >= n {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some record is published as it is; choose a smaller --delta, such as %s", *r.Settings.Delta, n, SuggestedDelta(r.Units)))
+		p.Warnings = append(p.Warnings, fmt.Sprintf("delta %v is not below 1/N = %.3g: such a δ allows that some %s is published whole; choose a smaller --delta, such as %s", *r.Settings.Delta, n, r.Unit, SuggestedDelta(r.Units)))
 	}
 	switch {
 	case r.Declaration.Budget == dpoptim.Committed:
@@ -340,7 +340,7 @@ func CountDoubt(publicN int) int { return 2 * publicN / countShare }
 
 // count settles the noise of a count that was asked for, where it can be a part of what the run is charged for: of one
 // that asks for sums of gradients with noise that is not fixed by its method, by an accountant that takes a release of
-// all records. One record that is added, removed or replaced moves it by one at most.
+// all records. One unit that is added, removed or replaced moves it by one at most.
 func (p *Price) count() {
 	c, t, d := &p.Settings, p.Traits, p.Declaration
 	noisy := c.Epsilon != nil || c.NoiseMultiplier != nil && *c.NoiseMultiplier > 0

@@ -99,7 +99,7 @@ func Open(c *config.Config, sources map[string]Source, facts bool, rank datasets
 		set, err = choose(c, set)
 	}
 	if err == nil && c.ByUser() {
-		if c.Unit == config.OfSource && set.Train.Users == nil {
+		if c.Unit == config.OfSource && set.Train.Users == nil && !facts {
 			return nil, nil, usage.Errorf("unit %s: data %s does not say whose its records are; give --users FILE", c.Unit, c.Data)
 		}
 		set, err = byUser(c, set)

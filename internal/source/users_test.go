@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/privgrad/privgrad/datasets"
+	"github.com/privgrad/privgrad/internal/config"
 )
 
 // Whose a record is stands in its line, or behind its name. Other lines are no error.
@@ -39,5 +40,22 @@ func TestNameUsers(t *testing.T) {
 		if got := named.Train.Users; !slices.Equal(got, c.want) || set.Train.Users != nil {
 			t.Errorf("%s: the users are %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A source of a program's own says whose its records are when they are opened. Its facts need not.
+func TestUsersOfFacts(t *testing.T) {
+	facts := func() *datasets.Set {
+		return &datasets.Set{Name: "own", Classes: 2, Train: datasets.Split{Shape: [3]int{1, 1, 1}, Unit: true}}
+	}
+	own := map[string]Source{"own": {Open: func(string) (*datasets.Set, error) { return facts(), nil }, Facts: facts}}
+	c := config.Default()
+	c.Data, c.Unit, c.RecordsPerUser = "own", config.OfSource, 3
+	set, _, err := Open(&c, own, true, datasets.Rank{})
+	if err != nil || set.Train.UnitRows != 3 {
+		t.Errorf("facts without a record: %v", err)
+	}
+	if _, _, err := Open(&c, own, false, datasets.Rank{}); err == nil {
+		t.Error("records that are nobody's are users")
 	}
 }

@@ -174,7 +174,7 @@ func (r *run) drawn() string {
 	of := fmt.Sprintf("%s of %s records", count(r.ExpectedBatch), whole(r.PublicN))
 	switch {
 	case r.SamplingRate == 1:
-		return fmt.Sprintf("Every step uses all records (their public number is %s).", whole(r.PublicN))
+		return fmt.Sprintf("Every step uses all %ss (their public number is %s).", one, whole(r.PublicN))
 	case r.Sampling == batches.Poisson.Name && one != string(batches.Record):
 		return fmt.Sprintf("In each step, every %s takes part with a probability of %s%%, independently of all others. Who takes part, and how many do, is secret.", one, number(100*r.SamplingRate))
 	case r.Sampling == batches.Poisson.Name:

@@ -44,10 +44,15 @@ func (l group) symmetric() bool { return l.twoSided }
 func (l group) span() float64   { return 0 }
 
 // The loss is the logarithm of a sum whose terms are computed as a Gaussian's, from weights that are off by
-// at most weightErr and have logarithms of a few hundred.
+// at most weightErr and have logarithms of a few hundred. Two-sided, it is the difference of two such logarithms:
+// what one is too large, the other may be too small.
 func (l group) slack() float64 {
 	m := l.mu * min(l.records, 60/l.mu) // losses of up to mostLoss come of nearer centres
-	return 16*ulp*(16+16*m+3*m*m) + ulp*4*(leastAbsent+700) + l.weightErr()
+	s := 16*ulp*(16+16*m+3*m*m) + ulp*4*(leastAbsent+700) + l.weightErr()
+	if l.twoSided {
+		s *= 2
+	}
+	return s
 }
 
 // weightErr bounds the relative error of a weight, of a product of so many roundings.

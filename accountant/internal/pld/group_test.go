@@ -255,3 +255,16 @@ func TestMergedGroups(t *testing.T) {
 		t.Error("groups of different size are merged")
 	}
 }
+
+// Two-sided, the loss has two logarithms, and an error of each.
+func TestGroupSlackOfBothSides(t *testing.T) {
+	for _, c := range []struct{ mu, q, records float64 }{{1, 0.01, 2}, {0.3, 0.2, 40}, {0.02, 0.1, 900}} {
+		one, err := newGroup(c.mu, c.q, c.records, false)
+		check(t, err)
+		both, err := newGroup(2*c.mu, c.q, c.records, true) // a replaced record is as far as one that is added and one that is removed
+		check(t, err)
+		if both.slack() < 2*one.slack() {
+			t.Errorf("%v: losses are off by %v one-sided, and by %v two-sided", c, one.slack(), both.slack())
+		}
+	}
+}
