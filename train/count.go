@@ -49,8 +49,7 @@ func (r *run) count() error {
 	}
 	// A front end may leave some rows of a user unusable. One user moves all ranks' rows together by as many as a unit has,
 	// at most, so the quotient by one; quotients of each rank it could move by more.
-	units := all[0]/int64(r.plan.Config.UnitRows()) - r.canary.Partaking()
-	counted, err := engine.Count(units, *r.plan.Count, r.noise, r.charge.Count())
+	counted, err := engine.Count(all[0]/int64(r.plan.Config.UnitRows())-r.canary.Partaking(), *r.plan.Count, r.noise, r.charge.Count())
 	if err != nil {
 		return err
 	}

@@ -135,6 +135,7 @@ func TestLimits(t *testing.T) {
 		{"noise_multiplier", func(c *Config) { c.NoiseMultiplier = ptr(1e-7) }, "noise multiplier 1e-07: must be in [1e-06, 1e+09], or 0 for no noise"},
 		{"delta", func(c *Config) { c.Delta = ptr(1.0) }, "delta 1: must be in [0, 1), and well below one over the number of records"},
 		{"public_n", func(c *Config) { c.PublicN = ptr(0) }, "public-n 0: must be the public number of training records, 1 or more"},
+		{"canaries", func(c *Config) { c.Canaries = -1 }, "canaries -1: must be 1 to 10000, or 0 for none"},
 		{"folds", func(c *Config) { c.Folds = 1 }, "folds 1: must be 2 to 1000, or 0 for none"},
 		{"recipe", func(c *Config) { c.Recipe = "m" }, `unknown recipe "m": choose one of auto, best, wrn, head, none`},
 		{"features", func(c *Config) { c.Features = "m" }, `unknown features "m": choose one of scatter, patches, pairs, encoder, scatter+patches, scatter+pairs, patches+pairs, scatter+encoder, patches+encoder, pairs+encoder, scatter+patches+pairs, scatter+patches+encoder, scatter+pairs+encoder, patches+pairs+encoder, scatter+patches+pairs+encoder, none`},
