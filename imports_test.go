@@ -155,6 +155,7 @@ var allowed = map[string][]string{
 	},
 	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
+	"internal/tuned":    {"accountant", "internal/plan", "internal/price", "internal/rundir", "internal/usage"},
 	"internal/budget":   {"accountant", "accountant/ledger", "internal/durable", "internal/papers", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
@@ -164,7 +165,7 @@ var allowed = map[string][]string{
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/budget", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
 		"internal/fault", "internal/imported", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
-		"internal/stream", "internal/tables", "internal/usage", "nn",
+		"internal/stream", "internal/tables", "internal/tuned", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,

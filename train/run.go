@@ -75,6 +75,9 @@ type Options struct {
 	// alone. Every rank gets the same options, but for the place of its data.
 	Group collective.Group
 
+	// Priced makes the plan of a tuning's trial say what it costs. Whoever gives it has paid.
+	Priced func(*plan.Plan)
+
 	// Device replaces the configured one, for tests of this module; others name one in Config.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
@@ -154,6 +157,9 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	p := r.plan
+	if o.Priced != nil {
+		o.Priced(p)
+	}
 	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
 		p.Guarantee.Deny("its keys were given, and not drawn")
@@ -270,7 +276,7 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	for _, step := range []func() error{
 		r.settle,     // which may be refused
 		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
-		r.sweep, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
+		func() error { return r.dir().Sweep() }, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
 		func() error { return r.openEngine(ctx) },
 		r.restore,
 		func() error { return r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step()) },
@@ -292,7 +298,7 @@ func (r *run) settle() error {
 	}
 	var paid *budget.Receipt
 	var err error
-	if r.team == nil || r.team.Rank() == 0 { // all ranks are one run
+	if o.Priced == nil && (r.team == nil || r.team.Rank() == 0) { // all ranks are one run
 		if paid, err = budget.Pay(p, r.dir(), name, o.RunID); err != nil {
 			return err
 		}
@@ -308,14 +314,6 @@ func (r *run) settle() error {
 	o.Log.Info(paid.Notice())
 	o.RunID = paid.Run
 	return paid.Keep(r.dir())
-}
-
-// sweep removes what a crash left of files that were not finished.
-func (r *run) sweep() error {
-	if err := r.dir().Sweep(); err != nil {
-		return fmt.Errorf("run directory %s: %w", r.dir(), err)
-	}
-	return nil
 }
 
 // keepConfig writes the settings of a new run.
