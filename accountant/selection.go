@@ -58,7 +58,7 @@ const (
 )
 
 // mostExpected is the largest mean number of trials: more would take too long, and cost too much.
-const mostExpected = 1e4
+const mostExpected = 1000
 
 // ParseTrials reads "tnb:ETA,GAMMA" or "poisson:MEAN".
 func ParseTrials(text string) (Trials, error) {
@@ -94,8 +94,8 @@ func (t TruncatedNegativeBinomial) check() error {
 	switch {
 	case !(t.Eta > -1) || t.Eta > 100:
 		return fmt.Errorf("trials %s: η is %v, and must be above −1, and 100 at most", t, t.Eta)
-	case !(t.Gamma >= 1e-6 && t.Gamma < 1):
-		return fmt.Errorf("trials %s: γ is %v, and must be below 1, and 1e-6 at least", t, t.Gamma)
+	case !(t.Gamma >= 1e-4 && t.Gamma < 1):
+		return fmt.Errorf("trials %s: γ is %v, and must be below 1, and 1e-4 at least", t, t.Gamma)
 	case t.Expected() > mostExpected:
 		return fmt.Errorf("trials %s: they are %.6g on average, and may be %g at most: raise γ", t, t.Expected(), float64(mostExpected))
 	}

@@ -245,7 +245,7 @@ func TestLargestCurve(t *testing.T) {
 }
 
 func TestParseTrialsRefuses(t *testing.T) {
-	for _, text := range []string{"", "tnb", "tnb:1", "tnb:-1,0.1", "tnb:0,0", "tnb:0,1", "tnb:0,1e-9", "tnb:nan,0.1", "tnb:5,1e-5", "poisson:0", "poisson:-1", "poisson:1e9", "geometric:3", "poisson:1,2"} {
+	for _, text := range []string{"", "tnb", "tnb:1", "tnb:-1,0.1", "tnb:0,0", "tnb:0,1", "tnb:0,1e-9", "tnb:nan,0.1", "tnb:5,1e-3", "poisson:0", "poisson:-1", "poisson:1e9", "geometric:3", "poisson:1,2"} {
 		if got, err := ParseTrials(text); err == nil {
 			t.Errorf("%q is read as %v", text, got)
 		}
