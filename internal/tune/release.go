@@ -88,7 +88,7 @@ func (t *tuning) report(r *train.Result) (err error) {
 	if r.Evaluations, err = rundir.ReadMetrics[train.Measurement](t.dir); err != nil {
 		return err
 	}
-	if t.Report == nil || t.dir.Has("report.html") {
+	if t.Report == nil || slices.ContainsFunc(t.Report.Files(r), func(name string) bool { return slices.Contains(r.Released, name) }) {
 		return nil
 	}
 	for _, m := range r.Evaluations {
