@@ -156,6 +156,10 @@ var allowed = map[string][]string{
 	"internal/outputs":  {"datasets", "internal/device", "internal/device/host", "internal/device/reference", "internal/fault", "internal/ir", "internal/tables"},
 	"internal/rundir":   {"features", "internal/durable", "internal/ir", "internal/safetensors", "internal/usage", "internal/written"},
 	"internal/tuned":    {"accountant", "internal/plan", "internal/price", "internal/rundir", "internal/usage"},
+	"internal/tune": {
+		"accountant", "accountant/ledger", "dpoptim", "internal/budget", "internal/config", "internal/durable", "internal/fault", "internal/plan", "internal/price", "internal/rundir",
+		"internal/setting", "internal/source", "internal/tuned", "internal/usage", "train",
+	},
 	"internal/budget":   {"accountant", "accountant/ledger", "internal/durable", "internal/papers", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/charge":   {"accountant", "accountant/ledger", "dpoptim", "dpoptim/batches", "internal/engine", "internal/usage"},
 	"internal/scoring":  {"datasets", "internal/device", "internal/engine", "internal/ir", "internal/outputs", "internal/tables"},
@@ -171,7 +175,7 @@ var allowed = map[string][]string{
 	"internal/tfevents": nil,
 	"report": {
 		"accountant", "accountant/ledger", "dpoptim/batches", "internal/budget", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
-		"internal/source", "internal/tfevents", "internal/usage", "train",
+		"internal/source", "internal/tfevents", "internal/tuned", "internal/usage", "train",
 	},
 
 	"report/statement": {
@@ -239,6 +243,7 @@ var allowed = map[string][]string{
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/budget":  {"accountant", "internal/budget", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written", "train"},
+	"internal/cli/tune":    {"internal/budget", "internal/cli", "internal/cli/data", "internal/tune", "internal/usage", "internal/written", "report", "train"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }

@@ -29,7 +29,7 @@ func (t *tuning) release(best finalist) (*train.Result, error) {
 	if !best.none {
 		tuning.Chosen = t.Candidates[best.choice].Chosen
 	}
-	r.Run, r.TuningCharged, r.Tuning = t.Out, true, &tuning
+	r.Run, r.Asked, r.TuningCharged, r.Tuning = t.Out, &t.Asked, true, &tuning
 	for _, a := range t.Assumptions { // the price rests on all of them
 		if !slices.Contains(r.Assumptions, a) {
 			r.Assumptions = append(r.Assumptions, a)

@@ -147,3 +147,14 @@ func (t *Tuning) Settings() string {
 	}
 	return strings.Join(all, ", ")
 }
+
+// Words say how the settings were chosen.
+func (t *Tuning) Words() string {
+	return fmt.Sprintf("the best by %s of a secret number of private trials (%.3g on average), with settings drawn from %d choices (%s). ε covers all trials and the choice among them",
+		strings.ReplaceAll(t.Score, "_", " "), t.Expected, t.Choices, t.Grid)
+}
+
+// RestsOn is what the guarantee rests on of how settings were chosen.
+func (t *Tuning) RestsOn() string {
+	return "the grid, and all settings that are not in it, were chosen without looking at the private data"
+}

@@ -112,7 +112,9 @@ func open(d rundir.Dir) (*run, error) {
 	}
 	facts, err := rundir.ReadFacts(d.Path(rundir.Model))
 	r.version = facts["privgrad_version"]
-	r.Asked, r.unit = r.config.Epsilon, unitOf(r.PrivacyUnit)
+	if r.Asked, r.unit = r.config.Epsilon, unitOf(r.PrivacyUnit); r.Tuning != nil {
+		r.Asked = &r.Tuning.Asked
+	}
 	return r, err
 }
 
