@@ -38,7 +38,11 @@ const DefaultTrials = "tnb:0,0.07"
 
 // Make plans the tuning of a configuration, or says what is wrong with it. The configuration has the whole price as its ε.
 func Make(c config.Config, grid, trials string, sources map[string]source.Source) (*Plan, error) {
-	return makePlan(c, grid, trials, sources, false)
+	p, err := makePlan(c, grid, trials, sources, false)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.ask()
 }
 
 // makePlan is Make; trials may repeat their noise in a test.
@@ -66,11 +70,14 @@ func makePlan(c config.Config, grid, trials string, sources map[string]source.So
 	if err := p.price(); err != nil {
 		return nil, err
 	}
-	if p.text, err = p.Text(); err != nil {
-		return nil, err
-	}
-	p.Budget, err = budget.AskBill(c.Budget, p.bill)
+	p.text, err = p.Text()
 	return p, err
+}
+
+// ask asks the budget whether it would pay.
+func (p *Plan) ask() (err error) {
+	p.Budget, err = budget.AskBill(p.configs[0].Budget, p.bill)
+	return err
 }
 
 // settle refuses what no tuning can have, and fixes what all have.

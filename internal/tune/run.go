@@ -134,6 +134,11 @@ func (t *tuning) enter() (*train.Result, error) {
 		}
 		return &done, err
 	}
+	if begun == nil {
+		if err := t.ask(); err != nil {
+			return nil, err
+		}
+	}
 	if path := source.Absent(t.configs[0]); path != "" {
 		return nil, usage.Errorf("%s does not exist: nothing was charged", path)
 	}
@@ -172,6 +177,9 @@ func (t *tuning) begin() (*state, error) {
 	t.at("recorded")
 	if t.ledger, err = ledger.Open(t.dir.Path(rundir.Charged), h); err != nil {
 		return nil, usage.Wrap(err)
+	}
+	if err := t.dir.Sweep(); err != nil {
+		return nil, err
 	}
 	t.at("opened")
 	if t.private, err = t.dir.Private(); err != nil {
