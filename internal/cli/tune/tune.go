@@ -32,7 +32,7 @@ type Trainer struct {
 type command struct {
 	Trainer
 	settings     func(file string) (train.Config, error)
-	own          []*pflag.Flag
+	flags        *pflag.FlagSet
 	file, out    string
 	grid, trials string
 	resume       train.Resume
@@ -78,14 +78,18 @@ func (c *command) define(f *pflag.FlagSet) {
 	cli.NameArgument(f.Lookup("out"), "DIR")
 	c.Resume(f, &c.resume)
 	f.BoolVar(&c.dry, "dry-run", false, "show what the tuning costs; read no record, write nothing")
-	for _, name := range []string{"epsilon", "grid", "trials", "config", "out", "resume", "dry-run"} {
-		c.own = append(c.own, f.Lookup(name))
-	}
+	c.flags = f
 }
 
 // sections are the flags of the command; those of train stand on the pages of train.
 func (c *command) sections() []cli.Section {
-	return []cli.Section{{Title: "Tuning", Flags: c.own}, {Title: "All settings of train, which each trial has: `privgrad train --help`"}}
+	own := cli.Section{Title: "Tuning"}
+	for _, name := range []string{"epsilon", "grid", "trials", "config", "out", "resume", "dry-run", "progress", "log-format", "json", "help"} {
+		if f := c.flags.Lookup(name); f != nil {
+			own.Flags = append(own.Flags, f)
+		}
+	}
+	return []cli.Section{own, {Title: "All settings of train, which each trial has: `privgrad train --help`"}}
 }
 
 func (c *command) run(call *cli.Call) error {
