@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -76,8 +77,11 @@ func (t *tuning) copy(from rundir.Dir) error {
 			return err
 		})
 	})
-	if err != nil || t.dir.Has(rundir.Processes) {
+	if err != nil {
 		return err
+	}
+	if noted, _ := os.ReadFile(t.dir.Path(rundir.Processes)); bytes.HasSuffix(noted, []byte("\n")) { // before a kill
+		return nil
 	}
 	_, err = t.dir.Begin()
 	return err
