@@ -69,7 +69,7 @@ func (c *command) define(f *pflag.FlagSet) {
 	f.SortFlags = false
 	f.StringVar(&c.grid, "grid", "", "settings of trials: a key of train, =, and its values; all combinations are tried")
 	cli.NameArgument(f.Lookup("grid"), "KEY=V,V;…")
-	f.StringVar(&c.trials, "trials", tune.DefaultTrials, "distribution of the number of trials: tnb:ETA,GAMMA (from 1 on) or poisson:MEAN")
+	f.StringVar(&c.trials, "trials", tune.DefaultTrials, "distribution of the number of trials: poisson:MEAN, or tnb:ETA,GAMMA (from 1 on)")
 	cli.NameArgument(f.Lookup("trials"), "DIST")
 	c.settings = c.Flags(f)
 	f.StringVarP(&c.file, "config", "c", "", "read settings from a YAML file; flags win")
