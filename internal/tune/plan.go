@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -254,7 +255,9 @@ func (p *Plan) price() error {
 	whole := func(trial float64) (float64, error) {
 		p.selection.Candidates = nil
 		for _, c := range costs {
-			if err := c.calibrate(trial); err != nil {
+			if err := c.calibrate(trial); errors.Is(err, accountant.ErrBudget) {
+				return 0, &accountant.OutOfReach{Words: fmt.Sprintf("epsilon %v does not pay for the tuning: no noise makes trials of ε = %.3g at δ = %v; raise epsilon or delta, or make fewer trials", p.Asked, trial, p.Delta)}
+			} else if err != nil {
 				return 0, err
 			}
 			p.selection.Candidates = append(p.selection.Candidates, c.event)

@@ -30,6 +30,7 @@ func (t *tuning) release(best finalist) (*train.Result, error) {
 	if !best.none {
 		tuning.Chosen = t.Candidates[best.choice].Chosen
 	}
+	r.Recipe = t.plans[best.choice].Recipe // which has filled in what the trial was given
 	r.Run, r.Asked, r.TuningCharged, r.Tuning = t.Out, &t.Asked, true, &tuning
 	for _, a := range t.Assumptions { // the price rests on all of them
 		if !slices.Contains(r.Assumptions, a) {
