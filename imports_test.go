@@ -163,17 +163,22 @@ var allowed = map[string][]string{
 	"internal/slice":          {"accountant/ledger", "dpoptim", "internal/charge", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written"},
 	"internal/snapshot":       {"dpoptim", "internal/engine", "internal/rundir", "internal/usage"},
 	"internal/canary/hearing": {"dpoptim", "internal/canary", "internal/device", "internal/engine", "internal/plan", "internal/rundir", "internal/snapshot", "internal/stream", "internal/tables", "internal/usage"},
+	"internal/tuned":          {"accountant", "internal/plan", "internal/price", "internal/rundir", "internal/usage"},
+	"internal/tune": {
+		"accountant", "accountant/ledger", "dpoptim", "internal/budget", "internal/config", "internal/durable", "internal/fault", "internal/plan", "internal/price", "internal/rundir",
+		"internal/setting", "internal/source", "internal/tuned", "internal/usage", "train",
+	},
 	"train": {
 		"accountant", "accountant/ledger", "datasets", "dpoptim", "dpoptim/batches", "dpoptim/blsgd", "features", "internal/budget", "internal/canary/hearing", "internal/charge", "internal/collective",
 		"internal/collective/sums", "internal/collective/team", "internal/config", "internal/device", "internal/devices", "internal/durable", "internal/engine",
 		"internal/fault", "internal/imported", "internal/outputs", "internal/plan", "internal/price", "internal/rundir", "internal/scoring", "internal/slice", "internal/snapshot", "internal/source",
-		"internal/stream", "internal/tables", "internal/usage", "nn",
+		"internal/stream", "internal/tables", "internal/tuned", "internal/usage", "nn",
 	},
 
 	"internal/tfevents": nil,
 	"report": {
 		"accountant", "accountant/ledger", "dpoptim/batches", "internal/budget", "internal/config", "internal/durable", "internal/plan", "internal/price", "internal/rundir",
-		"internal/source", "internal/tfevents", "internal/usage", "train",
+		"internal/source", "internal/tfevents", "internal/tuned", "internal/usage", "train",
 	},
 
 	"report/statement": {
@@ -243,6 +248,7 @@ var allowed = map[string][]string{
 	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/budget":  {"accountant", "internal/budget", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written", "train"},
 	"internal/cli/onerun":  {"internal/audit/onerun", "internal/cli", "internal/usage"},
+	"internal/cli/tune":    {"internal/budget", "internal/cli", "internal/cli/data", "internal/tune", "internal/usage", "internal/written", "report", "train"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},
 }

@@ -33,6 +33,7 @@ import (
 var commands = []func() *cobra.Command{
 	newTrain,
 	newResume,
+	newTune,
 	slice.New,
 	budget.New,
 	model.Eval,

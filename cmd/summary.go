@@ -42,7 +42,11 @@ func summarise(w io.Writer, r *train.Result) {
 	cli.Table(w, 0, func(w io.Writer) { summary{w, r}.write() })
 	if r.Guarantee {
 		fmt.Fprintln(w, "\n  This is a guarantee if")
-		fmt.Fprintf(w, "    - you chose no setting by looking at the training data;\n      privgrad's defaults were chosen on %s\n", plan.ChosenOn(r.DefaultsFrom))
+		rests := "you chose no setting by looking at the training data"
+		if r.Tuning != nil {
+			rests = r.Tuning.RestsOn()
+		}
+		fmt.Fprintf(w, "    - %s;\n      privgrad's defaults were chosen on %s\n", rests, plan.ChosenOn(r.DefaultsFrom))
 		for _, a := range r.Assumptions {
 			fmt.Fprintln(w, "    - "+train.Assumption(a))
 		}
@@ -136,6 +140,10 @@ func (s summary) write() {
 	s.privacy()
 	if s.Recipe != "" {
 		s.row("Recipe", "%s", s.Recipe)
+	}
+	if t := s.Tuning; t != nil {
+		s.row("Settings", "%s", t.Settings())
+		s.row("", "the best of a secret number of trials, %.3g on average; ε covers them all", t.Expected)
 	}
 	s.sampling()
 	if s.Counted != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/privgrad/privgrad/internal/cli"
 	"github.com/privgrad/privgrad/internal/cli/data"
+	"github.com/privgrad/privgrad/internal/cli/tune"
 	"github.com/privgrad/privgrad/internal/collective"
 	"github.com/privgrad/privgrad/internal/collective/launch"
 	"github.com/privgrad/privgrad/internal/config"
@@ -142,6 +143,21 @@ func trainTo(call *cli.Call, group collective.Group, c train.Config, out string,
 		return err
 	}
 	return errors.Join(cli.Show(call, result, summarise), err)
+}
+
+// newTune chooses settings by trials, each of which has all settings of train.
+func newTune() *cobra.Command {
+	return tune.New(tune.Trainer{
+		Flags:  func(f *pflag.FlagSet) func(string) (train.Config, error) { return newSettings(f, everySetting).config },
+		Resume: resumeFlag, Summarise: summarise,
+		Alone: func() error {
+			group, err := launch.Open(os.Getenv)
+			if err != nil || group == nil {
+				return err
+			}
+			return launch.Close(group, usage.Errorf("one process makes all trials: start tune without a launcher"))
+		},
+	})
 }
 
 // sliced is the JSON form of a slice that is complete.

@@ -21,7 +21,7 @@ func TestLongTutorial(t *testing.T) {
 	check(t, err)
 	bin, work := t.TempDir(), t.TempDir()
 	wrapper := fmt.Sprintf(`#!/bin/sh
-if [ "$1" = train ]; then
+if [ "$1" = train ] || [ "$1" = tune ]; then
 	set -- "$@" --steps 3
 	case " $* " in *" --data "* | *" -c "*) ;; *) set -- "$@" --classes 0,1 ;; esac
 	case " $* " in *" dir:photos "*) set -- "$@" --count-records=false ;; esac # there are 16, for 20000

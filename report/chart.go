@@ -61,7 +61,7 @@ func chartOf(runs []*run) *chart {
 func chartOfFigure(runs []*run, y *figure) *chart {
 	c := &chart{X: "ε spent so far", Y: y}
 	for _, r := range runs {
-		if r.Epsilon == nil {
+		if r.Epsilon == nil || r.Tuning != nil { // which spends all of it before the first step
 			c.X = "steps"
 		}
 	}

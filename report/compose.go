@@ -117,7 +117,7 @@ func composed(name string, runs []*run) Composition {
 	for _, r := range runs {
 		epsilon, delta, most = epsilon+*r.Epsilon, delta+*r.Delta, max(most, *r.Delta)
 		together = append(together, r.Events...)
-		planned = planned && len(r.Events) > 0 // else only its budget is known
+		planned = planned && len(r.Events) > 0 && r.Tuning == nil // else only its budget is known
 	}
 	c.Epsilon, c.Delta, c.How = &epsilon, &delta, "the sum of all ε at the sum of all δ"
 	if most == 0 || !planned {

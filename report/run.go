@@ -44,7 +44,9 @@ func open(dir string) (*run, error) {
 	if err := config.Read(d.Path(rundir.Config), &r.Config); err != nil {
 		return nil, err
 	}
-	r.Asked = r.Config.Epsilon
+	if r.Asked = r.Config.Epsilon; r.Tuning != nil {
+		r.Asked = &r.Tuning.Asked
+	}
 	if r.Evaluations, err = rundir.ReadMetrics[train.Measurement](d); err == nil && !r.sound() {
 		err = usage.Errorf("%s or %s is not what a run writes: restore them", d.Path(rundir.Result), d.Path(rundir.Metrics))
 	}
@@ -144,6 +146,14 @@ func (r *run) Weights() string {
 		return *r.ModelIs
 	}
 	return "the parameters after the last step"
+}
+
+// Untuned is what the guarantee rests on of how settings were chosen.
+func (r *run) Untuned() string {
+	if r.Tuning != nil {
+		return r.Tuning.RestsOn()
+	}
+	return "no setting was chosen by looking at the private data"
 }
 
 // ChosenOn is what the defaults were chosen on.

@@ -18,6 +18,7 @@ import (
 	"github.com/privgrad/privgrad/internal/price"
 	"github.com/privgrad/privgrad/internal/rundir"
 	"github.com/privgrad/privgrad/internal/source"
+	"github.com/privgrad/privgrad/internal/tuned"
 )
 
 // A Verification says whether the files of a run go together.
@@ -87,6 +88,7 @@ func verify(r *run, dir string) *Verification {
 	v.Statement = r.statement()
 	v.digests()
 	p, err := v.replan()
+	v.readTuning(p)
 	v.settings(p)
 	v.guarantee(p)
 	v.schedule(p, err)
@@ -111,7 +113,9 @@ func (r *run) statement() string {
 type verification struct {
 	Verification
 	*run
-	dir rundir.Dir
+	dir    rundir.Dir
+	record *tuned.Record // nil: the run is none of a tuning
+	unread error         // why it cannot be read
 }
 
 // check notes a check that found faults, or else what it saw.
@@ -163,10 +167,10 @@ func (v *verification) budget() {
 
 // digests compares those of the files with those that the result has.
 func (v *verification) digests() {
-	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features, rundir.Network, rundir.Frozen} {
+	for _, name := range []string{rundir.Config, rundir.Metrics, rundir.Model, rundir.Average, rundir.Features, rundir.Network, rundir.Frozen, rundir.Tuning} {
 		want, told := v.run.Digests[name]
 		there := v.dir.Has(name)
-		optional := slices.Contains([]string{rundir.Average, rundir.Features, rundir.Network, rundir.Frozen}, name)
+		optional := slices.Contains([]string{rundir.Average, rundir.Features, rundir.Network, rundir.Frozen, rundir.Tuning}, name)
 		if optional && !told && !there {
 			continue
 		}
@@ -211,7 +215,7 @@ func (v *verification) settings(p *plan.Plan) {
 	f.add(differs(r.Neighbouring, &c.Neighbouring), "neighbouring differs from %s", rundir.Config)
 	f.add(differs(r.Clipping, &c.Clipping), "clipping differs from %s", rundir.Config)
 	f.add(c.PrivateDiagnostics && !r.Diagnostics, "private_diagnostics is false, true in %s", rundir.Config)
-	f.add(r.TuningCharged, "tuning_charged is true, and no run charges for it")
+	f.add(r.TuningCharged != (r.Tuning != nil) || r.TuningCharged != v.dir.Has(rundir.Tuning), "tuning_charged is %v, which the run's tuning and %s do not say", r.TuningCharged, rundir.Tuning)
 	f.add(r.Epsilon != nil && c.Epsilon != nil && *r.Epsilon > *c.Epsilon*(1+tolerance), "epsilon is %v, the budget in %s is %v", show(r.Epsilon), rundir.Config, show(c.Epsilon))
 	v.check("settings", rundir.Result+" says what "+rundir.Config+" does", f)
 }
@@ -350,6 +354,8 @@ func (v *verification) epsilon() {
 	var f faults
 	f.add(r.Epsilon != nil && r.EpsilonSoFar != nil && *r.EpsilonSoFar > *r.Epsilon*(1+tolerance), "epsilon_so_far %v is above epsilon %v", show(r.EpsilonSoFar), show(r.Epsilon))
 	switch {
+	case r.Tuning != nil:
+		v.tuning()
 	case r.Delta == nil:
 		f.add(r.Epsilon != nil, "an epsilon without a delta")
 		v.check("epsilon", "none is claimed", f)
@@ -427,7 +433,8 @@ func (v *verification) metrics() {
 	r := v.run
 	var f faults
 	if len(r.Evaluations) == 0 {
-		v.check("evaluations", "", []string{"there is none"})
+		f.add(r.Tuning == nil || r.Steps > 0, "there is none")
+		v.check("evaluations", "there is none, as no trial was made", f)
 		return
 	}
 	last := r.Evaluations[len(r.Evaluations)-1]

@@ -1,6 +1,9 @@
 package train
 
-import "github.com/privgrad/privgrad/accountant"
+import (
+	"github.com/privgrad/privgrad/accountant"
+	"github.com/privgrad/privgrad/internal/tuned"
+)
 
 // A Claim is what a run promises of every record that it was trained on.
 type Claim = accountant.Guarantee
@@ -35,11 +38,12 @@ type Result struct {
 	Clip            *float64 `json:"clip"`             // the last one where it moves
 	NoiseMultiplier *float64 `json:"noise_multiplier"` // σ/C
 	Claim
-	TuningCharged bool     `json:"tuning_charged"`
-	Recipe        string   `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
-	DefaultsFrom  string   `json:"defaults_chosen_on"`
-	Released      []string `json:"released"`
-	Diagnostics   bool     `json:"private_diagnostics"`
+	TuningCharged bool          `json:"tuning_charged"`
+	Tuning        *tuned.Tuning `json:"tuning,omitempty"` // how the settings were chosen, where that was charged
+	Recipe        string        `json:"recipe,omitempty"` // which one filled in what was left open, or why none did
+	DefaultsFrom  string        `json:"defaults_chosen_on"`
+	Released      []string      `json:"released"`
+	Diagnostics   bool          `json:"private_diagnostics"`
 
 	Initial *Initial `json:"init,omitempty"` // which tensors began with the values of a file; nil where none did
 

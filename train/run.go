@@ -76,6 +76,9 @@ type Options struct {
 	// alone. Every rank gets the same options, but for the place of its data.
 	Group collective.Group
 
+	// Priced makes the plan of a tuning's trial say what it costs. Whoever gives it has paid.
+	Priced func(*plan.Plan)
+
 	// Device replaces the configured one, for tests of this module; others name one in Config.
 	Device device.Device
 	// RunID replaces the random identity of a new run, for tests.
@@ -155,6 +158,9 @@ func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 		return nil, err
 	}
 	p := r.plan
+	if o.Priced != nil {
+		o.Priced(p)
+	}
 	defer devices.BoundGarbage(p.Set.Bytes())()
 	if o.keys != nil { // whoever knows them can subtract the noise
 		p.Guarantee.Deny("its keys were given, and not drawn")
@@ -294,7 +300,7 @@ func (r *run) settle() error {
 	}
 	var paid *budget.Receipt
 	var err error
-	if r.team == nil || r.team.Rank() == 0 { // all ranks are one run
+	if o.Priced == nil && (r.team == nil || r.team.Rank() == 0) { // all ranks are one run
 		if paid, err = budget.Pay(p, r.dir(), name, o.RunID); err != nil {
 			return err
 		}

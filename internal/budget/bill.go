@@ -19,7 +19,14 @@ type Bill struct {
 	Events                   []accountant.Event
 	Epsilon, Delta           float64
 
-	releases string
+	releases  string
+	selection *accountant.Selection // in the place of events, where the best of several runs is released
+}
+
+// Tuned makes the bill of a tuning of the bill of any of its trials: for its whole price, with the digest of its record.
+func (b Bill) Tuned(s accountant.Selection, settings string, epsilon float64) *Bill {
+	b.Events, b.selection, b.Settings, b.Epsilon, b.releases = nil, &s, settings, epsilon, settings
+	return &b
 }
 
 // Of makes the bill of a run, or says why it cannot be counted.
@@ -52,10 +59,14 @@ func Of(p *plan.Plan) (*Bill, error) {
 
 // divergence is the run's at an order, if that is known.
 func (b *Bill) divergence(order float64, n accountant.Neighbouring) (float64, bool) {
-	if len(b.Events) == 0 {
+	curve := func() (accountant.Curve, error) { return accountant.NewCurve(b.Events, n, []float64{order}) }
+	switch {
+	case b.selection != nil:
+		curve = func() (accountant.Curve, error) { return b.selection.Curve(n, []float64{order}) }
+	case len(b.Events) == 0:
 		return 0, false
 	}
-	c, err := accountant.NewCurve(b.Events, n, []float64{order})
+	c, err := curve()
 	if err != nil || !(c.RDP[0] >= 0) || math.IsInf(c.RDP[0], 0) {
 		return 0, false
 	}

@@ -97,7 +97,11 @@ func (f *File) Has(name string, r *Receipt) error {
 // There is no receipt where nothing is to be paid. dir is "" where the directory is not there yet, label names the run for
 // people, and run is the identity of a new one; "" makes one.
 func Pay(p *plan.Plan, dir rundir.Dir, label, run string) (*Receipt, error) {
-	name := p.Config.Budget
+	return PayBill(p.Config.Budget, func() (*Bill, error) { return Of(p) }, dir, label, run)
+}
+
+// PayBill is Pay from a file, for what a bill says.
+func PayBill(name string, of func() (*Bill, error), dir rundir.Dir, label, run string) (*Receipt, error) {
 	if dir != "" && dir.IsSlice() { // for which its run has paid
 		return nil, nil
 	}
@@ -114,7 +118,7 @@ func Pay(p *plan.Plan, dir rundir.Dir, label, run string) (*Receipt, error) {
 		}
 		return nil, nil
 	}
-	bill, err := Of(p)
+	bill, err := of()
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +171,15 @@ func (e *Entry) sign() {
 
 // Ask says what a new run would cost, and pays nothing. It is nil without a budget.
 func Ask(p *plan.Plan) (*Cost, error) {
-	name := p.Config.Budget
+	return AskBill(p.Config.Budget, func() (*Bill, error) { return Of(p) })
+}
+
+// AskBill is Ask of a file, for what a bill says.
+func AskBill(name string, of func() (*Bill, error)) (*Cost, error) {
 	if name == "" {
 		return nil, nil
 	}
-	bill, err := Of(p)
+	bill, err := of()
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +206,12 @@ func (f *File) CheckRun(name string, dir rundir.Dir) error {
 	if e.Run != r.Run {
 		return usage.Errorf("entry %d of %s is of another run than %s", r.Entry, name, dir)
 	}
-	if got, err := dir.Digest(rundir.Begun); err == nil && got != e.Settings {
-		return usage.Errorf("entry %d of %s has paid for other settings than %s of %s has", r.Entry, name, rundir.Begun, dir)
+	settings := rundir.Begun
+	if dir.Has(rundir.Tuning) { // which was paid for as a whole
+		settings = rundir.Tuning
+	}
+	if got, err := dir.Digest(settings); err == nil && got != e.Settings {
+		return usage.Errorf("entry %d of %s has paid for other settings than %s of %s has", r.Entry, name, settings, dir)
 	}
 	return nil
 }

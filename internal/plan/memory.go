@@ -40,7 +40,7 @@ func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 // planned one, as a single record, such as a very large image, would show in the peak.
 func (p *Plan) StatedMemory(processes int) int64 {
 	memory := devices.PeakRSS()
-	if !p.PublicRecords() {
+	if p.Whole || !p.PublicRecords() { // the peak of a tuning would tell of earlier trials
 		tests := 0
 		if p.Set.TestIsPublic {
 			tests = p.Set.Test.Len()

@@ -36,6 +36,8 @@ type Price struct {
 	MostSteps int      // steps at most, where neither they nor the noise are committed to
 	Count     *accountant.Gaussian
 	Warnings  []string
+	// Whole says that Epsilon is spent before the first step: it is the price of a tuning, of which the run is one trial.
+	Whole bool
 
 	order float64 // at which a filter of scheduled releases spends
 }
@@ -175,7 +177,7 @@ func (p *Price) EpsilonAt(n int) *float64 {
 	switch {
 	case !p.Noisy || p.Filtered():
 		return nil
-	case n == p.Steps:
+	case n == p.Steps, p.Whole:
 		return p.Epsilon
 	case p.Traits.Pure:
 		return new(*p.Epsilon * float64(p.Uses(n)) / float64(p.Uses(p.Steps)))

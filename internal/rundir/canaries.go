@@ -44,7 +44,7 @@ func (d Dir) Coins(n int, draw func() ([]bool, error)) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := d.private()
+	dir, err := d.Private()
 	if err != nil {
 		return nil, err
 	}

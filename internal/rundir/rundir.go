@@ -34,6 +34,8 @@ const (
 	Slices      = "slices.jsonl" // of a run: its slices
 	Slice       = "slice.jsonl"  // of a slice's folder: what becomes of it
 	Budget      = "budget.json"  // which budget file has paid for the run
+	Tuning      = "tuning.json"  // of a tuned run: what was tuned, and what it costs
+	Charged     = "tuning.db"    // of a tuned run: that the whole price was charged
 	Checkpoints = "checkpoint"
 	Begun       = "checkpoint/config.yaml" // the settings with which the run began
 
@@ -192,7 +194,7 @@ func (d Dir) WriteTo(name string, write func(io.Writer) error) error {
 // of its own, and its bytes tell how often a run was interrupted.
 func (d Dir) Digests() (map[string]string, error) {
 	all := map[string]string{}
-	for _, name := range []string{Config, Metrics, Model, Average, Features, Network, Frozen} {
+	for _, name := range []string{Config, Metrics, Model, Average, Features, Network, Frozen, Tuning} {
 		digest, err := d.Digest(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -325,31 +327,31 @@ func (l *Log) Close() error {
 	return l.log.Close()
 }
 
-// private makes RUN.private, beside the run directory and for its owner's eyes only.
-func (d Dir) private() (Dir, error) {
+// Private makes RUN.private, beside the run directory and for its owner's eyes only.
+func (d Dir) Private() (Dir, error) {
 	out, err := filepath.Abs(d.place())
 	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+		return "", fmt.Errorf("private files: %w", err)
 	}
 	if filepath.Dir(out) == out {
-		return "", usage.Errorf("private diagnostics need a run directory with a name, --out is %s", out)
+		return "", usage.Errorf("private files need a run directory with a name, --out is %s", out)
 	}
 	dir := out + private
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
-		return "", usage.Errorf("private diagnostics go to %s, which is no folder but a file or a link: move it away", dir)
+		return "", usage.Errorf("private files go to %s, which is no folder but a file or a link: move it away", dir)
 	}
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = errors.Join(os.Chmod(dir, 0o700), durable.Sweep(dir))
 	}
 	if err != nil {
-		return "", fmt.Errorf("private diagnostics: %w", err)
+		return "", fmt.Errorf("private files: %w", err)
 	}
 	return Dir(dir), nil
 }
 
 // OpenDiagnostics opens the log in RUN.private.
 func (d Dir) OpenDiagnostics(keep func(line []byte) bool) (*Log, error) {
-	dir, err := d.private()
+	dir, err := d.Private()
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +376,7 @@ type Cost struct {
 
 // WriteCost writes into RUN.private what a process took.
 func (d Dir) WriteCost(v Cost) error {
-	dir, err := d.private()
+	dir, err := d.Private()
 	if err != nil {
 		return err
 	}

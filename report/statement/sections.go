@@ -149,6 +149,8 @@ func (r *run) training() Section {
 	}
 	say("The model is computed from noisy answers alone. ε was computed by the accountant %s.", *r.Accountant)
 	switch {
+	case r.Tuning != nil:
+		say("It includes all trials that were made to choose settings (`%s` says what each may have asked of the training data). The released one asked this:", rundir.Tuning)
 	case len(r.Events) > 0:
 		say("It includes all that is released of the training data:")
 	case r.Committed == nil:
@@ -230,8 +232,10 @@ func answer(m accountant.Mechanism, one string) string {
 
 func (r *run) tuning() Section {
 	s := Section{Name: "tuning", Title: "How the settings were chosen"}
-	if r.TuningCharged {
-		s.Sentences = append(s.Sentences, "Trying out settings on the training data reveals something of them, too. ε includes the trials that the program made.")
+	if t := r.Tuning; t != nil {
+		s.Sentences = append(s.Sentences, "Trying out settings on the training data reveals something of them, too. ε includes the trials that the program made, and the choice among them.",
+			fmt.Sprintf("The released settings are: %s. They are %s.", t.Settings(), t.Words()),
+			fmt.Sprintf("This holds if %s.", t.RestsOn()))
 	} else {
 		s.Sentences = append(s.Sentences, "Trying out settings on the training data reveals something of them, too. ε does not include that: it holds if nobody chose a setting of this run by looking at the training data, or at what an earlier run made of them.")
 	}
@@ -267,6 +271,9 @@ func (r *run) notCovered() Section {
 	if r.TestLoss != nil || r.TestAccuracy != nil || r.RMSE != nil {
 		s.List = append(s.List, "the test data: figures about them have no noise, since these data were declared public")
 	}
+	if r.Tuning != nil {
+		s.List = append(s.List, fmt.Sprintf("the folder `%s.private`, which has all trials of the tuning, and how many they were; and the time that the tuning took, which tells about that number", r.name()))
+	}
 	if r.Diagnostics {
 		s.List = append(s.List, fmt.Sprintf("the folder `%s.private`, which was written for the owner of the data and has exact figures", r.name()))
 	}
@@ -280,7 +287,7 @@ func (r *run) software() Section {
 		version = "not recorded in the model's file"
 	}
 	s.Facts = []Fact{{"run", r.name()}, {"program", "privgrad " + version}}
-	for _, name := range []string{rundir.Model, rundir.Ledger, rundir.Config, rundir.Metrics, rundir.Average, rundir.Features, rundir.Network, rundir.Frozen} {
+	for _, name := range []string{rundir.Model, rundir.Ledger, rundir.Config, rundir.Metrics, rundir.Average, rundir.Features, rundir.Network, rundir.Frozen, rundir.Tuning} {
 		if digest := r.Digests[name]; digest != "" {
 			s.Facts = append(s.Facts, Fact{name, digest})
 		}

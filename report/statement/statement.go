@@ -98,7 +98,7 @@ func open(d rundir.Dir) (*run, error) {
 		return nil, err
 	case !finished:
 		return nil, d.Unfinished(rundir.Result)
-	case !r.Sound() || r.Guarantee != (len(r.NoGuarantee) == 0) || r.PrivacyUnit == "":
+	case !r.Sound() || r.Guarantee != (len(r.NoGuarantee) == 0) || r.PrivacyUnit == "" || r.TuningCharged != (r.Tuning != nil):
 		return nil, usage.Errorf("%s is not what a run writes: restore it", d.Path(rundir.Result))
 	}
 	if err := config.Read(d.Path(rundir.Config), &r.config); err != nil {
@@ -112,7 +112,9 @@ func open(d rundir.Dir) (*run, error) {
 	}
 	facts, err := rundir.ReadFacts(d.Path(rundir.Model))
 	r.version = facts["privgrad_version"]
-	r.Asked, r.unit = r.config.Epsilon, unitOf(r.PrivacyUnit)
+	if r.Asked, r.unit = r.config.Epsilon, unitOf(r.PrivacyUnit); r.Tuning != nil {
+		r.Asked = &r.Tuning.Asked
+	}
 	return r, err
 }
 

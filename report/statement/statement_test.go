@@ -137,7 +137,7 @@ func TestFiguresAreOfTheFiles(t *testing.T) {
 		"the data set has at most as many records":                 func(r map[string]any) { r["assumptions"] = []string{"public_n_is_right"} },
 		"something_of_another_version":                             func(r map[string]any) { r["assumptions"] = []string{"something_of_another_version"} },
 		"chosen on the moon":                                       func(r map[string]any) { r["defaults_chosen_on"] = "moon" },
-		"ε includes the trials":                                    func(r map[string]any) { r["tuning_charged"] = true },
+		"ε includes the trials":                                    tunedResult,
 		"counted with noise: about 5,012.":                         func(r map[string]any) { r["counted_records"] = 5012.3 },
 		"the folder `demo.private`":                                func(r map[string]any) { r["private_diagnostics"] = true },
 		"the method magic":                                         func(r map[string]any) { r["optimizer"] = "magic" },
@@ -402,5 +402,13 @@ func TestBudgetOfARun(t *testing.T) {
 	check(t, budget.Create(file, other))
 	if _, err := Read(dir); err == nil {
 		t.Error("a budget without the run's entry was taken")
+	}
+}
+
+// tunedResult is that of a run whose settings were chosen by trials.
+func tunedResult(r map[string]any) {
+	r["tuning_charged"] = true
+	r["tuning"] = map[string]any{
+		"grid": "lr=0.5,1", "choices": 2, "chosen": map[string]any{"lr": 0.5}, "score": "test_accuracy", "trials": "poisson:10", "expected_trials": 10, "asked_epsilon": 3,
 	}
 }
