@@ -247,7 +247,7 @@ var allowed = map[string][]string{
 	"internal/cli/machine": {"internal/cpu/gemm"},
 	"internal/cli/model":   {"internal/config", "internal/imported", "internal/ir", "internal/onnx/lower", "internal/cli", "internal/cli/data", "internal/durable", "internal/usage", "trained"},
 	"internal/cli/budget":  {"accountant", "internal/budget", "internal/cli", "internal/cli/data", "internal/config", "internal/durable", "internal/plan", "internal/rundir", "internal/usage", "internal/written", "train"},
-	"internal/cli/onerun":  {"internal/audit/onerun", "internal/cli", "internal/usage"},
+	"internal/cli/audited": {"audit", "internal/audit/onerun", "internal/cli", "internal/usage"},
 	"internal/cli/tune":    {"internal/budget", "internal/cli", "internal/cli/data", "internal/tune", "internal/usage", "internal/written", "report", "train"},
 	"internal/cli/slice":   {"internal/cli", "internal/slice", "internal/usage"},
 	"internal/cli/price":   {"accountant", "dpoptim/banco", "dpoptim/batches", "internal/cli", "internal/papers", "internal/usage"},

@@ -15,7 +15,7 @@ import (
 	"github.com/privgrad/privgrad/accountant"
 	"github.com/privgrad/privgrad/audit"
 	"github.com/privgrad/privgrad/internal/cli"
-	"github.com/privgrad/privgrad/internal/cli/onerun"
+	"github.com/privgrad/privgrad/internal/cli/audited"
 	"github.com/privgrad/privgrad/internal/ir"
 	"github.com/privgrad/privgrad/nn"
 	"github.com/privgrad/privgrad/perexample"
@@ -84,7 +84,7 @@ noise. No data set is read, so all that an audit prints is public.`,
   privgrad audit --canary zero-input --strategy ghost --json
   privgrad audit --canary divisor
   privgrad audit --canary digits --sampling-rate 1 --steps 1 --noise-multiplier 20 --clip 0.15 --runs 2000`,
-		Args:     onerun.Args,
+		Args:     audited.Args,
 		Flags:    a.define,
 		Progress: true,
 		Run:      a.audit,
@@ -128,7 +128,7 @@ func (a *auditor) define(f *pflag.FlagSet) {
 
 func (a *auditor) audit(call *cli.Call) error {
 	if len(call.Arguments) == 1 {
-		return onerun.Audit(call, call.Arguments[0])
+		return audited.Run(call, call.Arguments[0])
 	}
 	c := a.config
 	c.Canary = a.canary
@@ -150,7 +150,7 @@ func (a *auditor) audit(call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := cli.Show(call, r, describeAudit); err != nil {
+	if err := cli.Show(call, r, audited.Describe); err != nil {
 		return err
 	}
 	if r.Convicted {
@@ -170,50 +170,4 @@ func heard() string {
 		}
 	})
 	return b.String()
-}
-
-// describeAudit tells a person what was tried and what it shows.
-func describeAudit(w io.Writer, r *audit.Result) {
-	fmt.Fprintf(w, "audit of %s: %s (%d parameters) on %s, %s of %s at sampling rate %g,\nnoise multiplier %g (%s), clip norm %g (%s clipping, strategy %s), on synthetic records\n",
-		r.Optimizer, r.Model, r.Parameters, r.Device, cli.Plural(r.Runs, "run"), cli.Plural(r.Steps, "step"), r.SamplingRate, r.NoiseMultiplier, r.Noise, r.Clip, r.Clipping, r.Strategy)
-	if r.Views > 1 {
-		fmt.Fprintf(w, "%d views of each record, which is of even color, so that all its views are the same\n", r.Views)
-	}
-	if r.RecordsPerUser > 0 {
-		fmt.Fprintf(w, "the unit is one user, with %s, which are alike\n", cli.Plural(r.RecordsPerUser, "record"))
-	}
-	if r.NotPrivate != "" {
-		fmt.Fprintln(w, r.NotPrivate)
-	}
-	fmt.Fprintln(w)
-	cli.Table(w, 0, func(w io.Writer) {
-		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
-		row("claim", "ε = %.4g at δ = %g, %s neighbors, by %s", r.EpsilonClaimed, r.Delta, r.Neighbouring, r.Accountant)
-		if r.Canary == audit.Tight {
-			row("heard", "%s, where each says as much as its bound allows", r.Heard)
-		} else {
-			row("canary", "%s: its gradient is %.3g clip norms long, and moves a sum by %.3g", r.Canary, r.CanaryNorm, r.CanaryShare)
-		}
-		if r.LearningRuns > 0 {
-			row("learned", "from %s of which the adversary knows whether they hold the canary", cli.Plural(r.LearningRuns, "run"))
-		}
-		row("false positives", "%.4g%% of %s, at most %.4g%%", 100*r.FPR, cli.Plural(r.FPRRuns, "run"), 100*r.FPRUpper)
-		row("false negatives", "%.4g%% of %s, at most %.4g%%", 100*r.FNR, cli.Plural(r.FNRRuns, "run"), 100*r.FNRUpper)
-		row("", "the claim allows no less than %.3g%% of these at that many of those", 100*r.FNRLeastAllowed)
-		row("shown", "ε is at least %.4g at δ = %g, with confidence %g%%", r.EpsilonLowerBound, r.Delta, 100*r.Confidence)
-		if p := r.PowerAgainstTwiceMu; p != nil {
-			row("power", "%.4g against half the noise (twice the claimed μ)", *p)
-		}
-	})
-	if r.Convicted {
-		fmt.Fprintf(w, "\nCONVICTED: the adversary errs less often than (ε, δ) allows. A correct configuration ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))
-		if r.EpsilonLowerBound <= r.EpsilonClaimed {
-			fmt.Fprintf(w, "What is refuted is a smaller ε with a larger δ, which the claim implies: runs show more there than at δ = %g.\n", r.Delta)
-		}
-	} else {
-		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the guarantee, where there is one, is the accountant's.")
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintln(w, "Note: "+n)
-	}
 }

@@ -10,6 +10,7 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,25 +111,24 @@ type Progress interface {
 	Finish()
 }
 
-// A Watcher is told of every evaluation, after its line of metrics.jsonl is written. A run
-// that is resumed tells again of none of those before.
+// A Watcher is told of every evaluation, after its line of metrics.jsonl is written. A run that is resumed tells again of none
+// of those before.
 type Watcher interface {
 	Evaluated(m Measurement)
 }
 
-// A Reporter adds files to the directory of a run that has finished. They follow from
-// the files that are there, and from nothing else: what is published stays released values.
+// A Reporter adds files to the directory of a run that has finished. They follow from the files that are there, and from
+// nothing else: what is published stays released values.
 type Reporter interface {
 	Files(r *Result) []string // their names, for a run of this result, which lists them as released
 	Write(dir string) error
 }
 
-// Run trains as configured and writes the run directory. It returns the result
-// when the run has finished, now or before. When ctx was cancelled and the run
-// was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled;
-// the same call with Resume: ResumeAuto goes on. When the run has finished and its report
-// could not be written, there are both a result and ErrReport. In the folder of a slice, Run ends with ErrSlice. The trained parameters go back into the
-// nodes of the network's graph, so that Gorgonia runs the trained model.
+// Run trains as configured and writes the run directory. It returns the result when the run has finished, now or before. When
+// ctx was cancelled and the run was saved, the error is ErrInterrupted, by errors.Is, and not context.Canceled; the same call
+// with Resume: ResumeAuto goes on. When the run has finished and its report could not be written, there are both a result and
+// ErrReport. In the folder of a slice, Run ends with ErrSlice. The trained parameters go back into the nodes of the network's
+// graph, so that Gorgonia runs the trained model.
 func Run(ctx context.Context, c Config, o Options) (_ *Result, err error) {
 	defer fault.Recover(&err)
 	now := time.Now()
@@ -253,8 +253,8 @@ func (r *run) close() {
 	}
 }
 
-// open prepares the directory, or gives the result of a run that has finished.
-// Whatever may be refused is refused before the directory is touched.
+// open prepares the directory, or gives the result of a run that has finished. Whatever may be refused is refused before the
+// directory is touched.
 func (r *run) open(ctx context.Context) (*Result, error) {
 	dir := r.dir()
 	found, anything, err := dir.Find()
@@ -278,9 +278,8 @@ func (r *run) open(ctx context.Context) (*Result, error) {
 	for _, step := range []func() error{
 		r.settle,     // which may be refused
 		r.openLedger, // whose lock comes first: of two processes that begin here, one writes its settings
-		func() error { return r.dir().Sweep() }, r.keepConfig, r.keepSettings, r.keepFront, r.advise,
-		func() error { return r.openEngine(ctx) },
-		r.restore,
+		func() error { return r.dir().Sweep() }, r.keepConfig, r.keepFront, r.advise,
+		func() error { return r.openEngine(ctx) }, r.restore,
 		func() error { return r.openLogs(r.dir(), r.plan.Config.PrivateDiagnostics, r.step()) },
 		r.arrive,
 	} {
@@ -318,19 +317,20 @@ func (r *run) settle() error {
 	return paid.Keep(r.dir())
 }
 
-// keepConfig writes the settings of a new run.
+// keepConfig writes the settings of a new run, and keeps those with which a run began, which the ledger knows by their digest alone.
 func (r *run) keepConfig() error {
-	if r.dir().Has(rundir.Config) {
-		return nil
-	}
 	yaml, err := r.plan.Config.YAML()
-	if err != nil {
-		return err
-	}
 	if l := plan.Label(&r.plan.Config); l != "" {
 		yaml = append([]byte("# "+l+"\n"), yaml...)
 	}
-	return r.dir().Write(rundir.Config, yaml)
+	if err == nil && !r.dir().Has(rundir.Config) {
+		err = r.dir().Write(rundir.Config, yaml)
+	}
+	text, identity := r.plan.Config.Identity()
+	if err = cmp.Or(err, identity); err != nil {
+		return err
+	}
+	return r.dir().KeepBegun(text)
 }
 
 // arrive notes this process, and warns where the directory is another than the last one had.
@@ -383,15 +383,6 @@ func (r *run) found() (*Result, error) {
 		return &done, nil
 	}
 	return &done, r.plan.Network.SetParams(params)
-}
-
-// keepSettings keeps those with which the run began, which the ledger knows by their digest alone.
-func (r *run) keepSettings() error {
-	text, err := r.plan.Config.Identity()
-	if err != nil {
-		return err
-	}
-	return r.dir().KeepBegun(text)
 }
 
 func (r *run) openEngine(ctx context.Context) error {
@@ -455,8 +446,7 @@ func (r *run) openEngine(ctx context.Context) error {
 	return nil
 }
 
-// restore sets parameters and position: from the checkpoint if there is one,
-// else from the initialisation.
+// restore sets parameters and position: from the checkpoint if there is one, else from the initialisation.
 func (r *run) restore() error {
 	r.model = snapshot.New(r.engine, r.plan.FirstParams())
 	c, err := r.dir().ReadCheckpoint(len(r.model.Params), r.model.Widths())
@@ -506,8 +496,8 @@ func (r *run) resume(c *rundir.Checkpoint) error {
 	return err
 }
 
-// assume joins what this process rests on to what those before did, and has it on the
-// disk before anything is released: a result rests on all that led to it.
+// assume joins what this process rests on to what those before did, and has it on the disk before anything is released: a
+// result rests on all that led to it.
 func (r *run) assume(c *rundir.Checkpoint) error {
 	var stored []string
 	if c != nil {
@@ -655,8 +645,8 @@ func (r *run) next() (save bool, err error) {
 // evaluates reports whether an evaluation follows the last step.
 func (r *run) evaluates() bool { return !r.free() && r.plan.Evaluates(r.charge.Slot()) }
 
-// noisyLoss releases the mean of a fresh batch's clipped losses, over the
-// public expected batch; the slot's reservation has paid for it.
+// noisyLoss releases the mean of a fresh batch's clipped losses, over the public expected batch; the slot's reservation has
+// paid for it.
 func (r *run) noisyLoss() (*float64, error) {
 	rows, draw := r.charge.Batch(dpoptim.Losses, false, nil)
 	sum, err := r.trainLoss(rows, draw)
