@@ -26,7 +26,7 @@ const mostChoices = 1000
 
 // fixed are settings that say what is protected, measured or charged, beside all that say where data lie and what computes.
 var fixed = []string{
-	"epsilon", "delta", "accountant", "neighbouring", "unit", "users", "records_per_user", "noise", "train_loss_noise", "private_diagnostics", "data_is_public",
+	"epsilon", "delta", "accountant", "neighbouring", "unit", "users", "records_per_user", "noise", "train_loss_noise", "private_diagnostics", "data_is_public", "canaries",
 	"recipe", "recipe_chosen_on", "eval_every",
 }
 

@@ -91,6 +91,8 @@ func settle(c *config.Config) error {
 		return usage.Errorf("accountant %s: a tuning is priced by Rényi divergences; leave --accountant out", c.Accountant)
 	case c.PrivateDiagnostics:
 		return usage.Errorf("--private-diagnostics: a tuning keeps all of its trials in OUT.private; leave it out")
+	case c.Canaries > 0:
+		return usage.Errorf("--canaries: they test one run, and a tuning keeps to itself which of its trials was released; leave it out, and train with the settings that were chosen to audit a run")
 	case c.CountRecords != nil && *c.CountRecords:
 		return usage.Errorf("--count-records: a count would end trials by what the records are; leave it out, and check the files by `privgrad data verify`")
 	}

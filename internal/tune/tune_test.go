@@ -366,6 +366,7 @@ func TestRefuses(t *testing.T) {
 		"trials":              func(c *config.Config, o *Options) { o.Trials = "always:10" },
 		"accountant prv":      func(c *config.Config, o *Options) { c.Accountant = "prv" },
 		"accountant zcdp":     func(c *config.Config, o *Options) { c.Accountant = "zcdp" },
+		"canaries":            func(c *config.Config, o *Options) { c.Canaries = 10 },
 		"diagnostics":         func(c *config.Config, o *Options) { c.PrivateDiagnostics = true },
 		"count":               func(c *config.Config, o *Options) { c.CountRecords = new(true) },
 		"guarantee":           func(c *config.Config, o *Options) { c.DataIsPublic = true },
