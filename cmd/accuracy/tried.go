@@ -147,7 +147,7 @@ func best(all []tried) (list []mean) {
 		}
 	}
 	order := []string{"fmnist", "mnist", "cifar10"}
-	slices.SortFunc(list, func(a, b mean) int {
+	slices.SortStableFunc(list, func(a, b mean) int {
 		return cmp.Or(slices.Index(order, a.Data)-slices.Index(order, b.Data), cmp.Compare(a.Epsilon, b.Epsilon))
 	})
 	return list
