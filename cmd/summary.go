@@ -75,7 +75,7 @@ func next(w io.Writer, r *train.Result, c *train.Config) {
 	if s, _, own := strings.Cut(r.Dataset, ":"); own && s+":" == source.TablePrefix {
 		line("predictions for other records", "privgrad predict "+run+" new.csv --csv predictions.csv")
 	}
-	if r.Canaries > 0 {
+	if r.Canaries > 0 && r.Epsilon != nil {
 		line("what the canaries of the run show", "privgrad audit "+run)
 	}
 	line("the model for other programs", "privgrad export "+run+" --onnx model.onnx")

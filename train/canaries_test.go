@@ -236,6 +236,50 @@ func TestCanariesWithoutCoins(t *testing.T) {
 	}
 }
 
+// A run that has charged nothing tosses its own coins, whatever another one has left beside its directory.
+func TestCanariesOfAnotherRun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	var all [][]bool
+	for _, k := range []int{40, 60, 60} {
+		c := audited(k)
+		c.Steps = ptr(3)
+		finished(t, c, Options{Sources: sources(made(1, 400)), Out: out})
+		coins, err := rundir.Dir(out).ReadCoins(k)
+		check(t, err)
+		all = append(all, coins)
+		check(t, os.RemoveAll(out))
+	}
+	if slices.Equal(all[1], all[2]) { // by chance once in 2⁶⁰ times
+		t.Error("a run has the coins of one before it")
+	}
+}
+
+// Where the network becomes sure of labels, canaries are heard less, and the audit says so: its power is that of what was heard. What absent canaries are
+// heard by is the noise alone, as much as ever.
+func TestCanariesThatAreShort(t *testing.T) {
+	c := audited(1000)
+	c.LR = ptr(1e4)
+	out := filepath.Join(t.TempDir(), "run")
+	r := audit(t, c, nil, Options{Out: out})
+	if !(r.Signal < .9) || !(r.Power < .9999) {
+		t.Errorf("at a learning rate of 10⁴, a signal of %v is heard, and the power is %v", r.Signal, r.Power)
+	}
+	coins, err := rundir.Dir(out).ReadCoins(1000)
+	check(t, err)
+	heard, err := rundir.Dir(out).ReadHeard()
+	check(t, err)
+	square, n := 0., 0.
+	for i, x := range canary.Read(heard, 1000).Products {
+		if !coins[i] {
+			square, n = square+x*x, n+1
+		}
+	}
+	// Five standard deviations of the mean square, and what rounding adds to the noise.
+	if want := 2.5 * 2.5 * 147; square/n < want*(1-5*math.Sqrt(2/n)) || square/n > want*(1.2+5*math.Sqrt(2/n)) {
+		t.Errorf("the products of absent canaries have the mean square %v, want %v", square/n, want)
+	}
+}
+
 // The model that a run leaves has no part of the canaries, and is as accurate as without them.
 func TestCanariesLeaveTheModel(t *testing.T) {
 	c, out := audited(200), filepath.Join(t.TempDir(), "run")
@@ -263,6 +307,9 @@ func TestCanariesAreRefused(t *testing.T) {
 		"augment flip":             func(c *Config) { c.Augment, c.Views = []string{"flip"}, 2 },
 		"optimizer dp-blsgd":       func(c *Config) { c.Optimizer, c.LR, c.NoiseMultiplier, c.Epsilon = "dp-blsgd", nil, nil, ptr(3.) },
 		"optimizer sgd":            func(c *Config) { c.Optimizer, c.NoiseMultiplier = "sgd", nil },
+		"figures on training":      func(c *Config) { c.PrivateDiagnostics = true },
+		"them; leave out --data-":  func(c *Config) { c.DataIsPublic = true },
+		"and --train-loss-noise":   func(c *Config) { c.TrainLossNoise = ptr(4.) },
 		"loss hinge":               func(c *Config) { c.Model, c.Classes = "svm", []int{0, 1} },
 	} {
 		c := audited(10)
@@ -301,7 +348,7 @@ func TestCanariesInNetworks(t *testing.T) {
 		}
 		t.Logf("noise %v: %d of %d right; ε ≥ %.3f of %.3f on average", noise, right, 1000*runs, lower, epsilon)
 		// Guesses are right with the probability that goes with the noise, within five standard deviations.
-		if want := canary.Chance(.136, 147, noise); math.Abs(float64(right)-1000*runs*want) > 5*math.Sqrt(1000*runs*want*(1-want)) {
+		if want := canary.Chance(.136, 147, noise, 1); math.Abs(float64(right)-1000*runs*want) > 5*math.Sqrt(1000*runs*want*(1-want)) {
 			t.Errorf("noise %v: %d of %d guesses are right, want about %v", noise, right, 1000*runs, want)
 		}
 	}

@@ -499,6 +499,7 @@ func TestSliceable(t *testing.T) {
 		"chooses its noise": func(c *Config) {
 			c.Optimizer, c.NoiseMultiplier, c.Epsilon, c.Accountant = "dp-blsgd-ac", nil, ptr(3.0), "rdp"
 		},
+		"canaries":             func(c *Config) { c.Canaries = 10 },
 		"private diagnostics":  func(c *Config) { c.PrivateDiagnostics = true },
 		"makes its model in o": func(c *Config) { c.Optimizer = "objpert" },
 	} {

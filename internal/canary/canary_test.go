@@ -89,7 +89,7 @@ func TestHear(t *testing.T) {
 		for i := range params {
 			params[i], released[i] = .1*float32(random.NormFloat64()), float32(random.NormFloat64())
 		}
-		heard := make(Products, len(c.Coins))
+		heard := Silence(len(c.Coins))
 		c.Hear(heard, params, released)
 		c.Hear(heard, params, released)
 		before := n.Program.NumParams()
@@ -122,11 +122,11 @@ func TestHear(t *testing.T) {
 				at[k] = was
 				product, length = product+g*float64(released[k]), length+g*g
 			}
-			if want := 2 * product / math.Sqrt(length); math.Abs(heard[i]-want) > 1e-5*max(1, math.Abs(want)) {
-				t.Errorf("%d classes, canary %d: %v, want %v", classes, i, heard[i], want)
+			if want := 2 * product / math.Sqrt(length); math.Abs(heard.Products[i]-want) > 1e-5*max(1, math.Abs(want)) {
+				t.Errorf("%d classes, canary %d: %v, want %v", classes, i, heard.Products[i], want)
 			}
 		}
-		if again := Read(heard.Bytes(), len(heard)); again == nil || again[3] != heard[3] || Read(heard.Bytes()[1:], len(heard)) != nil {
+		if again := Read(heard.Bytes(), len(c.Coins)); again == nil || again.Products[3] != heard.Products[3] || again.Signal != heard.Signal || Read(heard.Bytes()[1:], len(c.Coins)) != nil {
 			t.Error("products do not come back from their bytes")
 		}
 	}
@@ -137,22 +137,23 @@ func TestChance(t *testing.T) {
 	const canaries = 200_000
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, w := range []struct {
-		rate  float64
-		steps int
-		noise float64
-	}{{.136, 147, 2.5}, {.136, 147, 1.25}, {1, 10, 5}, {.01, 300, .8}} {
-		p, coins := make(Products, canaries), make([]bool, canaries)
-		for i := range p {
-			p[i] = w.noise * math.Sqrt(float64(w.steps)) * random.NormFloat64()
+		rate   float64
+		steps  int
+		noise  float64
+		length float64
+	}{{.136, 147, 2.5, 1}, {.136, 147, 1.25, .6}, {1, 10, 5, 1}, {.01, 300, .8, 1}} {
+		h, coins := Silence(canaries), make([]bool, canaries)
+		for i := range coins {
+			h.Products[i] = w.noise * math.Sqrt(float64(w.steps)) * random.NormFloat64()
 			if coins[i] = random.IntN(2) == 1; coins[i] {
 				for range w.steps {
 					if random.Float64() < w.rate {
-						p[i]++
+						h.Products[i] += w.length
 					}
 				}
 			}
 		}
-		got, want := float64(p.Guess(Threshold(w.rate, 1, w.steps), coins))/canaries, Chance(w.rate, w.steps, w.noise)
+		got, want := float64(h.Guess(Threshold(w.rate, 1, w.steps), coins))/canaries, Chance(w.rate, w.steps, w.noise, w.length)
 		if !(math.Abs(got-want) <= 5*math.Sqrt(want*(1-want)/canaries)) {
 			t.Errorf("%+v: %v of the guesses are right, want %v", w, got, want)
 		}

@@ -11,8 +11,8 @@ import (
 func Threshold(rate, clip float64, steps int) float64 { return rate * clip * float64(steps) / 2 }
 
 // Guess is how many coins are guessed rightly.
-func (p Products) Guess(threshold float64, coins []bool) (right int) {
-	for i, x := range p {
+func (h *Heard) Guess(threshold float64, coins []bool) (right int) {
+	for i, x := range h.Products {
 		if (x > threshold) == coins[i] {
 			right++
 		}
@@ -20,15 +20,15 @@ func (p Products) Guess(threshold float64, coins []bool) (right int) {
 	return right
 }
 
-// Chance is the probability of a right guess, of sums with noise of so many clip norms.
-func Chance(rate float64, steps int, noise float64) float64 {
+// Chance is the probability of a right guess, of sums with noise of so many clip norms, where a canary's gradient is so long, too.
+func Chance(rate float64, steps int, noise, length float64) float64 {
 	threshold, spread := Threshold(rate, 1, steps), noise*math.Sqrt(float64(steps))
 	above := func(signal float64) float64 { return math.Erfc((threshold-signal)/spread/math.Sqrt2) / 2 }
-	partaking := above(float64(steps)) // of the rate 1
+	partaking := above(length * float64(steps)) // of the rate 1
 	if drawn := (distuv.Binomial{N: float64(steps), P: rate}); rate < 1 {
 		partaking = 0
 		for n := range steps + 1 {
-			partaking += drawn.Prob(float64(n)) * above(float64(n))
+			partaking += drawn.Prob(float64(n)) * above(length*float64(n))
 		}
 	}
 	return (partaking + 1 - above(0)) / 2

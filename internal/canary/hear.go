@@ -9,33 +9,41 @@ import (
 	"github.com/privgrad/privgrad/internal/ir"
 )
 
-// Products are sums over the steps of a run, one for each canary: of the released sums with the direction of its gradient. They follow from released
-// values and from what is public of the canaries, whether or not a canary takes part.
-type Products []float64
+// Heard is what a run releases about its canaries. It follows from released values and from what is public of the canaries, whether or not a canary
+// takes part.
+type Heard struct {
+	Products []float64 // one for each canary: the sum over the steps of released sums with the direction of its gradient
+	Signal   float64   // the sum over the steps of how long a canary's clipped gradient is there, in clip norms and on average
+}
 
-// Bytes are the products in a checkpoint.
-func (p Products) Bytes() (b []byte) {
-	for _, x := range p {
+// Silence is what is heard of so many canaries before the first step.
+func Silence(canaries int) *Heard { return &Heard{Products: make([]float64, canaries)} }
+
+// Bytes are what a checkpoint has of it.
+func (h *Heard) Bytes() (b []byte) {
+	for _, x := range append(h.Products[:len(h.Products):len(h.Products)], h.Signal) {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
 	}
 	return b
 }
 
-// Read are the products of so many canaries from the bytes of a checkpoint; nil where they are none.
-func Read(b []byte, canaries int) Products {
-	if len(b) != 8*canaries {
+// Read is what was heard of so many canaries, from the bytes of a checkpoint; nil where they do not have that.
+func Read(b []byte, canaries int) *Heard {
+	if len(b) != 8*(canaries+1) {
 		return nil
 	}
-	p := make(Products, canaries)
-	for i := range p {
-		p[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	h := Silence(canaries)
+	number := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
+	for i := range h.Products {
+		h.Products[i] = number(i)
 	}
-	return p
+	h.Signal = number(canaries)
+	return h
 }
 
 // Hear adds a step: parameters before it, and the noisy sum of clipped gradients that it released, both of the network with canaries.
 // Only the parameters of the canaries' own inputs are looked at.
-func (c *Canaries) Hear(p Products, params, released []float32) {
+func (c *Canaries) Hear(h *Heard, params, released []float32) {
 	first, n := c.Network.NumParams(), len(c.Classes)
 	of := make([]float64, first)
 	for i, x := range params[:first] {
@@ -57,9 +65,15 @@ func (c *Canaries) Hear(p Products, params, released []float32) {
 			length += g * g
 			product += g * float64(released[first+o*n+i])
 		}
-		if product /= math.Sqrt(length); product-product == 0 {
-			p[i] += product
+		length = math.Sqrt(length)
+		if product /= length; product-product != 0 { // no direction: any fixed one does
+			length, product = 0, float64(released[first+i])
 		}
+		h.Products[i] += product
+		if c.Network.ClassWeights != nil {
+			length *= float64(c.Network.ClassWeights[class])
+		}
+		h.Signal += min(1, c.Value*length/c.Clip) / float64(n)
 	}
 }
 
@@ -84,5 +98,5 @@ func slope(l ir.Loss, z []float64, class int) {
 	z[class]--
 }
 
-// Heard says whether canaries can be heard in a network with such a loss: else it may stop to move them.
-func Heard(l ir.Loss) bool { return l == ir.SoftmaxCrossEntropy || l == ir.Logistic }
+// Audible says whether canaries can be heard in a network with such a loss: else it may stop to move them.
+func Audible(l ir.Loss) bool { return l == ir.SoftmaxCrossEntropy || l == ir.Logistic }

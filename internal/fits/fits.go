@@ -90,9 +90,11 @@ func (r *Run) canaries() error {
 		return refuse("a unit of one user", "leave out --unit and --users")
 	case len(c.Augment) > 0:
 		return refuse("augment "+strings.Join(c.Augment, ","), "leave out --augment")
+	case c.DataIsPublic || c.PrivateDiagnostics || c.TrainLossNoise != nil:
+		return usage.Errorf("canaries %d: figures on training records would count them; leave out --data-is-public, --private-diagnostics and --train-loss-noise, or --canaries", c.Canaries)
 	case r.Imported:
 		return refuse("a network from a file", "use a model of privgrad")
-	case !canary.Heard(r.Network.Loss):
+	case !canary.Audible(r.Network.Loss):
 		return refuse("loss "+r.Network.Loss.String(), "use a model with another one")
 	}
 	return nil

@@ -33,7 +33,7 @@ func (p *Plan) PlannedMemory(tests float64, processes int) int64 {
 	const program, vectors = 64 << 20, 10
 	records := math.Ceil(float64(p.PublicN*p.Config.UnitRows())/float64(max(processes, 1))) + tests
 	batch := int64(p.Schedule.Chunk) * p.ExampleBytes()
-	return program + int64(records)*p.RecordBytes(p.Set.Train.Mapped) + batch + 4*vectors*int64(p.Network.Program.NumParams())
+	return program + int64(records)*p.RecordBytes(p.Set.Train.Mapped) + batch + 4*vectors*int64(p.Trained().NumParams())
 }
 
 // StatedMemory is the memory that the result of one of several processes states. Of public records it is measured. Of one's own it is the

@@ -23,15 +23,8 @@ type Coins struct {
 	Coins   []int `json:"coins"` // 1: the canary takes part
 }
 
-// Coins are those that the run has drawn, or that draw gives now. They are on the disk when it returns, and the same in every process of the run.
-func (d Dir) Coins(n int, draw func() ([]bool, error)) ([]bool, error) {
-	coins, err := d.ReadCoins(n)
-	if err != nil || coins != nil {
-		return coins, err
-	}
-	if coins, err = draw(); err != nil {
-		return nil, err
-	}
+// KeepCoins has them on the disk when it returns, in place of any others.
+func (d Dir) KeepCoins(coins []bool) error {
 	c := Coins{Private: true}
 	for _, partakes := range coins {
 		one := 0
@@ -42,13 +35,13 @@ func (d Dir) Coins(n int, draw func() ([]bool, error)) ([]bool, error) {
 	}
 	b, err := json.Marshal(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	dir, err := d.Private()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return coins, dir.Write(canaries, append(b, '\n'))
+	return dir.Write(canaries, append(b, '\n'))
 }
 
 // ReadCoins are those of so many canaries; nil where there is no file of them.
@@ -81,7 +74,7 @@ func (d Dir) CoinsPath() string { return Dir(d.Path(".") + private).Path(canarie
 func (d Dir) ReadHeard() ([]byte, error) {
 	f, err := d.open(StateFile)
 	if err != nil {
-		return nil, err
+		return nil, usage.Errorf("%s cannot be read (%w): restore it", d.State(), usage.Cause(err))
 	}
 	defer f.Close()
 	meta, err := safetensors.Metadata(f, mostModel)

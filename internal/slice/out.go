@@ -85,6 +85,8 @@ func (h *Home) sliceable() error {
 		return usage.Errorf("optimizer %s makes its model in one go, which no slice can do a part of: train it on one machine", c.Optimizer)
 	case h.ledger.Header().Committed == charge.Units:
 		return usage.Errorf("optimizer %s of %s chooses its noise as it goes, so its steps cannot be charged in advance: move the whole directory, and resume it in one place alone", c.Optimizer, h.Dir)
+	case c.Canaries > 0:
+		return usage.Errorf("%s has canaries, whose coins no slice gets: train it on one machine, or without --canaries", h.Dir)
 	case c.PrivateDiagnostics:
 		return usage.Errorf("%s writes private diagnostics, which a slice would leave on the other machine: train without --private-diagnostics", h.Dir)
 	}

@@ -35,6 +35,8 @@ type Result struct {
 	Confidence   float64 `json:"confidence"`
 	Convicted    bool    `json:"convicted"`
 	Power        float64 `json:"power_against_half_noise"`
+	Signal       float64 `json:"signal"`  // how long gradients of canaries are that were heard, in clip norms and on average
+	PValue       float64 `json:"p_value"` // probability of so many right guesses or more, at most, if the claim holds
 	Accountant   string  `json:"accountant"`
 	NotPrivate   string  `json:"not_private,omitempty"`
 }
@@ -83,11 +85,11 @@ func Audit(dir string) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	products := canary.Read(heard, c.Canaries)
-	if products == nil {
+	all := canary.Read(heard, c.Canaries)
+	if all == nil {
 		return nil, usage.Errorf("%s does not say what was heard of %d canaries: restore it", d.State(), c.Canaries)
 	}
-	r, err := judge(p, products.Guess(canary.Threshold(p.SamplingRate, c.Clip, done.Steps), coins))
+	r, err := judge(p, all.Guess(canary.Threshold(p.SamplingRate, c.Clip, done.Steps), coins), all.Signal/float64(max(done.Steps, 1)))
 	if r != nil {
 		r.Run = dir
 		for _, partakes := range coins {
@@ -99,8 +101,8 @@ func Audit(dir string) (*Result, error) {
 	return r, err
 }
 
-// judge compares right guesses with the claim of a plan.
-func judge(p *plan.Plan, right int) (*Result, error) {
+// judge compares right guesses with the claim of a plan. signal is how long a canary's gradient was.
+func judge(p *plan.Plan, right int, signal float64) (*Result, error) {
 	own, err := claim(p, 1)
 	if err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func judge(p *plan.Plan, right int) (*Result, error) {
 		Confidence: Confidence, Accountant: p.Config.Accountant, NotPrivate: plan.Label(&p.Config),
 	}
 	r.Convicted = right >= r.Refuting
-	r.Power = atLeast(n, r.Refuting, canary.Chance(p.SamplingRate, p.Steps, p.Sigma/2))
+	r.PValue = atLeast(n, right, own.chance)
+	r.Signal, r.Power = signal, atLeast(n, r.Refuting, canary.Chance(p.SamplingRate, p.Steps, p.Sigma/2, signal))
 	r.EpsilonLower, err = lower(p, own, r)
 	return r, err
 }
@@ -142,9 +145,11 @@ func claim(p *plan.Plan, times float64) (promise, error) {
 // atLeast is the probability that so many of n independent guesses are right, or more.
 func atLeast(n, right int, chance float64) float64 {
 	switch {
+	case right > n:
+		return 0
 	case right <= 0 || chance >= 1:
 		return 1
-	case right > n || chance <= 0:
+	case chance <= 0:
 		return 0
 	}
 	return mathext.RegIncBeta(float64(right), float64(n-right+1), chance)

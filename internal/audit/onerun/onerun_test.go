@@ -35,18 +35,18 @@ func (w world) plan(t *testing.T, canaries int) *plan.Plan {
 
 // right simulates a run in which noise is so many times what the world says.
 func (w world) right(random *rand.Rand, canaries int, noise float64) int {
-	p, coins := make(canary.Products, canaries), make([]bool, canaries)
-	for i := range p {
-		p[i] = noise * w.noise * math.Sqrt(float64(w.steps)) * random.NormFloat64()
+	h, coins := canary.Silence(canaries), make([]bool, canaries)
+	for i := range coins {
+		h.Products[i] = noise * w.noise * math.Sqrt(float64(w.steps)) * random.NormFloat64()
 		if coins[i] = random.IntN(2) == 1; coins[i] {
 			for range w.steps {
 				if random.Float64() < w.rate {
-					p[i]++
+					h.Products[i]++
 				}
 			}
 		}
 	}
-	return p.Guess(canary.Threshold(w.rate, 1, w.steps), coins)
+	return h.Guess(canary.Threshold(w.rate, 1, w.steps), coins)
 }
 
 // Of 1,000 correct runs in each world, at most 5% are convicted. The rate of the worst of them may be .05: then so many more than
@@ -55,7 +55,7 @@ func TestRates(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	const runs, canaries, faulty = 1000, 500, 200
 	for _, w := range worlds {
-		r, err := judge(w.plan(t, canaries), 0)
+		r, err := judge(w.plan(t, canaries), 0, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestLower(t *testing.T) {
 	p := w.plan(t, 1000)
 	last := 0.
 	for _, right := range []int{480, 520, 560, 600, 640, 657, 658, 700, 800} {
-		r, err := judge(p, right)
+		r, err := judge(p, right, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestAtLeast(t *testing.T) {
 			}
 		}
 	}
-	if atLeast(10, 0, .5) != 1 || atLeast(10, 11, .5) != 0 || atLeast(10, 10, 1) != 1 || refuting(3, .9) != 4 {
+	if atLeast(10, 0, .5) != 1 || atLeast(10, 11, .5) != 0 || atLeast(10, 11, 1) != 0 || atLeast(10, 10, 1) != 1 || refuting(3, .9) != 4 {
 		t.Error("at the ends")
 	}
 }

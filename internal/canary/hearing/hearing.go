@@ -20,28 +20,20 @@ import (
 // A Hearing is of one run; nil where the run has no canaries.
 type Hearing struct {
 	canaries         *canary.Canaries
-	heard            canary.Products
+	heard            *canary.Heard
 	params, released []float32 // of the network with canaries: those before the next step, and the last sum
 	out              string
 }
 
-// Open puts the training records onto a device, and the canaries of the run behind them. It draws their coins, or reads those that an earlier process
-// has drawn. A run that has released something draws none.
+// Open puts the training records onto a device, and the canaries of the run behind them. A run that has begun reads the coins that it has drawn. One that
+// has charged nothing yet draws them, whatever lies there: another run may have left it.
 func Open(p *plan.Plan, d rundir.Dir, begun bool, r tables.Reader, on device.Device) (h *Hearing, records tables.Records, err error) {
 	if k := p.Config.Canaries; k > 0 {
-		coins, err := d.Coins(k, func() ([]bool, error) {
-			if begun {
-				return nil, usage.Errorf("%s is gone, which says which canaries take part in the run: restore it, or start a new run in another directory", d.CoinsPath())
-			}
-			key, err := stream.NewKey()
-			if p.Config.Noise == dpoptim.Seeded {
-				key = stream.KeyFromSeed(p.Config.Seed, "canaries")
-			}
-			if err != nil {
-				return nil, err
-			}
-			return canary.Toss(key, k)
-		})
+		toss := tossed
+		if begun {
+			toss = kept
+		}
+		coins, err := toss(p, d)
 		if err != nil {
 			return nil, records, err
 		}
@@ -51,6 +43,31 @@ func Open(p *plan.Plan, d rundir.Dir, begun bool, r tables.Reader, on device.Dev
 	}
 	records, err = r.Records(on, p.Set.Train)
 	return h, records, err
+}
+
+// tossed are new coins, which are on the disk.
+func tossed(p *plan.Plan, d rundir.Dir) ([]bool, error) {
+	key, err := stream.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	if p.Config.Noise == dpoptim.Seeded {
+		key = stream.KeyFromSeed(p.Config.Seed, "canaries")
+	}
+	coins, err := canary.Toss(key, p.Config.Canaries)
+	if err != nil {
+		return nil, err
+	}
+	return coins, d.KeepCoins(coins)
+}
+
+// kept are the coins of a run that has begun.
+func kept(p *plan.Plan, d rundir.Dir) ([]bool, error) {
+	coins, err := d.ReadCoins(p.Config.Canaries)
+	if err == nil && coins == nil {
+		err = usage.Errorf("%s is gone, which says which canaries take part in the run: restore it, or start a new run in another directory", d.CoinsPath())
+	}
+	return coins, err
 }
 
 // Partaking is how many canaries are among the records.
@@ -72,7 +89,7 @@ func (h *Hearing) Begin(from *rundir.Checkpoint, params []float32) error {
 		return nil
 	}
 	n := len(h.canaries.Coins)
-	if h.heard = make(canary.Products, n); from != nil {
+	if h.heard = canary.Silence(n); from != nil {
 		h.heard = canary.Read(from.Heard, n)
 	}
 	if h.heard == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // errConvicted ends an audit of a run whose canaries refuted the claim.
-var errConvicted = errors.New("convicted: the releases of this run tell which canaries took part better than the claimed ε allows, so either clipping, sampling, noise or accounting is wrong; do not publish the run, and please report it")
+var errConvicted = errors.New("convicted: the releases of this run tell which canaries took part better than the claimed ε allows. A correct run ends here once in 20 times at most, so do not publish the model before you know more: audit the same settings by `privgrad audit` without a directory, or train with them on public data and audit that run. If these are convicted too, please report it")
 
 // Args are a run directory or none.
 func Args(_ *cobra.Command, args []string) error {
@@ -60,12 +60,19 @@ func ofRun(w io.Writer, r *onerun.Result) {
 	cli.Table(w, 0, func(w io.Writer) {
 		row := func(name, format string, a ...any) { cli.Row(w, "  "+name, format, a...) }
 		row("claim", "ε = %.4g at δ = %g, by %s: a guess is right with a probability of at most %.2f%%", r.Epsilon, r.Delta, r.Accountant, 100*r.Chance)
-		row("guesses", "%d of %d are right (%.2f%%); %d or more would refute the claim", r.Right, r.Canaries, 100*float64(r.Right)/float64(r.Canaries), r.Refuting)
+		refute := fmt.Sprintf("%d or more would refute the claim", r.Refuting)
+		if r.Refuting > r.Canaries {
+			refute = "no number of so few would refute the claim"
+		}
+		row("guesses", "%d of %d are right (%.2f%%); %s", r.Right, r.Canaries, 100*float64(r.Right)/float64(r.Canaries), refute)
 		row("shown", "ε is at least %.4g at δ = %g, with confidence %g%%", r.EpsilonLower, r.Delta, 100*r.Confidence)
 		row("power", "%.4g against half the noise", r.Power)
+		if r.Signal < .95 {
+			row("", "canaries were heard at %.0f%% of their length: the learning rate, the clip norm or a class weight makes their gradients short", 100*r.Signal)
+		}
 	})
 	if r.Convicted {
-		fmt.Fprintf(w, "\nCONVICTED: more guesses are right than (ε, δ) allows. A correct run ends here once in %.0f audits at most.\n", 1/(1-r.Confidence))
+		fmt.Fprintf(w, "\nCONVICTED: more guesses are right than (ε, δ) allows. So many have a probability of at most %.2g in a correct run; one in %.0f is convicted.\n", r.PValue, 1/(1-r.Confidence))
 	} else {
 		fmt.Fprintln(w, "\nNot convicted: nothing that was seen contradicts the claim. That is no proof of it; the guarantee, where there is one, is the accountant's.")
 	}
