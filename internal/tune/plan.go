@@ -111,6 +111,10 @@ func (p *Plan) add(c config.Config, choice choice, sources map[string]source.Sou
 	}
 	resolve := func() (*plan.Plan, error) { return plan.Resolve(c, plan.Options{Sources: sources, Facts: true}) }
 	planned, err := resolve()
+	var out *accountant.OutOfReach
+	if errors.As(err, &out) { // as a tuning has no other accountant
+		out.Words = strings.TrimSuffix(out.Words, ", or use accountant "+accountant.PLD)
+	}
 	if err != nil {
 		return err
 	}
