@@ -18,8 +18,9 @@ import (
 	"github.com/privgrad/privgrad/internal/usage"
 )
 
-// Confidence is of a conviction, and of the lower bound on ε: correct code is convicted once in 20 audits at most.
-const Confidence = 0.95
+// Confidence is of a conviction, and of the lower bound on ε: correct code is convicted once in 1,000 audits at most, as another run would cost privacy
+// again.
+const Confidence = 0.999
 
 // A Result is what the canaries of a run show. It follows from released values, public records and coins: none of it is about a training record.
 type Result struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // errConvicted ends an audit of a run whose canaries refuted the claim.
-var errConvicted = errors.New("convicted: the releases of this run tell which canaries took part better than the claimed ε allows. A correct run ends here once in 20 times at most, so do not publish the model before you know more: audit the same settings by `privgrad audit` without a directory, or train with them on public data and audit that run. If these are convicted too, please report it")
+var errConvicted = errors.New("convicted: the releases of this run tell which canaries took part better than the claimed ε allows. A correct run ends here once in 1,000 times at most, so do not publish the model before you know more: audit the same settings by `privgrad audit` without a directory, or train with them on public data and audit that run. If these are convicted too, please report it")
 
 // Args are a run directory or none.
 func Args(_ *cobra.Command, args []string) error {
