@@ -163,10 +163,15 @@ func rdpRisk(events []Event, o Options) (*Risk, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.risk(), nil
+}
+
+// risk is what a curve says at many ε.
+func (c Curve) risk() *Risk {
 	return riskBelow(riskGrid(), func(epsilon float64) float64 {
 		delta, _ := c.delta(epsilon)
 		return delta
-	}), nil
+	})
 }
 
 func zcdpRisk(events []Event, o Options) (*Risk, error) {

@@ -251,10 +251,7 @@ func (s Selection) Risk(n Neighbouring) (*Risk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return riskBelow(riskGrid(), func(epsilon float64) float64 {
-		delta, _ := c.delta(epsilon)
-		return delta
-	}), nil
+	return c.risk(), nil
 }
 
 // LargestTrial is the largest ε of a trial at which a selection costs a target at most, to one part in 10⁴. price is what the

@@ -42,7 +42,7 @@ import (
 //	Schema                 string    // csv: schema of public bounds and categories, a YAML file (default PATH.schema.yaml) or one of adult, bank, breast-cancer, credit-card, bike-sharing, iris, wine-red, wine-white, wine, ipums-br, bank-agd, kdd99-sf
 //	Folds                  int       // csv: split the records into this many folds and hold one out
 //	Fold                   int       // csv: the fold to hold out, from 1
-//	DropFirst              bool      // csv: give the first category of each column no value of its own
+//	DropFirst              bool      // csv: give the first category of each column no value
 //	Recipe                 string    // best, wrn, head, none; auto: best if nothing else is chosen
 //	RecipeChosenOn         string    // data on which the recipe chose the settings; filled in, and shown in the result
 //	Features               string    // fixed image features: scatter, patches, pairs, encoder (joined by +), none

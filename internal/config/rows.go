@@ -99,7 +99,7 @@ var ofRuns = []setting.Row{
 	{Key: "folds", Group: onOwnData, Limit: setting.Must(func(n int) bool { return n == 0 || n >= 2 && n <= mostFolds }, "2 to %d, or 0 for none", mostFolds),
 		Help: "csv: split the records into this many folds and hold one out"},
 	{Key: "fold", Group: onOwnData, Help: "csv: the fold to hold out, from 1"},
-	{Key: "drop_first", InFile: true, Group: onOwnData, Help: "csv: give the first category of each column no value of its own"},
+	{Key: "drop_first", InFile: true, Group: onOwnData, Help: "csv: give the first category of each column no value"},
 
 	{Key: "recipe", Group: inModel, Limit: setting.UnlessEmpty(setting.OneOf(slices.Concat([]string{AutoRecipe}, recipes.Names(), []string{NoRecipe})...)),
 		Help: strings.Join(recipes.Names(), ", ") + ", none; auto: best if nothing else is chosen"},
